@@ -1,0 +1,42 @@
+# Every target sets up .venv by itself; it takes Python 3.11 or newer, git and make.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: help demo test check bench lock clean
+
+help:            ## Say what can be made
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(READY)   ## Compare two revisions made of the bundled documents
+	@$(BIN)/cachewatch demo
+
+test: $(READY)   ## Run all tests, with the coverage gate
+	@rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest $(PYTEST)
+	@$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
+check: $(READY)  ## Run the linters
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks $(BENCH)
+
+lock:            ## Pin all versions anew (takes uv)
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  pyproject.toml --group dev -o requirements/dev.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  pyproject.toml -o requirements/run.txt
+
+$(READY): pyproject.toml requirements/dev.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+clean:           ## Remove what make has made
+	rm -rf .venv build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

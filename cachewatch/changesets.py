@@ -1,0 +1,96 @@
+"""A changeset as it passes from the pipeline to an output format: in chunks, then its totals.
+
+A catalogue has too many packages to hold, so a format takes each one when it comes (Body),
+in whichever process that is, and writes what it kept in order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from cachewatch.events import Events, Tally
+from cachewatch.model import Fault, Kind, PackageChange, PackageCounts, Side
+
+
+class Body(Protocol):
+    """What an output format keeps of each package."""
+
+    def add(self, change: PackageChange) -> None:
+        """Take one package."""
+
+    def take(self) -> Any:
+        """Hand over what was taken since the last time; it may cross to another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The result of comparing some packages that follow each other."""
+
+    tally: Tally
+    faults: tuple[Fault, ...]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What there is to say about one pair of tags once all its packages are through."""
+
+    before: Side
+    after: Side
+    revisions_between: int | None
+    packages: PackageCounts
+    tally: Tally
+    events: Events
+    faults: tuple[Fault, ...]
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """Every kind of change that happened."""
+        kinds = {kind for kind, count in self.tally.kinds.items() if count}
+        kinds |= {event.kind for event in self.events.events}
+        if self.events.lost or self.events.gained:
+            kinds.add(Kind.STACK_EVENT)
+        if self.is_partial:
+            kinds.add(Kind.UNREADABLE)
+        return frozenset(kinds)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something could not be compared."""
+        return any(fault.is_loss for fault in self.faults)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the totals prove each other."""
+        return self.tally.specs.adds_up and self.packages.adds_up
+
+
+class Changeset:
+    """One pair of tags: ask for all bodies, then for the outcome."""
+
+    def __init__(
+        self,
+        before: Side,
+        after: Side,
+        chunks: Iterable[Chunk],
+        conclude: Callable[[Tally, tuple[Fault, ...]], Outcome],
+    ) -> None:
+        self.before = before
+        self.after = after
+        self._chunks = chunks
+        self._conclude = conclude
+        self._tally = Tally()
+        self._faults: list[Fault] = []
+
+    def bodies(self) -> Iterator[Any]:
+        """Yield what the output format kept, in the order of the packages."""
+        for chunk in self._chunks:
+            self._tally.join(chunk.tally)
+            self._faults += chunk.faults
+            yield chunk.body
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The totals and the events; all bodies must have been asked for."""
+        return self._conclude(self._tally, tuple(self._faults))

@@ -1,0 +1,61 @@
+"""The command line: arguments in, one call, an exit code out.
+
+Each command is a module that is loaded when it is called, so that `diff` pays for nothing
+that it does not use.
+"""
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from cachewatch import __version__
+from cachewatch.errors import CachewatchError
+from cachewatch.safetext import safe_lines
+
+_COMMANDS = {
+    "demo": "cachewatch.cli.demo",
+    "diff": "cachewatch.cli.diff",
+    "kinds": "cachewatch.cli.about",
+    "schema": "cachewatch.cli.about",
+    "show": "cachewatch.cli.show",
+}
+
+
+class LazyCommands(click.Group):
+    """A group that loads a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Name all commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one command."""
+        if name not in _COMMANDS:
+            return None
+        command = getattr(importlib.import_module(_COMMANDS[name]), name)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Tell what really changed in a Spack build cache."""
+
+
+def main() -> NoReturn:
+    """Run the command line; every expected failure is one sentence and an exit code."""
+    try:
+        status = cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except CachewatchError as error:
+        click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,194 @@
+"""`cachewatch diff`: what changed between two revisions, tags, files or folders."""
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import click
+
+from cachewatch.changesets import Body, Changeset, Outcome
+from cachewatch.cli.output import write
+from cachewatch.model import Fault, Kind
+from cachewatch.pipeline import Progress, changesets
+from cachewatch.safetext import safe
+from cachewatch.select import Globs, Selection
+from cachewatch.sources import Comparison
+from cachewatch.sources.opening import open_comparison
+
+FORMATS = ("text", "json", "jsonl", "csv", "markdown")
+_FILTERS = ("tag", "package", "stack", "target", "os", "compiler", "kind")
+_MOST_LINES = 20
+_MOST_WARNINGS = 20
+# About half a second of work; less needs no progress bar.
+_LONG_BYTES = 12 * 2**20
+
+Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
+Format = tuple[Callable[[], Body], Write]
+
+
+def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name in reversed(_FILTERS):
+        what = "kinds of change (see `cachewatch kinds`)" if name == "kind" else f"what has this {name}"
+        option = click.option(f"--{name}", multiple=True, metavar="GLOB", help=f"Only {what}; repeatable, !GLOB excludes.")
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after", default="HEAD")
+@click.option("--repo", default=".", metavar="PATH|URL", help="The repository of revisions; the current folder otherwise.")
+@_filters
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="How to say it.")
+@click.option("--stat", is_flag=True, help="One line for each package.")
+@click.option("--all", "is_all", is_flag=True, help="Every line of every section.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if anything changed.")
+@click.option("--fail-on", multiple=True, type=click.Choice([*Kind]), metavar="KIND", help="Exit with 1 if this happened.")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Paint the text.")
+@click.option("--no-progress", is_flag=True, help="Draw no progress bar.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=min(2, os.cpu_count() or 1), help="Processes for long work.")
+@click.option("-v", "--verbose", is_flag=True, help="Also log what was taken for mere form.")
+@click.pass_context
+def diff(  # noqa: PLR0913  every option of the command
+    context: click.Context,
+    *,
+    before: str,
+    after: str,
+    repo: str,
+    format_: str,
+    stat: bool,
+    is_all: bool,
+    exit_code: bool,
+    fail_on: tuple[str, ...],
+    output: str | None,
+    color: str,
+    no_progress: bool,
+    jobs: int,
+    verbose: bool,
+    **filters: tuple[str, ...],
+) -> None:
+    """Say what changed from BEFORE to AFTER (HEAD if left out).
+
+    Each of them is a revision (anything that git resolves), a date (2025-06-01, yesterday,
+    "3 days ago"), REVISION:TAG for one tag of a revision, or a document, a folder of
+    documents or a whole catalogue without any git.
+    """
+    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
+    selection = _selection(filters)
+    make_body, write_format = _format("stat" if stat else format_, selection, is_all=is_all, color=color, output=output)
+    shows_progress = sys.stderr.isatty() and not no_progress
+    done: list[Outcome] = []
+    with (
+        open_comparison(
+            before,
+            after,
+            repository=repo,
+            wanted_tag=selection.tags,
+            wanted_package=selection.packages,
+            report=_report if shows_progress else None,
+        ) as comparison,
+        _progress(comparison, is_shown=shows_progress) as progress,
+    ):
+        found = changesets(comparison, selection, make_body, jobs=jobs, progress=progress)
+        write(write_format(_noting(found, done)), output)
+    _warn(done, is_all=is_all)
+    context.exit(_status(done, selection, exit_code=exit_code, fail_on=frozenset(fail_on)))
+
+
+def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
+    globs = {name: Globs(patterns) for name, patterns in filters.items()}
+    return Selection(
+        tags=globs["tag"],
+        packages=globs["package"],
+        stacks=globs["stack"],
+        targets=globs["target"],
+        oses=globs["os"],
+        compilers=globs["compiler"],
+        kinds=globs["kind"],
+    )
+
+
+def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
+    """Choose how packages are kept and written; only the chosen way is loaded."""
+    if name in ("json", "jsonl"):
+        from cachewatch.render.json import JsonBody, write_json, write_jsonl  # noqa: PLC0415
+
+        return JsonBody, write_json if name == "json" else write_jsonl
+    if name == "csv":
+        from cachewatch.render.csv import CsvBody, write_csv  # noqa: PLC0415
+
+        return CsvBody, write_csv
+    if name == "stat":
+        from cachewatch.render.stat import StatBody, write_stat  # noqa: PLC0415
+
+        return StatBody, write_stat
+    from cachewatch.render.colour import Palette  # noqa: PLC0415
+    from cachewatch.render.reports import BoardBody, write_markdown, write_text  # noqa: PLC0415
+
+    most = sys.maxsize if is_all else _MOST_LINES
+    make_body = partial(BoardBody, most, selection.wants)
+    if name == "markdown":
+        return make_body, partial(write_markdown, most=most, wants=selection.wants)
+    is_painted = color == "always" or (color == "auto" and output is None and _may_paint())
+    palette = Palette(is_on=is_painted)
+    width = shutil.get_terminal_size((80, 24)).columns
+    return make_body, partial(write_text, most=most, wants=selection.wants, width=width, palette=palette)
+
+
+def _may_paint() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changeset]:
+    """Pass changesets on, and keep their outcomes for the exit code."""
+    for changeset in found:
+        yield changeset
+        done.append(changeset.outcome)
+
+
+def _report(line: str) -> None:
+    """Show a line of git's progress over the one before."""
+    if line.strip():
+        click.echo(f"\r\x1b[K{safe(line.strip())[:100]}", err=True, nl=line.rstrip().endswith("done."))
+
+
+@contextmanager
+def _progress(comparison: Comparison, *, is_shown: bool) -> Iterator[Progress]:
+    total = sum(document.size for pair in comparison.pairs for document in pair.documents)
+    if not is_shown or total < _LONG_BYTES:
+        yield lambda _: None
+        return
+    with click.progressbar(length=total, label="comparing", file=sys.stderr, width=30, show_pos=False) as bar:
+        yield bar.update
+
+
+def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
+    """Name every fault on standard error."""
+    faults = [fault for outcome in done for fault in outcome.faults]
+    for fault in faults if is_all else faults[:_MOST_WARNINGS]:
+        click.echo(f"cachewatch: warning: {_describe(fault)}", err=True)
+    if not is_all and len(faults) > _MOST_WARNINGS:
+        click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more (--all)", err=True)
+    for outcome in done:
+        if not outcome.adds_up:
+            click.echo("cachewatch: these totals do not add up; this is a bug of cachewatch, please report it", err=True)
+
+
+def _describe(fault: Fault) -> str:
+    return f"{safe(fault.path)}: {fault.kind}: {safe(fault.message)}"
+
+
+def _status(done: Iterable[Outcome], selection: Selection, *, exit_code: bool, fail_on: frozenset[str]) -> int:
+    done = list(done)
+    kinds = {kind for outcome in done for kind in outcome.kinds}
+    if any(outcome.is_partial for outcome in done):
+        return 4
+    if fail_on & kinds:
+        return 1
+    return int(exit_code and any(selection.wants({kind}) for kind in kinds))

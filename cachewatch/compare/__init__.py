@@ -1,0 +1,109 @@
+"""Two documents of one package in, what happened to the package out. The laws are in docs/laws.md."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Set
+
+from cachewatch.compare.facts import differing_facts, differing_fields, facts_of
+from cachewatch.compare.kinds import count_specs, kinds_of
+from cachewatch.compare.ladder import account
+from cachewatch.compare.places import count_places, judge_versions, lost_places
+from cachewatch.model import Document, PackageChange, Restacked, Signature, Spec, Status
+
+__all__ = ["compare", "facts_of"]
+
+logger = logging.getLogger(__name__)
+
+Specs = Mapping[str, Signature]
+
+
+def compare(
+    package: str,
+    before: Document | None,
+    after: Document | None,
+    *,
+    selected: Set[str] | None = None,
+    sees_stack: Callable[[str], bool] = bool,
+    is_pruned: bool = True,
+) -> PackageChange | None:
+    """Return what happened to `package`, or None if nothing but the form of its document changed.
+
+    `selected` limits the comparison to these hashes, `sees_stack` what is said of stacks.
+    `is_pruned` tells whether specs that no stack builds will disappear from this tag, which
+    is so in develop and not in releases and snapshots.
+    """
+    old, new = _specs(before, selected), _specs(after, selected)
+    status = Status.ADDED if before is None else Status.REMOVED if after is None else Status.CHANGED
+    vanished, fresh = old.keys() - new.keys(), new.keys() - old.keys()
+    restacked = tuple(r for r in _restacked(package, old, new) if any(map(sees_stack, r.gained + r.lost)))
+    is_empty = not (vanished or fresh or restacked)
+    if is_empty and (status is Status.CHANGED or selected is not None):
+        return None
+    is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
+    found = account(
+        Counter(map(old.__getitem__, vanished)),
+        Counter(map(new.__getitem__, fresh)),
+        is_compiler_unknown=is_unknown,
+    )
+    old_counts, new_counts = Counter(old.values()), Counter(new.values())
+    old_facts, new_facts = facts_of(old_counts, sees_stack), facts_of(new_counts, sees_stack)
+    facts = differing_facts(old_facts, new_facts, is_compiler_unknown=is_unknown)
+    copies_before, copies_after = count_places(old_counts, sees_stack), count_places(new_counts, sees_stack)
+    last_copies = lost_places(copies_before, copies_after)
+    stack_versions = tuple(judge_versions(copies_before, copies_after))
+    left_over = tuple(sorted(h for h, s in new.items() if s.is_left_over)) if is_pruned else ()
+    newly_left_over = tuple(Spec(h, new[h]) for h in left_over if h not in old or not old[h].is_left_over)
+    counts = count_specs(len(old), len(new), found, len(left_over))
+    return PackageChange(
+        package=package,
+        status=status,
+        facts=facts,
+        stack_versions=stack_versions,
+        counts=counts,
+        pairings=found.pairings,
+        gone=found.gone,
+        new=found.new,
+        added=_listed(new, fresh),
+        removed=_listed(old, vanished),
+        restacked=restacked,
+        left_over=left_over,
+        newly_left_over=newly_left_over,
+        last_copies=last_copies,
+        copies_before=copies_before,
+        copies_after=copies_after,
+        kinds=kinds_of(
+            status,
+            facts,
+            stack_versions,
+            counts,
+            restacked,
+            has_left_over=bool(newly_left_over),
+            has_lost_places=bool(last_copies),
+        ),
+        before=old_facts,
+        after=new_facts,
+    )
+
+
+def _specs(document: Document | None, selected: Set[str] | None) -> Specs:
+    if document is None:
+        return {}
+    if selected is None:
+        return document.specs
+    return {h: s for h, s in document.specs.items() if h in selected}
+
+
+def _listed(specs: Specs, hashes: Iterable[str]) -> tuple[Spec, ...]:
+    return tuple(Spec(spec_hash, specs[spec_hash]) for spec_hash in sorted(hashes))
+
+
+def _restacked(package: str, old: Specs, new: Specs) -> Iterable[Restacked]:
+    """Yield the kept hashes whose stacks changed; nothing else of a kept hash can (law 2)."""
+    # Documents that are read together share their signatures, so most are one object.
+    for spec_hash in sorted(h for h, s in old.items() if h in new and new[h] is not s):
+        before, after = old[spec_hash], new[spec_hash]
+        differing = differing_fields(before, after) if before != after else frozenset()
+        if differing - {"stacks"}:
+            logger.info("%s/%s: %s written differently", package, spec_hash[:7], ", ".join(sorted(differing)))
+        if "stacks" in differing:
+            yield Restacked(spec_hash, before, after)

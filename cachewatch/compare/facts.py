@@ -1,0 +1,96 @@
+"""What a package consists of, and how that differs. DeepDiff is used here and nowhere else.
+
+DeepDiff sees the facts that differ and the kept specs that differ, never a list of specs:
+it is quadratic there and pairs the wrong ones. It is imported when something differs at
+all, because importing it costs more than comparing a small commit.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from cachewatch.model import FACTS, Delta, Signature
+from cachewatch.spelling import NO_COMPILER
+
+Facts = Mapping[str, frozenset[str]]
+
+
+def facts_of(signatures: Iterable[Signature], sees_stack: Callable[[str], bool] = bool) -> Facts:
+    """Return the values of each fact over `signatures`, of stacks only those that are seen."""
+    signatures = list(signatures)
+    return {
+        "versions": frozenset(version for s in signatures for version in s.versions),
+        "stacks": frozenset(stack for s in signatures for stack in s.stacks if sees_stack(stack)),
+        "compilers": frozenset(s.compiler for s in signatures),
+        "oses": frozenset(s.os for s in signatures),
+        "platforms": frozenset(s.platform for s in signatures),
+        "targets": frozenset(s.target for s in signatures),
+        "variants": frozenset(variant for s in signatures for variant in s.variants),
+    }
+
+
+def differing_facts(before: Facts, after: Facts, *, is_compiler_unknown: bool = False) -> dict[str, Delta]:
+    """Return what came and went of each fact, empty where nothing did.
+
+    Where compilers are written differently on the two sides, a side that names none may
+    have any, so nothing is said to be missing there.
+    """
+    deltas = dict.fromkeys(FACTS, Delta())
+    differing = [name for name in FACTS if before[name] != after[name]]
+    if differing:
+        deltas |= _deltas(tuple((name, before[name], after[name]) for name in differing))
+    if is_compiler_unknown:
+        deltas["compilers"] = _known_compilers(deltas["compilers"], before["compilers"], after["compilers"])
+    return deltas
+
+
+@lru_cache(maxsize=4096)
+def differing_fields(before: Signature, after: Signature) -> frozenset[str]:
+    """Return the names of the fields in which two specs of one hash differ."""
+    diff = _deep_diff(_fields(before), _fields(after))
+    return frozenset(str(level.path(output_format="list")[0]) for report in diff.values() for level in report)
+
+
+@lru_cache(maxsize=4096)
+def _deltas(differing: tuple[tuple[str, frozenset[str], frozenset[str]], ...]) -> dict[str, Delta]:
+    # DeepDiff reports the items of sets one by one, each under the fact that it belongs to.
+    diff = _deep_diff({name: set(b) for name, b, _ in differing}, {name: set(a) for name, _, a in differing})
+    found: dict[str, tuple[set[str], set[str]]] = {name: (set(), set()) for name, _, _ in differing}
+    for level in diff.get("set_item_added", ()):
+        found[level.up.path(output_format="list")[0]][0].add(level.t2)
+    for level in diff.get("set_item_removed", ()):
+        found[level.up.path(output_format="list")[0]][1].add(level.t1)
+    return {name: Delta(tuple(sorted(came)), tuple(sorted(went))) for name, (came, went) in found.items()}
+
+
+def _deep_diff(before: object, after: object) -> Mapping[str, Any]:
+    from deepdiff import DeepDiff  # noqa: PLC0415  see above
+
+    diff: Mapping[str, Any] = DeepDiff(
+        before,
+        after,
+        ignore_private_variables=False,
+        report_repetition=True,
+        threshold_to_diff_deeper=0,
+        view="tree",
+    )
+    return diff
+
+
+def _fields(s: Signature) -> dict[str, object]:
+    return {
+        "versions": s.versions,
+        "compiler": s.compiler,
+        "os": s.os,
+        "platform": s.platform,
+        "target": s.target,
+        "variants": set(s.variants),
+        "stacks": set(s.stacks),
+    }
+
+
+def _known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str]) -> Delta:
+    return Delta(
+        added=() if NO_COMPILER in before else tuple(c for c in delta.added if c != NO_COMPILER),
+        removed=() if NO_COMPILER in after else tuple(c for c in delta.removed if c != NO_COMPILER),
+    )

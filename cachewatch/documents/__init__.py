@@ -1,0 +1,81 @@
+"""Bytes of a `specs.md` in, a Document out.
+
+Most documents are seven lines, two of which hold JSON: those take the quick way
+(records.py). Whatever is not of that form is read as YAML (yamltext.py), a hundred times
+slower. Both ways give one answer; `tests/test_documents.py` holds them to it.
+"""
+
+from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
+from cachewatch.documents.meta import disagreements
+from cachewatch.documents.records import Records, read_records, records_of
+from cachewatch.documents.yamltext import read_yaml
+from cachewatch.errors import NotComparableDocument, UnreadableDocument
+from cachewatch.model import Document, Fault, FaultKind, Signature
+
+__all__ = ["MAX_BYTES", "Signatures", "identify", "parse"]
+
+# The largest real document has 333 kB. Beyond this something else was committed.
+MAX_BYTES = 32 * 2**20
+
+Signatures = dict[tuple[object, ...], Signature]
+
+
+def identify(data: bytes) -> tuple[str, str]:
+    """Return the package and the tag that a document says it is of; empty where it says none."""
+    try:
+        front = split(data)
+    except NotPlain:
+        front = read_yaml(data)
+    return front.title, front.tag
+
+
+def parse(data: bytes, path: str, known: Signatures | None = None) -> Document:
+    """Read one document of any layout since 2022, or raise a DocumentError with the reason.
+
+    `path` is only named in faults. `known` may be shared by documents that are read
+    together, so that equal signatures are one object.
+    """
+    if len(data) > MAX_BYTES:
+        raise UnreadableDocument(f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
+    try:
+        front = split(data)
+    except NotPlain:
+        front = read_yaml(data)
+    if front.details is None:
+        _refuse_without_specs(front)
+    records = _read_records(front, data, {} if known is None else known)
+    return Document(
+        package=front.title,
+        tag=front.tag,
+        specs=records.specs,
+        has_old_compilers=records.has_old_compilers,
+        faults=tuple(_faults(path, front, records)),
+    )
+
+
+def _read_records(front: FrontMatter, data: bytes, known: Signatures) -> Records:
+    if isinstance(front.details, bytes):
+        records = read_records(front.details, known)
+        if records is not None:
+            return records
+        front = read_yaml(data)
+    return records_of(front.details, known)
+
+
+def _refuse_without_specs(front: FrontMatter) -> None:
+    if front.is_legacy:
+        raise NotComparableDocument("written in 2022, before documents named hashes")
+    if not front.is_empty:
+        raise UnreadableDocument("has no spec_details")
+
+
+def _faults(path: str, front: FrontMatter, records: Records) -> list[Fault]:
+    faults = [
+        Fault(path, FaultKind.INCONSISTENT, f"hash {spec_hash} is listed {count} times; the first is used")
+        for spec_hash, count in sorted(records.repeated.items())
+    ]
+    faults += [
+        Fault(path, FaultKind.INCONSISTENT, message, is_loss=False)
+        for message in disagreements(front.meta, records)
+    ]
+    return faults

@@ -1,0 +1,59 @@
+"""Check `meta`, which repeats the specs, against them. It is never compared itself."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from cachewatch import spelling
+from cachewatch.documents.records import Records
+from cachewatch.model import Signature
+
+
+class _Meta(msgspec.Struct):
+    num_specs: int | None = None
+    versions: set[str] | None = None
+    compilers: set[str | None] | None = None
+    oss: set[str] | None = None
+    platforms: set[str] | None = None
+    targets: set[str] | None = None
+    stacks: set[str] | None = None
+
+
+_decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
+
+
+def disagreements(meta: Any, records: Records) -> Iterator[str]:
+    """Say where `meta` (JSON or plain values, or None for none) does not repeat `records`."""
+    if meta is None:
+        return
+    try:
+        said = _decode_meta(meta) if isinstance(meta, bytes) else msgspec.convert(meta, _Meta, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        yield f"meta cannot be read ({error}); the specs are used"
+        return
+    listed = len(records.specs) + sum(count - 1 for count in records.repeated.values())
+    if said.num_specs is not None and said.num_specs != listed:
+        yield f"meta says {said.num_specs} specs, there are {listed}; the specs are used"
+    for name, values, found in _pairs(said, set(records.specs.values())):
+        if values is not None and values != found:
+            differing = ", ".join(sorted(values ^ found)[:5])
+            yield f"meta and the specs name different {name} ({differing}); the specs are used"
+
+
+def _pairs(said: _Meta, signatures: Iterable[Signature]) -> Iterator[tuple[str, set[str] | None, set[str]]]:
+    signatures = list(signatures)
+    yield "versions", said.versions, {version for s in signatures for version in s.versions}
+    yield (
+        "compilers",
+        None if said.compilers is None else set(map(spelling.compiler, said.compilers)),
+        {s.compiler for s in signatures},
+    )
+    yield "operating systems", said.oss, {s.os for s in signatures}
+    yield "platforms", said.platforms, {s.platform for s in signatures}
+    yield "targets", said.targets, {s.target for s in signatures}
+    yield (
+        "stacks",
+        None if said.stacks is None else said.stacks - {spelling.UNION_STACK},
+        {stack for s in signatures for stack in s.stacks},
+    )

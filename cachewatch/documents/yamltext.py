@@ -1,0 +1,148 @@
+"""Read front matter as YAML or as careful JSON, where the quick way will not do.
+
+PyYAML is used here and nowhere else. Its C composer recurses and dies of a deeply nested
+document, so the events are looked at first: they come one by one and cost no depth.
+All scalars stay the text that they were written as: 1.10 is a version, not a number.
+"""
+
+import json
+from typing import Any, NoReturn
+
+import yaml
+
+from cachewatch.documents.frontmatter import FrontMatter, front_lines
+from cachewatch.errors import UnreadableDocument
+
+_MAX_DEPTH = 64
+_NOT_NUMBERS = {"nan", ".nan", "infinity", "-infinity", "inf", ".inf", "-.inf", "+.inf"}
+
+
+class _TextLoader(yaml.CSafeLoader):
+    """The safe loader without its ideas of what plain scalars mean."""
+
+
+_TextLoader.yaml_implicit_resolvers = {}
+
+
+def read_yaml(data: bytes) -> FrontMatter:
+    """Read the front matter of `data` patiently, or raise UnreadableDocument with the reason."""
+    lines = front_lines(data)
+    try:
+        text = b"\n".join(lines).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableDocument("is not UTF-8") from error
+    values = _json_values(lines) or load_yaml(text)
+    if not isinstance(values, dict):
+        raise UnreadableDocument("the front matter is not a mapping")
+    _refuse_bad_text(values)
+    categories = values.get("categories")
+    return FrontMatter(
+        title=str(values.get("title", "")),
+        tag=str(categories[1]) if isinstance(categories, list) and len(categories) > 1 else "",
+        details=values.get("spec_details"),
+        meta=values.get("meta"),
+        is_legacy="spec_files" in values,
+    )
+
+
+def load_yaml(text: str) -> Any:
+    """Load hostile YAML: no anchors, no aliases, no tags, no repeated keys, limited depth."""
+    try:
+        _check_events(text)
+        return yaml.load(text, Loader=_TextLoader)  # noqa: S506  a subclass of the safe loader
+    except yaml.YAMLError as error:
+        raise UnreadableDocument(_first_line(error)) from error
+
+
+def _json_values(lines: list[bytes]) -> dict[str, Any] | None:
+    """Read the lines that are `key: JSON` as such; None if there is anything that only YAML reads."""
+    values: dict[str, Any] = {}
+    for line in lines:
+        name, _, value = line.decode("utf-8").partition(": ")
+        if value[:1] not in ("{", "["):
+            loaded = load_yaml(line.decode("utf-8"))
+            if not isinstance(loaded, dict) or line[:1].isspace():
+                return None
+            value_of = loaded
+        else:
+            try:
+                value_of = {name: _load_json(value)}
+            except json.JSONDecodeError:
+                return None
+        if values.keys() & value_of.keys():
+            raise UnreadableDocument(f"the key {name!r} stands twice")
+        values |= value_of
+    return values
+
+
+def _load_json(text: str) -> Any:
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_float=str,
+            parse_int=str,
+        )
+    except RecursionError as error:
+        raise UnreadableDocument("is nested too deeply") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnreadableDocument(f"the key {twice!r} stands twice in one record")
+    return mapping
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise UnreadableDocument(f"holds {name}, which is not a number that JSON knows")
+
+
+def _check_events(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise UnreadableDocument("uses YAML anchors or aliases, which no document needs")
+        if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None):
+            raise UnreadableDocument(f"uses the YAML tag {event.tag}, which no document needs")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH:
+            raise UnreadableDocument(f"is nested more than {_MAX_DEPTH} levels deep")
+        if isinstance(event, yaml.ScalarEvent) and event.style is None and event.value.lower() in _NOT_NUMBERS:
+            raise UnreadableDocument(f"holds {event.value}, which is not a number that JSON knows")
+
+
+def _construct_unique(loader: _TextLoader, node: yaml.MappingNode) -> dict[str, Any]:
+    pairs = [(loader.construct_object(key, deep=True), loader.construct_object(value, deep=True)) for key, value in node.value]
+    if not all(isinstance(name, str) for name, _ in pairs):
+        raise UnreadableDocument("has a key that is not text")
+    return _unique(pairs)
+
+
+_TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_unique)
+
+
+def _refuse_bad_text(value: Any) -> None:
+    """Refuse what cannot be stored or shown: lone surrogates."""
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            waiting += [*found.keys(), *found.values()]
+        elif isinstance(found, list):
+            waiting += found
+        elif isinstance(found, str) and any("\ud800" <= character <= "\udfff" for character in found):
+            raise UnreadableDocument("holds half a character (a lone surrogate)")
+
+
+def _first_line(error: yaml.YAMLError) -> str:
+    problem = getattr(error, "problem", None) or str(error).split("\n", 1)[0]
+    mark = getattr(error, "problem_mark", None)
+    where = f" (line {mark.line + 2}, column {mark.column + 1})" if mark else ""
+    return f"cannot be read as YAML: {problem}{where}"

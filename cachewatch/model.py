@@ -1,0 +1,312 @@
+"""The values cachewatch works with: what was published, and what changed.
+
+Everything here is frozen. Nothing here reads, writes or formats. The words are those of
+the README; a spec is one built binary, its signature all that is known of it but the hash.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What can happen to a package or a tag, in the words of reports, JSON and `--kind`."""
+
+    TAG_ADDED = "tag-added"
+    TAG_REMOVED = "tag-removed"
+    STACK_EVENT = "stack-event"
+    PRUNE = "prune"
+    SUSPICIOUS = "suspicious"
+    UNREADABLE = "unreadable"
+    PACKAGE_REMOVED = "package-removed"
+    PACKAGE_ADDED = "package-added"
+    LAST_COPY_REMOVED = "last-copy-removed"
+    LEFT_OVER = "left-over"
+    VERSION_REMOVED = "version-removed"
+    VERSION_ADDED = "version-added"
+    DOWNGRADED = "downgraded"
+    UPGRADED = "upgraded"
+    STACK_REMOVED = "stack-removed"
+    STACK_ADDED = "stack-added"
+    COMPILER = "compiler"
+    OS = "os"
+    TARGET = "target"
+    VARIANT = "variant"
+    RECONFIGURED = "reconfigured"
+    MOVED = "moved"
+    SPEC_ADDED = "spec-added"
+    SPEC_REMOVED = "spec-removed"
+    REBUILT = "rebuilt"
+
+
+class Status(StrEnum):
+    """What became of a package's document."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Rung(StrEnum):
+    """How a vanished and a new spec were paired."""
+
+    REBUILT = "rebuilt"
+    MOVED = "moved"
+    UPGRADED = "upgraded"
+    DOWNGRADED = "downgraded"
+    RECOMPILED = "recompiled"
+    RECONFIGURED = "reconfigured"
+
+
+class Direction(StrEnum):
+    """What became of the versions of one package in one stack."""
+
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class FaultKind(StrEnum):
+    """Why a document was not, or not wholly, believed."""
+
+    NOT_COMPARABLE = "not-comparable"
+    UNREADABLE = "unreadable"
+    INCONSISTENT = "inconsistent"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """All that is known of a spec but its hash and size, in one spelling (see spelling.py)."""
+
+    versions: tuple[str, ...]
+    compiler: str
+    os: str
+    platform: str
+    target: str
+    variants: tuple[str, ...]
+    stacks: tuple[str, ...]  # without root; empty means that no stack builds it any more
+    # Signatures are counted by the hundred thousand, so the hash is worked out once.
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.sort_key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """All fields, to sort by."""
+        return (self.versions, self.compiler, self.os, self.platform, self.target, self.variants, self.stacks)
+
+    @property
+    def is_left_over(self) -> bool:
+        """Whether no stack builds this any more, so that the next prune takes it."""
+        return not self.stacks
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One built binary."""
+
+    hash: str
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A document, or part of one, that could not be used as it stands."""
+
+    path: str
+    kind: FaultKind
+    message: str
+    # Whether something is missing from the comparison because of it.
+    is_loss: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What one `specs.md` says of one package."""
+
+    package: str
+    tag: str
+    specs: Mapping[str, Signature]
+    # Compilers written as before Spack 1.0 (`gcc@=11.4.0`).
+    has_old_compilers: bool = False
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two states that are compared."""
+
+    name: str  # as asked for
+    revision: str | None = None  # 40 or 64 hex digits; None where there is no git
+    tag: str | None = None
+    time: str | None = None  # RFC 3339, UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The values of one fact that came and went, sorted."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class StackVersions:
+    """The versions of one package in one stack, before and after, oldest first."""
+
+    stack: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """So many specs of one signature, which only their hashes tell apart."""
+
+    signature: Signature
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """`count` specs of one signature whose place specs of another took; which took which is unknowable."""
+
+    rung: Rung
+    before: Signature
+    after: Signature
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restacked:
+    """A kept hash that other stacks build now; no stacks after means that it is left over."""
+
+    hash: str
+    before: Signature
+    after: Signature
+
+    @property
+    def gained(self) -> tuple[str, ...]:
+        """The stacks that build it now and did not."""
+        return tuple(sorted(set(self.after.stacks) - set(self.before.stacks)))
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The stacks that built it and do not any more."""
+        return tuple(sorted(set(self.before.stacks) - set(self.after.stacks)))
+
+
+@dataclass(frozen=True, slots=True)
+class SpecCounts:
+    """How many specs there were and what became of them; they add up, or cachewatch is wrong."""
+
+    before: int = 0
+    after: int = 0
+    added: int = 0
+    removed: int = 0
+    rebuilt: int = 0
+    moved: int = 0
+    upgraded: int = 0
+    downgraded: int = 0
+    recompiled: int = 0
+    reconfigured: int = 0
+    new: int = 0
+    gone: int = 0
+    net_added: int = 0
+    net_removed: int = 0
+    left_over: int = 0
+
+    def __add__(self, other: "SpecCounts") -> "SpecCounts":
+        return SpecCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def paired(self) -> int:
+        """Vanished specs for which something took the place."""
+        return self.rebuilt + self.moved + self.upgraded + self.downgraded + self.recompiled + self.reconfigured
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether nothing was counted twice or left out."""
+        return (
+            self.before + self.added - self.removed == self.after
+            and self.added == self.paired + self.new
+            and self.removed == self.paired + self.gone
+            and self.net_added == self.added - self.rebuilt
+            and self.net_removed == self.removed - self.rebuilt
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a copy of a package can be installed from."""
+
+    version: str
+    stack: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageChange:
+    """Everything that happened to one package between two states of one tag."""
+
+    package: str
+    status: Status
+    facts: Mapping[str, Delta]  # by the names in FACTS
+    stack_versions: tuple[StackVersions, ...]
+    counts: SpecCounts
+    pairings: tuple[Pairing, ...]
+    gone: tuple[Alike, ...]  # vanished without anything in their place
+    new: tuple[Alike, ...]  # came without anything that they replace
+    added: tuple[Spec, ...]
+    removed: tuple[Spec, ...]
+    restacked: tuple[Restacked, ...]
+    left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
+    newly_left_over: tuple[Spec, ...]
+    last_copies: tuple[Place, ...]  # places that had a copy and have none now
+    copies_before: Mapping[Place, int]  # how many copies each place had
+    copies_after: Mapping[Place, int]  # and has now
+    kinds: frozenset[Kind]
+    # The values of each fact on either side, for what happens to a whole tag.
+    before: Mapping[str, frozenset[str]]
+    after: Mapping[str, frozenset[str]]
+
+
+# The facts of a package, in the order of reports and JSON.
+FACTS = ("versions", "stacks", "compilers", "oses", "platforms", "targets", "variants")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageCounts:
+    """How many packages a tag had, and what became of them."""
+
+    before: int = 0
+    after: int = 0
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    rebuilt_only: int = 0
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether nothing was counted twice or left out."""
+        return self.before + self.added - self.removed == self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a whole tag, with what it explains."""
+
+    kind: Kind
+    name: str
+    packages: int
+    specs: int

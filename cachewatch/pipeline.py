@@ -1,0 +1,200 @@
+"""What cachewatch does, from documents to results. Start reading here.
+
+A comparison names the documents that differ (sources). They are read, parsed (documents)
+and compared (compare) package by package, and forgotten again: what stays is a tally, from
+which the events of the whole tag are found (events), and whatever the output format keeps
+of each package (render). Nothing here prints.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeGuard
+
+from cachewatch import tags
+from cachewatch.changesets import Body, Changeset, Chunk, Outcome
+from cachewatch.compare import compare, facts_of
+from cachewatch.documents import MAX_BYTES, Signatures, parse
+from cachewatch.errors import DocumentError, NotComparableDocument
+from cachewatch.events import Events, Tally, find_events
+from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageCounts
+from cachewatch.parallel import in_processes
+from cachewatch.select import Selection
+from cachewatch.sources import Blob, Comparison, Content, DocumentPair, Readers, TagPair
+
+# Below this many bytes a second process costs more than it gains.
+_WORTH_TWO_PROCESSES = 4 * 2**20
+_CHUNK_BYTES = 2**20
+
+Progress = Callable[[int], None]
+
+
+def changesets(
+    comparison: Comparison,
+    selection: Selection,
+    make_body: Callable[[], Body],
+    *,
+    jobs: int = 1,
+    progress: Progress = lambda _: None,
+) -> Iterator[Changeset]:
+    """Compare everything that `comparison` names, one pair of tags after the other.
+
+    `make_body` makes what the output format keeps of packages; `progress` is told the bytes
+    that are done.
+    """
+    for pair in comparison.pairs:
+        worth = jobs if sum(document.size for document in pair.documents) >= _WORTH_TWO_PROCESSES else 1
+        yield Changeset(
+            pair.before,
+            pair.after,
+            _chunks(comparison, pair, selection, make_body, worth, progress),
+            partial(_conclude, comparison, pair),
+        )
+
+
+def _chunks(
+    comparison: Comparison,
+    pair: TagPair,
+    selection: Selection,
+    make_body: Callable[[], Body],
+    jobs: int,
+    progress: Progress,
+) -> Iterator[Chunk]:
+    is_pruned = tags.is_mutable(pair.after.tag)
+
+    def make_work() -> Callable[[Sequence[DocumentPair]], Chunk]:
+        readers = comparison.readers.again() if jobs > 1 else comparison.readers
+        return lambda documents: _compare_chunk(documents, readers, selection, make_body(), is_pruned=is_pruned)
+
+    runs = list(_runs(pair.documents))
+    for documents, chunk in zip(runs, in_processes(make_work, runs, jobs), strict=True):
+        progress(sum(document.size for document in documents))
+        yield chunk
+
+
+def _compare_chunk(
+    documents: Sequence[DocumentPair], readers: Readers, selection: Selection, body: Body, *, is_pruned: bool
+) -> Chunk:
+    """Compare the documents of some packages."""
+    tally = Tally()
+    faults: list[Fault] = []
+    for pair, old_content, new_content in _read(documents, readers):
+        known: Signatures = {}
+        before = _parse(pair.before, old_content, known)
+        after = _parse(pair.after, new_content, known)
+        faults += _faults(before, after)
+        if isinstance(before, Fault) or isinstance(after, Fault):
+            continue
+        change = compare(
+            pair.package,
+            before,
+            after,
+            selected=selection.hashes(before, after),
+            sees_stack=selection.stacks,
+            is_pruned=is_pruned,
+        )
+        if change is not None:
+            tally.add(change)
+            if selection.wants(change.kinds):
+                body.add(change)
+        elif after is not None:
+            tally.witness(after, facts_of(set(after.specs.values()), selection.stacks))
+    return Chunk(tally, tuple(faults), body.take())
+
+
+def _read(
+    documents: Sequence[DocumentPair], readers: Readers
+) -> Iterator[tuple[DocumentPair, Content | None, Content | None]]:
+    """Yield each pair with the contents of its two sides; None where there is none, or too much."""
+    if readers.before is readers.after:
+        blobs = [blob for pair in documents for blob in (pair.before, pair.after) if _is_readable(blob)]
+        old_contents = new_contents = readers.before.read(blobs)
+    else:
+        old_contents = readers.before.read([pair.before for pair in documents if _is_readable(pair.before)])
+        new_contents = readers.after.read([pair.after for pair in documents if _is_readable(pair.after)])
+    for pair in documents:
+        before = next(old_contents) if _is_readable(pair.before) else None
+        after = next(new_contents) if _is_readable(pair.after) else None
+        yield pair, before, after
+
+
+def _is_readable(blob: Blob | None) -> TypeGuard[Blob]:
+    return blob is not None and blob.size <= MAX_BYTES
+
+
+def _parse(blob: Blob | None, content: Content | None, known: Signatures) -> Document | Fault | None:
+    if blob is None:
+        return None
+    if content is None:
+        return Fault(blob.path, FaultKind.UNREADABLE, f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
+    if isinstance(content, str):
+        return Fault(blob.path, FaultKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path, known)
+    except NotComparableDocument as error:
+        return Fault(blob.path, FaultKind.NOT_COMPARABLE, str(error))
+    except DocumentError as error:
+        return Fault(blob.path, FaultKind.UNREADABLE, str(error))
+
+
+def _faults(before: Document | Fault | None, after: Document | Fault | None) -> list[Fault]:
+    """Return what is wrong with either side; what is wrong with both in one way, once."""
+    found = [side for side in (before, after) if isinstance(side, Fault)]
+    if len(found) == 2 and found[0].message == found[1].message:
+        return found[1:]
+    if found:
+        return found
+    old = before.faults if isinstance(before, Document) else ()
+    new = after.faults if isinstance(after, Document) else ()
+    return [*new, *(fault for fault in old if fault not in new)]
+
+
+def _runs(documents: Sequence[DocumentPair]) -> Iterator[Sequence[DocumentPair]]:
+    """Cut `documents` into runs of about as many bytes."""
+    start, size = 0, 0
+    for number, pair in enumerate(documents):
+        size += pair.size
+        if size >= _CHUNK_BYTES:
+            yield documents[start : number + 1]
+            start, size = number + 1, 0
+    if start < len(documents):
+        yield documents[start:]
+
+
+def _conclude(comparison: Comparison, pair: TagPair, tally: Tally, faults: tuple[Fault, ...]) -> Outcome:
+    packages = PackageCounts(
+        before=pair.packages_before,
+        after=pair.packages_after,
+        added=pair.packages_added,
+        removed=pair.packages_removed,
+        changed=tally.changed,
+        rebuilt_only=tally.rebuilt_only,
+    )
+    return Outcome(
+        before=pair.before,
+        after=pair.after,
+        revisions_between=comparison.revisions_between,
+        packages=packages,
+        tally=tally,
+        events=_events(comparison, pair, tally, packages),
+        faults=pair.faults + faults,
+    )
+
+
+def _events(comparison: Comparison, pair: TagPair, tally: Tally, packages: PackageCounts) -> Events:
+    lost, gained = tally.lost_and_gained_stacks()
+    before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
+    return find_events(
+        tally,
+        packages,
+        tag_event=_tag_event(pair, tally),
+        declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
+        is_complete=not pair.faults and len(pair.documents) >= max(pair.packages_before, pair.packages_after),
+    )
+
+
+def _tag_event(pair: TagPair, tally: Tally) -> Event | None:
+    if pair.is_new_tag:
+        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.packages_after, tally.specs.after)
+    if pair.is_lost_tag:
+        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.packages_before, tally.specs.before)
+    return None

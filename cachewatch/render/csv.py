@@ -1,0 +1,123 @@
+"""Changesets as a table: one line for each fact, spec, judgement, event and warning."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+
+from cachewatch.model import FACTS, PackageChange, Rung, Spec
+from cachewatch.changesets import Changeset
+from cachewatch.safetext import safe
+
+COLUMNS = (
+    "tag",
+    "package",
+    "change",
+    "name",
+    "before",
+    "after",
+    "count",
+    "hash",
+    "versions",
+    "compiler",
+    "os",
+    "platform",
+    "target",
+    "variants",
+    "stacks",
+)
+
+# The singular of a fact, as in the kinds of change: version-added.
+_SINGULAR = {
+    "versions": "version",
+    "stacks": "stack",
+    "compilers": "compiler",
+    "oses": "os",
+    "platforms": "platform",
+    "targets": "target",
+    "variants": "variant",
+}
+
+Line = dict[str, object]
+
+
+class CsvBody:
+    """The lines of packages."""
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+
+    def add(self, change: PackageChange) -> None:
+        """Take the lines of one package."""
+        self._lines += ({"package": change.package, **line} for line in _lines(change))
+
+    def take(self) -> list[Line]:
+        """Hand over the lines."""
+        taken, self._lines = self._lines, []
+        return taken
+
+
+def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
+    """Yield the table with its heading, as spreadsheets read it."""
+    yield _table([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    for changeset in changesets:
+        tag = changeset.after.tag or ""
+        for lines in changeset.bodies():
+            yield _table({"tag": tag, **line} for line in lines)
+        outcome = changeset.outcome
+        specs = outcome.tally.specs
+        last: list[Line] = [
+            {"change": event.kind, "name": event.name, "count": event.specs} for event in outcome.events.events
+        ]
+        last += [{"change": fault.kind, "name": fault.path, "after": fault.message} for fault in outcome.faults]
+        last.append({"change": "total", "before": specs.before, "after": specs.after})
+        yield _table({"tag": tag, **line} for line in last)
+
+
+def _lines(change: PackageChange) -> Iterator[Line]:
+    yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
+    for fact in FACTS:
+        yield from ({"change": f"{_SINGULAR[fact]}-added", "name": value} for value in change.facts[fact].added)
+        yield from ({"change": f"{_SINGULAR[fact]}-removed", "name": value} for value in change.facts[fact].removed)
+    for entry in change.stack_versions:
+        versions = {"before": " ".join(entry.before), "after": " ".join(entry.after)}
+        yield {"change": f"stack-versions-{entry.direction}", "name": entry.stack, **versions}
+    for place in change.last_copies:
+        where = {"versions": place.version, "stacks": place.stack, "target": place.target}
+        yield {"change": "last-copy-removed", **where}
+    for name in (*(rung.value for rung in Rung), "new", "gone"):
+        if count := getattr(change.counts, name):
+            yield {"change": name, "count": count}
+    yield from ({"change": "spec-removed", **_spec(spec)} for spec in change.removed)
+    yield from ({"change": "spec-added", **_spec(spec)} for spec in change.added)
+    for kept in change.restacked:
+        stacks = {"before": " ".join(kept.lost), "after": " ".join(kept.gained)}
+        yield {"change": "restacked", "hash": kept.hash, **stacks}
+    yield from ({"change": "left-over", "hash": spec_hash} for spec_hash in change.left_over)
+
+
+def _spec(spec: Spec) -> Line:
+    s = spec.signature
+    return {
+        "hash": spec.hash,
+        "versions": " ".join(s.versions),
+        "compiler": s.compiler,
+        "os": s.os,
+        "platform": s.platform,
+        "target": s.target,
+        "variants": " ".join(s.variants),
+        "stacks": " ".join(s.stacks),
+    }
+
+
+def _table(lines: Iterable[Line]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\r\n")
+    for line in lines:
+        writer.writerow({name: _cell(value) for name, value in line.items()})
+    return text.getvalue().encode("utf-8")
+
+
+def _cell(value: object) -> str:
+    text = safe(str(value))
+    # A spreadsheet takes these for the beginning of a formula.
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -1,0 +1,71 @@
+"""Changesets as JSON, written as they come: one package a line, totals behind the packages."""
+
+from collections.abc import Iterable, Iterator
+
+from cachewatch.model import PackageChange
+from cachewatch.changesets import Changeset, Outcome
+from cachewatch.render.records import (
+    SCHEMA,
+    encode,
+    event_values,
+    fault_values,
+    package_json,
+    side_values,
+    summary_values,
+)
+
+
+class JsonBody:
+    """Encoded packages."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def add(self, change: PackageChange) -> None:
+        """Encode one package."""
+        self._parts.append(package_json(change))
+
+    def take(self) -> list[bytes]:
+        """Hand over what was encoded."""
+        taken, self._parts = self._parts, []
+        return taken
+
+
+def write_json(changesets: Iterable[Changeset]) -> Iterator[bytes]:
+    """Yield one JSON object with all changesets."""
+    yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
+    for number, changeset in enumerate(changesets):
+        yield b",\n" if number else b"\n"
+        yield b'{"before":' + encode(side_values(changeset.before))
+        yield b',"after":' + encode(side_values(changeset.after))
+        yield b',"packages":['
+        separator = b"\n"
+        for parts in changeset.bodies():
+            for part in parts:
+                yield separator
+                yield part
+                separator = b",\n"
+        yield b"]" + _rest(changeset.outcome) + b"}"
+    yield b"]}\n"
+
+
+def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
+    """Yield one JSON object a line, told apart by `type`: changeset, package, event, warning, summary."""
+    for changeset in changesets:
+        sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
+        yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
+        for parts in changeset.bodies():
+            yield b"".join(b'{"type":"package",' + part[1:] + b"\n" for part in parts)
+        outcome = changeset.outcome
+        for event in outcome.events.events:
+            yield encode({"type": "event", **event_values(event)}) + b"\n"
+        for fault in outcome.faults:
+            yield encode({"type": "warning", **fault_values(fault)}) + b"\n"
+        yield encode({"type": "summary", **summary_values(outcome.packages, outcome.tally.specs)}) + b"\n"
+
+
+def _rest(outcome: Outcome) -> bytes:
+    events = encode([event_values(event) for event in outcome.events.events])
+    summary = encode(summary_values(outcome.packages, outcome.tally.specs))
+    warnings = encode([fault_values(fault) for fault in outcome.faults])
+    return b',\n"events":' + events + b',\n"summary":' + summary + b',\n"warnings":' + warnings

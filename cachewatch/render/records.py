@@ -1,0 +1,118 @@
+"""A package change as JSON, fast: a hundred specs of one signature encode it once.
+
+The form is that of config/changesets.schema.json. All output is ASCII, so that it does no
+harm wherever it is shown.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from cachewatch.model import FACTS, Delta, Event, Fault, PackageChange, PackageCounts, Restacked, Side, Signature, Spec, SpecCounts
+
+SCHEMA = "cachewatch.changesets/1"
+
+_NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
+_encode = msgspec.json.encode
+
+
+def encode(value: Any) -> bytes:
+    """Encode plain values as JSON in ASCII."""
+    return ascii_only(_encode(value))
+
+
+def ascii_only(data: bytes) -> bytes:
+    """Escape everything in JSON `data` that is not plain ASCII."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _NOT_ASCII.sub(_escape, data.decode("utf-8")).encode("ascii")
+
+
+def package_json(change: PackageChange) -> bytes:
+    """Return everything about `change` as one JSON object on one line."""
+    counts = asdict(change.counts)
+    # Under a package these are lists; their lengths are the counts.
+    del counts["added"], counts["removed"], counts["left_over"]
+    specs = [
+        _members(counts),
+        b'"added":' + _specs(change.added),
+        b'"removed":' + _specs(change.removed),
+        b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
+        b'"left_over":' + _encode(change.left_over),
+        b'"newly_left_over":' + _encode([spec.hash for spec in change.newly_left_over]),
+    ]
+    head = {
+        "name": change.package,
+        "status": change.status,
+        "kinds": sorted(change.kinds),
+        **{fact: delta_values(change.facts[fact]) for fact in FACTS},
+        "stack_versions": change.stack_versions,
+        "last_copies": change.last_copies,
+    }
+    return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
+
+
+def spec_values(signature: Signature) -> dict[str, Any]:
+    """Return what a signature says, under the names of a document."""
+    return {
+        "versions": signature.versions,
+        "compiler": signature.compiler,
+        "os": signature.os,
+        "platform": signature.platform,
+        "target": signature.target,
+        "variants": signature.variants,
+        "stacks": signature.stacks,
+    }
+
+
+def delta_values(delta: Delta) -> dict[str, Any]:
+    """Return what came and went of one fact."""
+    return {"added": delta.added, "removed": delta.removed}
+
+
+def side_values(side: Side) -> dict[str, Any]:
+    """Return one of the two states."""
+    return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": side.name}
+
+
+def event_values(event: Event) -> dict[str, Any]:
+    """Return one event."""
+    return asdict(event)
+
+
+def fault_values(fault: Fault) -> dict[str, Any]:
+    """Return one warning."""
+    return {"path": fault.path, "kind": fault.kind, "message": fault.message}
+
+
+def summary_values(packages: PackageCounts, specs: SpecCounts) -> dict[str, Any]:
+    """Return the totals."""
+    return {"packages": asdict(packages), "specs": asdict(specs)}
+
+
+def _members(values: Mapping[str, Any]) -> bytes:
+    return _encode(values)[1:-1]
+
+
+def _specs(specs: Iterable[Spec]) -> bytes:
+    rest: dict[Signature, bytes] = {}
+    parts = []
+    for spec in specs:
+        found = rest.get(spec.signature)
+        if found is None:
+            found = rest[spec.signature] = b'",' + _members(spec_values(spec.signature)) + b"}"
+        parts.append(b'{"hash":"' + spec.hash.encode() + found)
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _restacked(entry: Restacked) -> dict[str, Any]:
+    return {"hash": entry.hash, "gained": entry.gained, "lost": entry.lost}
+
+
+def _escape(match: re.Match[str]) -> str:
+    # JSON has escapes of 16 bits; what lies beyond takes two.
+    units = match[0].encode("utf-16-be")
+    return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))

@@ -1,0 +1,32 @@
+"""A report is what people read of a changeset: events, capped sections, and totals that add up."""
+
+from dataclasses import dataclass
+
+from cachewatch.model import Event, Fault, PackageCounts, Side, SpecCounts
+from cachewatch.report.board import SectionReport
+
+__all__ = ["Report", "SectionReport"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that a text or a template says about one pair of tags."""
+
+    before: Side
+    after: Side
+    revisions_between: int | None
+    packages: PackageCounts
+    specs: SpecCounts
+    events: tuple[Event, ...]
+    sections: tuple[SectionReport, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs but the form of documents."""
+        return not (self.sections or self.events)
+
+    @property
+    def losses(self) -> int:
+        """How many documents could not be compared, or not wholly."""
+        return len({fault.path for fault in self.faults if fault.is_loss})

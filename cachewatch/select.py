@@ -1,0 +1,75 @@
+"""Choose by globs: what a reader asked for, of everything that there is.
+
+Patterns of one list are alternatives, lists of different things must all agree, and a
+pattern that begins with `!` excludes and wins.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from fnmatch import translate
+
+from cachewatch.model import Document, Kind, Signature
+
+
+class Globs:
+    """Case-sensitive shell patterns; without any, everything matches."""
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        patterns = tuple(patterns)
+        self._included = _compile(p for p in patterns if not p.startswith("!"))
+        self._excluded = _compile(p[1:] for p in patterns if p.startswith("!"))
+        self.is_open = not patterns
+
+    def __call__(self, name: str) -> bool:
+        """Tell whether `name` is chosen."""
+        if self.is_open:
+            return True
+        if self._excluded is not None and self._excluded.fullmatch(name):
+            return False
+        return self._included is None or self._included.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What to look at, and which kinds of change to report."""
+
+    tags: Globs = field(default_factory=Globs)
+    packages: Globs = field(default_factory=Globs)
+    stacks: Globs = field(default_factory=Globs)
+    targets: Globs = field(default_factory=Globs)
+    oses: Globs = field(default_factory=Globs)
+    compilers: Globs = field(default_factory=Globs)
+    kinds: Globs = field(default_factory=Globs)
+
+    def hashes(self, before: Document | None, after: Document | None) -> Set[str] | None:
+        """Return the hashes that are chosen on either side, or None for all.
+
+        A kept spec that left a chosen stack is news to those who chose it, so one side is enough.
+        """
+        if self.stacks.is_open and self.targets.is_open and self.oses.is_open and self.compilers.is_open:
+            return None
+        sides = [document.specs for document in (before, after) if document]
+        return {spec_hash for specs in sides for spec_hash in self._chosen(specs)}
+
+    def chooses(self, signature: Signature) -> bool:
+        """Tell whether a spec of this signature is chosen."""
+        return (
+            self.targets(signature.target)
+            and self.oses(signature.os)
+            and self.compilers(signature.compiler)
+            and (self.stacks.is_open or any(map(self.stacks, signature.stacks)))
+        )
+
+    def wants(self, kinds: Set[Kind]) -> bool:
+        """Tell whether a change of these kinds is to be reported."""
+        return self.kinds.is_open or any(map(self.kinds, kinds))
+
+    def _chosen(self, specs: Mapping[str, Signature]) -> Iterable[str]:
+        chosen = {signature: self.chooses(signature) for signature in set(specs.values())}
+        return (spec_hash for spec_hash, signature in specs.items() if chosen[signature])
+
+
+def _compile(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    expressions = [translate(pattern) for pattern in patterns]
+    return re.compile("|".join(expressions)) if expressions else None

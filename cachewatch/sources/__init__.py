@@ -1,0 +1,113 @@
+"""Where revisions come from, and how their documents are found and read.
+
+`git.py` is the only module that runs git; `revisions.py`, `trees.py` and `clones.py` speak
+to it. `files.py` reads documents without any git. All of them yield the values below.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cachewatch.model import Fault, Side
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """The content of a document, not yet read: an object id in git, or a path."""
+
+    name: str
+    path: str  # what to call it in messages
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPair:
+    """One package's documents in the two states; at most one of them is None."""
+
+    package: str
+    before: Blob | None
+    after: Blob | None
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are to read."""
+        return sum(blob.size for blob in (self.before, self.after) if blob)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All documents of one tag on one side, by package."""
+
+    side: Side
+    blobs: Mapping[str, Blob]
+    reader: "Reader"
+    faults: tuple[Fault, ...]
+    # A single document stands for its package alone: the others are not missing.
+    is_one_document: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagPair:
+    """Two states of one tag (or of two tags) with the documents that differ between them."""
+
+    before: Side
+    after: Side
+    documents: tuple[DocumentPair, ...]
+    packages_before: int
+    packages_after: int
+    packages_added: int
+    packages_removed: int
+    faults: tuple[Fault, ...] = ()
+    # A tag that only one side has. A new one is compared with its predecessor, if it has any.
+    is_new_tag: bool = False
+    is_lost_tag: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Everything that `diff` was asked to compare, before any document is read."""
+
+    pairs: tuple[TagPair, ...]
+    readers: "Readers"
+    revisions_between: int | None = None  # None where that cannot be known
+    # The stacks that each side says its tags have, by tag; empty where it does not say.
+    stacks: tuple["TagStacks", "TagStacks"] = field(default_factory=lambda: (no_stacks, no_stacks))
+
+
+# What reading a blob gives: its bytes, or the reason why there are none.
+Content = bytes | str
+
+
+class Reader(Protocol):
+    """Reads blobs, in order."""
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        """Yield the content of each blob, or raise SourceError if the source itself fails."""
+
+    def again(self) -> "Reader":
+        """Return another reader of the same blobs, for another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The readers of the two sides; often one and the same."""
+
+    before: Reader
+    after: Reader
+
+    def again(self) -> "Readers":
+        """Return other readers of the same blobs, for another process."""
+        before = self.before.again()
+        return Readers(before, before if self.after is self.before else self.after.again())
+
+
+class TagStacks(Protocol):
+    """Asks a side for its list of tags, which few comparisons need."""
+
+    def __call__(self) -> Mapping[str, frozenset[str]]:
+        """Return the stacks of each tag."""
+
+
+def no_stacks() -> Mapping[str, frozenset[str]]:
+    """Say that nothing is known of the stacks of any tag."""
+    return {}

@@ -1,0 +1,123 @@
+"""Documents that lie in files: one, a folder of them, one tag, or a whole catalogue."""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from cachewatch.documents import MAX_BYTES, identify
+from cachewatch.errors import SourceError, UnreadableDocument, UsageError
+from cachewatch.model import Fault, FaultKind, Side
+from cachewatch.sources import Blob, Content, Listing
+from cachewatch.sources.tagsfile import TAGS_FILE, read_tags_file
+from cachewatch.sources.trees import DOCUMENT, Wanted, is_name
+
+
+class FileReader:
+    """Reads documents from files."""
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        """Yield the content of each file, up to a little more than a document can have."""
+        for blob in blobs:
+            try:
+                with Path(blob.name).open("rb") as file:
+                    yield file.read(MAX_BYTES + 1)
+            except OSError as error:
+                yield f"cannot be read: {error.strerror}"
+
+    def again(self) -> "FileReader":
+        """Return this reader, which keeps nothing open."""
+        return self
+
+
+def is_documents(name: str) -> bool:
+    """Tell whether `name` is a folder, a `.md` file or a pipe, and so no revision."""
+    path = Path(name)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) or path.suffix == ".md"
+
+
+def list_path(name: str, *, wanted_package: Wanted) -> list[Listing]:
+    """List the documents at `name`, one listing for each tag."""
+    path = Path(name)
+    if not path.is_dir():
+        return [_list_file(name)]
+    root = path / "_cache" if (path / "_cache").is_dir() else path
+    if _holds_documents(root):
+        return [_list_tag(name, root, None if root.parent.name != "_cache" else root.name, wanted_package)]
+    tag_folders = [folder for folder in _folders(root) if is_name(folder.name.encode()) and _holds_documents(folder)]
+    if tag_folders:
+        return [_list_tag(name, folder, folder.name, wanted_package) for folder in tag_folders]
+    return [_list_flat(name, root, wanted_package)]
+
+
+def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
+    """Return the stacks of each tag, where the folder `name` is a whole catalogue."""
+    file = Path(name) / TAGS_FILE
+    return read_tags_file(file.read_bytes()) if file.is_file() else {}
+
+
+def _list_file(name: str) -> Listing:
+    if name == os.devnull:
+        return Listing(Side(name=name), {}, FileReader(), ())
+    package, tag = _claims(name)
+    size = Path(name).stat().st_size
+    return Listing(Side(name=name, tag=tag), {package: Blob(name, name, size)}, FileReader(), (), is_one_document=True)
+
+
+def _claims(name: str) -> tuple[str, str | None]:
+    """Return the package and the tag that a single document says it is of; "" where it cannot be read."""
+    path = Path(name)
+    if not path.is_file():
+        raise UsageError(f"{name}: not a regular file or a folder")
+    try:
+        with path.open("rb") as file:
+            title, tag = identify(file.read(MAX_BYTES))
+    except UnreadableDocument:
+        return "", None
+    except OSError as error:
+        raise SourceError(f"{name}: {error.strerror}") from error
+    return title or (path.parent.name if path.name == DOCUMENT else path.stem), tag or None
+
+
+def _list_tag(name: str, folder: Path, tag: str | None, wanted: Wanted) -> Listing:
+    blobs: dict[str, Blob] = {}
+    faults: list[Fault] = []
+    for package in _folders(folder):
+        if is_name(os.fsencode(package.name)) and wanted(package.name):
+            _add(package / DOCUMENT, package.name, blobs, faults)
+    return Listing(Side(name=name, tag=tag), blobs, FileReader(), tuple(faults))
+
+
+def _list_flat(name: str, folder: Path, wanted: Wanted) -> Listing:
+    blobs: dict[str, Blob] = {}
+    faults: list[Fault] = []
+    for file in sorted(folder.glob("*.md")):
+        if is_name(os.fsencode(file.stem)) and wanted(file.stem):
+            _add(file, file.stem, blobs, faults)
+    return Listing(Side(name=name), blobs, FileReader(), tuple(faults))
+
+
+def _add(file: Path, package: str, blobs: dict[str, Blob], faults: list[Fault]) -> None:
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(status.st_mode):
+        blobs[package] = Blob(str(file), str(file), status.st_size)
+    else:
+        faults.append(Fault(str(file), FaultKind.UNREADABLE, "is not a regular file"))
+
+
+def _holds_documents(folder: Path) -> bool:
+    return any(os.path.lexists(child / DOCUMENT) for child in _folders(folder))
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(child for child in folder.iterdir() if child.is_dir() and not child.is_symlink())
+    except OSError as error:
+        raise SourceError(f"{folder}: {error.strerror}") from error

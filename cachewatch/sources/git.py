@@ -1,0 +1,295 @@
+"""Run git. GitPython is used here and nowhere else, and only to start processes.
+
+Its own diff loses every change of a commit when one file name is odd, and its objects are
+not safe to share; see docs/design.md. Here every command is a list, every name from outside
+goes through standard input or after `--end-of-options`, the environment is made from
+nothing, and nothing is ever checked out or written to a repository that is not ours.
+"""
+
+import configparser
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread, Timer
+from typing import IO, Any
+
+# Looking for git is our own business, with our own words.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
+import git
+from git.exc import GitError
+
+from cachewatch.errors import SourceError
+
+# What a person's shell may hand on: how to find git, and how to reach the network.
+_INHERITED = (
+    "PATH",
+    "TMPDIR",
+    "SSH_AUTH_SOCK",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+    "GIT_SSL_CAINFO",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+
+_ENVIRONMENT = {
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "/bin/false",
+    "SSH_ASKPASS": "/bin/false",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+}
+
+_CONFIG = {
+    "protocol.allow": "never",
+    "transfer.fsckObjects": "true",
+    "transfer.credentialsInUrl": "die",
+    "transfer.bundleURI": "false",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "30",
+    "fetch.recurseSubmodules": "false",
+    "submodule.recurse": "false",
+    "gc.auto": "0",
+    "gc.autoDetach": "false",
+    "maintenance.auto": "false",
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "safe.bareRepository": "explicit",
+    "credential.helper": "",
+}
+
+# What git may speak when it fetches; when it only reads, nothing at all.
+_PROTOCOLS = ("https", "http", "ssh", "git", "file")
+
+_READING_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object out of a repository."""
+
+    id: str
+    type: str
+    content: bytes
+
+
+class Repository:
+    """A repository on this machine, read through git's plumbing."""
+
+    def __init__(self, path: Path) -> None:
+        """Find the repository that `path` is in or is; bare and shallow ones are fine."""
+        self.path = path
+        self.git_dir = _find(path)
+        self._objects: ObjectPipe | None = None
+
+    def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
+        """Run a git command that reads, with `lines` as its input, and return what it prints."""
+        with _input(lines) as stdin:
+            return _execute([*self._command(), *arguments], stdin, what=str(self.path))
+
+    def objects(self) -> "ObjectPipe":
+        """Return the pipe that objects are read through, which stays open."""
+        if self._objects is None:
+            self._objects = ObjectPipe([*self._command(), "cat-file", "--batch"], self.path)
+        return self._objects
+
+    def again(self) -> "Repository":
+        """Return the same repository with processes of its own."""
+        twin = copy(self)
+        twin._objects = None
+        return twin
+
+    def obtain(self, ids: Iterable[str]) -> None:
+        """Make sure that these objects are here; a repository that is not ours is left as it is."""
+
+    def close(self) -> None:
+        """End the git process that is still open, if any."""
+        if self._objects is not None:
+            self._objects.close()
+            self._objects = None
+
+    def _command(self) -> list[str]:
+        return [*git_command(), f"--git-dir={self.git_dir}"]
+
+
+class ObjectPipe:
+    """One `git cat-file --batch`, asked for objects by name or, many at once, by id."""
+
+    def __init__(self, command: list[str], path: Path) -> None:
+        self._path = path
+        self._process = _start(command)
+
+    def get(self, name: str) -> Object | None:
+        """Return the object that `name` names in git's own notation, or None."""
+        if "\n" in name or "\0" in name:
+            return None
+        self._write([name])
+        return self._read()
+
+    def stream(self, ids: Iterable[str]) -> Iterator[bytes]:
+        """Yield the contents of the objects with these ids, in their order."""
+        wanted = list(ids)
+        # Written from a thread: git answers while we still ask, and both pipes have an end.
+        writer = Thread(target=self._write, args=(wanted,), daemon=True)
+        writer.start()
+        for object_id in wanted:
+            found = self._read()
+            if found is None or found.id != object_id:
+                raise SourceError(f"{self._path}: object {object_id} is missing; the repository is damaged or incomplete")
+            yield found.content
+        writer.join()
+
+    def close(self) -> None:
+        """End the process."""
+        _stop(self._process)
+
+    def _write(self, names: Iterable[str]) -> None:
+        try:
+            self._process.stdin.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # git ended; the reading side says why
+
+    def _read(self) -> Object | None:
+        header = self._process.stdout.readline()
+        if not header:
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        if header.endswith((b" missing\n", b" ambiguous\n")):
+            return None
+        object_id, object_type, size = header.split()
+        content = self._process.stdout.read(int(size) + 1)[:-1]
+        if len(content) != int(size):
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        return Object(object_id.decode(), object_type.decode(), content)
+
+    def _last_words(self) -> str:
+        self._process.stdin.close()
+        return explain(self._process.stderr.read())
+
+
+def git_command(*, may_fetch: bool = False) -> list[str]:
+    """Return how to start git with an environment of our own making."""
+    config = dict(_CONFIG)
+    if may_fetch:
+        config |= {f"protocol.{name}.allow": "always" for name in _PROTOCOLS}
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
+    environment["GIT_CONFIG_COUNT"] = str(len(config))
+    for number, (key, value) in enumerate(config.items()):
+        environment[f"GIT_CONFIG_KEY_{number}"] = key
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    # GitPython adds to the environment that it inherits and can take nothing away.
+    return ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), "git"]
+
+
+def fetch(
+    command: Sequence[str],
+    lines: Iterable[str] = (),
+    *,
+    what: str,
+    seconds: float,
+    report: Callable[[str], None] | None = None,
+) -> None:
+    """Run a git command that fetches, for at most `seconds`, and pass on what it says of its progress."""
+    with _input(lines) as stdin:
+        process = git.Git().execute(list(command), istream=stdin, as_process=True, start_new_session=True).proc
+        watchdog = Timer(seconds, _kill, (process.pid,))
+        watchdog.start()
+        said = b""
+        try:
+            while chunk := process.stderr.read1():
+                said = (said + chunk)[-65536:]
+                if report:
+                    for line in re.split(rb"[\r\n]+", chunk):
+                        report(line.decode("utf-8", "replace"))
+            process.wait()
+        except BaseException:
+            _kill(process.pid)  # Ctrl-C: git and what it started end with us
+            raise
+        finally:
+            watchdog.cancel()
+            _stop(process)
+    if process.returncode:
+        raise SourceError(f"{what}: {explain(said)}")
+
+
+def _execute(command: Sequence[str], stdin: IO[bytes], *, what: str) -> bytes:
+    status, stdout, stderr = git.Git().execute(
+        list(command),
+        istream=stdin,
+        with_extended_output=True,
+        with_exceptions=False,
+        stdout_as_string=False,
+        strip_newline_in_stdout=False,
+        kill_after_timeout=_READING_SECONDS,
+    )
+    if status:
+        raise SourceError(f"{what}: {explain(stderr)}")
+    return stdout if isinstance(stdout, bytes) else stdout.encode()
+
+
+@contextmanager
+def _input(lines: Iterable[str]) -> Iterator[IO[bytes]]:
+    """Offer `lines` to a process; a file, so that git can never wait for us while we wait for it."""
+    with tempfile.TemporaryFile() as stdin:
+        stdin.writelines(f"{line}\n".encode("utf-8", "surrogateescape") for line in lines)
+        stdin.seek(0)
+        yield stdin
+
+
+def explain(stderr: bytes | str) -> str:
+    """Choose the part of git's complaint that tells a person what is wrong."""
+    text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
+    if "No such file or directory" in text and text.startswith("env:"):
+        return "git is not installed, or not on the PATH"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
+    chosen = (fatal or lines or ["git ended without a word"])[0]
+    return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+
+
+def _start(command: list[str]) -> Any:
+    # -1 is subprocess.PIPE, which GitPython passes on.
+    return git.Git().execute(command, istream=-1, as_process=True).proc
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _stop(process: Any) -> None:
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    process.terminate()
+    process.wait()
+
+
+def _find(path: Path) -> str:
+    if not path.exists():
+        raise SourceError(f"{path}: there is no such folder")
+    try:
+        with git.Repo(path, search_parent_directories=True) as repository:
+            return os.path.abspath(repository.git_dir)
+    except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
+        raise SourceError(f"{path}: not a git repository, or a damaged one") from error

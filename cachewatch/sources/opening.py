@@ -1,0 +1,128 @@
+"""What `diff BEFORE AFTER` was asked to compare: revisions, tags, files, folders, or a mix."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from cachewatch import tags
+from cachewatch.errors import UsageError
+from cachewatch.model import Side
+from cachewatch.sources import Blob, Comparison, DocumentPair, Listing, Readers, TagPair, files
+from cachewatch.sources.trees import Wanted
+
+Choice = Callable[[str], bool]
+
+
+@contextmanager
+def open_comparison(
+    before: str,
+    after: str,
+    *,
+    repository: str,
+    wanted_tag: Choice,
+    wanted_package: Wanted,
+    report: Callable[[str], None] | None = None,
+) -> Iterator[Comparison]:
+    """Find what differs between `before` and `after`, and let go of it all at the end.
+
+    `repository` is a path or a URL and is not touched unless a side needs it; `report` is told
+    the progress of a clone.
+    """
+    if files.is_documents(before) and files.is_documents(after):
+        yield _compare_paths(before, after, wanted_tag, wanted_package)
+        return
+    # Git costs a tenth of a second to load, and two files do not need it.
+    from cachewatch.sources.catalogue import compare_revisions, list_revision  # noqa: PLC0415
+    from cachewatch.sources.clones import open_repository  # noqa: PLC0415
+    from cachewatch.sources.revisions import resolve  # noqa: PLC0415
+
+    opened = open_repository(repository, report=report)
+    try:
+        if files.is_documents(before) or files.is_documents(after):
+            old, new = (
+                files.list_path(name, wanted_package=wanted_package)
+                if files.is_documents(name)
+                else [list_revision(opened, resolve(opened, name), wanted_package=wanted_package)]
+                for name in (before, after)
+            )
+            yield _compare_listings(_match(old, new, wanted_tag))
+        else:
+            yield compare_revisions(
+                opened,
+                resolve(opened, before),
+                resolve(opened, after),
+                wanted_tag=wanted_tag,
+                wanted_package=wanted_package,
+            )
+    finally:
+        opened.close()
+
+
+def _compare_paths(before: str, after: str, wanted_tag: Choice, wanted_package: Wanted) -> Comparison:
+    old, new = (files.list_path(name, wanted_package=wanted_package) for name in (before, after))
+    stacks = (partial(files.stacks_of, before), partial(files.stacks_of, after))
+    return _compare_listings(_match(old, new, wanted_tag), stacks)
+
+
+def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
+    """Pair the tags of two sides: by name, or the only one of one side with its like."""
+    if len(old) == 1 and len(new) == 1:
+        return [(old[0], new[0])]
+    if len(old) == 1 or len(new) == 1:
+        only, many = (old[0], new) if len(old) == 1 else (new[0], old)
+        like = [listing for listing in many if listing.side.tag == (only.side.tag or "develop")]
+        if not like:
+            raise UsageError(f"{many[0].side.name} holds several tags; name the folder of the one to compare with {only.side.name}")
+        return [(only, like[0]) if only is old[0] else (like[0], only)]
+    had, has = ({listing.side.tag or "": listing for listing in side} for side in (old, new))
+    return [
+        (had.get(tag) or _nothing(old[0], tag), has.get(tag) or _nothing(new[0], tag))
+        for tag in tags.in_order(had.keys() | has.keys())
+        if wanted_tag(tag)
+    ]
+
+
+def _nothing(like: Listing, tag: str) -> Listing:
+    return Listing(Side(name=like.side.name, tag=tag), {}, like.reader, ())
+
+
+def _compare_listings(
+    matched: list[tuple[Listing, Listing]],
+    stacks: tuple[Callable[[], Mapping[str, frozenset[str]]], Callable[[], Mapping[str, frozenset[str]]]] | None = None,
+) -> Comparison:
+    pairs = tuple(_compare_two(old, new) for old, new in matched)
+    readers = Readers(matched[0][0].reader, matched[0][1].reader)
+    if stacks is None:
+        return Comparison(pairs=pairs, readers=readers)
+    return Comparison(pairs=pairs, readers=readers, stacks=stacks)
+
+
+def _compare_two(old: Listing, new: Listing) -> TagPair:
+    had, has = _named(old.blobs, new.blobs), _named(new.blobs, old.blobs)
+    if old.is_one_document and not new.is_one_document and new.side.name != "/dev/null":
+        has = _only(has, had)
+    if new.is_one_document and not old.is_one_document and old.side.name != "/dev/null":
+        had = _only(had, has)
+    names = sorted(had.keys() | has.keys())
+    return TagPair(
+        before=old.side,
+        after=new.side,
+        documents=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names),
+        packages_before=len(had),
+        packages_after=len(has),
+        packages_added=len(has.keys() - had.keys()),
+        packages_removed=len(had.keys() - has.keys()),
+        faults=old.faults + new.faults,
+    )
+
+
+def _named(blobs: Mapping[str, Blob], others: Mapping[str, Blob]) -> Mapping[str, Blob]:
+    """Give a single document that cannot be read the name of the one that it is compared with."""
+    if "" not in blobs:
+        return blobs
+    return {next(filter(None, others), "unknown"): blobs[""]}
+
+
+def _only(blobs: Mapping[str, Blob], like: Mapping[str, Blob]) -> Mapping[str, Blob]:
+    """Keep the packages that a single document stands for: the others are not missing."""
+    return {package: blob for package, blob in blobs.items() if package in like}

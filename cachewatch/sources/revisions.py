@@ -1,0 +1,117 @@
+"""What people call revisions: names that git resolves, dates, and REV:TAG."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.model import Side
+from cachewatch.sources.git import Repository
+
+_TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
+_AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
+_UNIT = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
+_COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One commit, with the tag that was asked for, if any."""
+
+    name: str
+    commit: str
+    tag: str | None
+    time: datetime | None
+
+    def side(self, tag: str | None = None) -> Side:
+        """Return this revision as one of two sides to compare."""
+        time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Side(name=self.name, revision=self.commit, tag=tag or self.tag, time=time)
+
+
+def resolve(repository: Repository, name: str, *, now: datetime | None = None) -> Revision:
+    """Find the commit that `name` means.
+
+    A name is anything that git resolves, a date (the newest revision up to the end of that
+    day, UTC), `yesterday` or `3 days ago`; `:TAG` behind it picks one tag of the revision.
+    """
+    now = now or datetime.now(UTC)
+    for revision_name, tag in _readings(name):
+        commit = _commit(repository, revision_name or "HEAD", now)
+        if commit is not None:
+            return Revision(name, commit, tag, _time(repository, commit))
+    raise UnknownRevision(_complaint(repository, name))
+
+
+def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
+    """Count the revisions that lie between, or return None where that has no meaning."""
+    if before.commit == after.commit:
+        return 0
+    try:
+        printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
+    except SourceError:
+        return None  # the history in between is not here
+    left, right = map(int, printed.split())
+    return max(left, right) if not (left and right) else None
+
+
+def as_moment(text: str, now: datetime) -> datetime | None:
+    """Return the last moment that `text` means, if it means a date at all."""
+    text = text.strip().lower()
+    if text in ("today", "yesterday"):
+        return _end_of((now - timedelta(days=text == "yesterday")).date())
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago[1]) * _UNIT[ago[2]]
+    try:
+        if len(text) == len("2025-06-01"):
+            return _end_of(date.fromisoformat(text))
+        moment = datetime.fromisoformat(text) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
+    except ValueError:
+        return None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _readings(name: str) -> list[tuple[str, str | None]]:
+    """List what `name` may mean, likeliest first: a whole revision, then REV:TAG."""
+    revision, colon, tag = name.rpartition(":")
+    readings: list[tuple[str, str | None]] = [(name, None)]
+    if colon and _TAG.fullmatch(tag):
+        readings.append((revision, tag))
+    return readings
+
+
+def _commit(repository: Repository, name: str, now: datetime) -> str | None:
+    if name.startswith("-") or not name.isprintable():
+        return None
+    # The name goes to git through a pipe, so that it cannot be an option of anything.
+    found = repository.objects().get(f"{name}^{{commit}}")
+    if found is not None:
+        return found.id
+    moment = as_moment(name, now)
+    if moment is None:
+        return None
+    seconds = int(moment.timestamp())
+    printed = repository.run(["rev-list", "-1", "--first-parent", f"--before={seconds}", "HEAD"])
+    return printed.decode().strip() or None
+
+
+def _time(repository: Repository, commit: str) -> datetime | None:
+    found = repository.objects().get(commit)
+    match = _COMMITTER.search(found.content) if found else None
+    try:
+        return datetime.fromtimestamp(int(match[1]), UTC) if match else None
+    except (OverflowError, ValueError, OSError):
+        return None  # a date that no calendar holds
+
+
+def _end_of(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, 23, 59, 59, tzinfo=UTC)
+
+
+def _complaint(repository: Repository, name: str) -> str:
+    where = f"{repository.path}: {name!r}"
+    if as_moment(name, datetime.now(UTC)) is not None:
+        return f"{where}: there is no revision that old"
+    if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:_cache/{name}") is not None:
+        return f"{where} is a tag, not a revision; write HEAD:{name}"
+    return f"{where} is not a revision, a date, or a folder or .md file of documents"

@@ -1,0 +1,213 @@
+"""Which documents differ between two trees, found without reading any document.
+
+`git diff-tree` is read as bytes. The depth is fixed: tag, package, document. Nothing below
+or beside that is looked at, so a tree of a hundred million files costs nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cachewatch.errors import SourceError
+from cachewatch.model import Fault, FaultKind
+from cachewatch.sources import Blob, DocumentPair
+from cachewatch.sources.git import Repository
+
+DOCUMENT = "specs.md"
+_NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
+_RECORD = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0")
+_FOLDER, _FILES = b"040000", (b"100644", b"100755", b"100664")
+_EMPTY_TREE = {
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
+_MAX_ENTRIES = 200_000
+
+Wanted = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name that differs between two folders; an id is None on a side that lacks it."""
+
+    name: bytes
+    before_mode: bytes
+    after_mode: bytes
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDifference:
+    """The documents of one tag that differ, and how many there are in all."""
+
+    documents: tuple[DocumentPair, ...]
+    packages_before: int
+    packages_after: int
+    packages_added: int
+    packages_removed: int
+    faults: tuple[Fault, ...]
+
+
+def folders(repository: Repository, name: str) -> dict[str, str]:
+    """Return the ids of the folders in the tree that `name` names, by their names.
+
+    Names that no tag or package has are left out.
+    """
+    found = repository.objects().get(name)
+    if found is None or found.type != "tree":
+        return {}
+    listing = _tree_entries(found.content, len(found.id) // 2)
+    return {n.decode(): i for mode, n, i in listing if mode == b"40000" and is_name(n)}
+
+
+def is_name(name: bytes) -> bool:
+    """Tell whether a tag or a package can be called `name`."""
+    return _NAME.fullmatch(name) is not None and name.strip(b".") != b""
+
+
+def differing_documents(
+    repository: Repository,
+    label: str,
+    before: str | None,
+    after: str | None,
+    *,
+    wanted: Wanted,
+) -> TreeDifference:
+    """Find the documents that differ between two trees of packages; None is a tree without any.
+
+    `label` is the path of the trees, for messages; `wanted` chooses packages by name.
+    """
+    empty = _EMPTY_TREE[len(before or after or "x" * 40)]
+    old_folders, new_folders = _packages(repository, before, wanted), _packages(repository, after, wanted)
+    faults: list[Fault] = []
+    odd: list[bytes] = []
+    pairs: dict[str, tuple[str, str]] = {}
+    for _, entry in _diff(repository, [(before or empty, after or empty)]):
+        if not is_name(entry.name):
+            odd.append(entry.name)
+        elif wanted(entry.name.decode()) and _FOLDER in (entry.before_mode, entry.after_mode):
+            pairs[entry.name.decode()] = (entry.before or empty, entry.after or empty)
+        elif wanted(entry.name.decode()) and entry.after_mode in (b"120000", b"160000"):
+            odd.append(entry.name)
+    if odd:
+        faults.append(_ignored(label, odd))
+    documents, irregular = _documents(repository, label, pairs)
+    faults += irregular
+    unchanged = (old_folders.keys() & new_folders.keys()) - pairs.keys()
+    kept = _count_documents(repository, (new_folders[name] for name in unchanged))
+    had = sum(document.before is not None for document in documents)
+    has = sum(document.after is not None for document in documents)
+    return TreeDifference(
+        documents=tuple(documents),
+        packages_before=kept + had,
+        packages_after=kept + has,
+        packages_added=sum(document.before is None for document in documents),
+        packages_removed=sum(document.after is None for document in documents),
+        faults=tuple(faults),
+    )
+
+
+def _packages(repository: Repository, tree: str | None, wanted: Wanted) -> Mapping[str, str]:
+    found = folders(repository, tree) if tree else {}
+    return {name: object_id for name, object_id in found.items() if wanted(name)}
+
+
+def _documents(
+    repository: Repository, label: str, pairs: Mapping[str, tuple[str, str]]
+) -> tuple[list[DocumentPair], list[Fault]]:
+    names = list(pairs)
+    found: dict[str, Entry] = {}
+    faults: list[Fault] = []
+    for number, entry in _diff(repository, list(pairs.values())):
+        if entry.name != DOCUMENT.encode():
+            continue
+        path = f"{label}/{names[number]}/{DOCUMENT}"
+        modes = [mode for mode in (entry.before_mode, entry.after_mode) if mode not in _FILES and mode != b"000000"]
+        if modes:
+            faults.append(Fault(path, FaultKind.UNREADABLE, f"is not a regular file (mode {modes[0].decode()})"))
+        else:
+            found[names[number]] = entry
+    ids = {i for entry in found.values() for i in (entry.before, entry.after) if i}
+    repository.obtain(ids)
+    sizes = _sizes(repository, ids)
+    documents = [
+        DocumentPair(
+            name,
+            _blob(label, name, found[name].before, sizes),
+            _blob(label, name, found[name].after, sizes),
+        )
+        for name in sorted(found)
+    ]
+    return documents, faults
+
+
+def _blob(label: str, package: str, object_id: str | None, sizes: Mapping[str, int]) -> Blob | None:
+    if object_id is None:
+        return None
+    path = f"{label}/{package}/{DOCUMENT}"
+    if object_id not in sizes:
+        raise SourceError(f"{path}: the content is not in this clone; fetch it, or give --repo the URL")
+    return Blob(object_id, path, sizes[object_id])
+
+
+def _diff(repository: Repository, pairs: list[tuple[str, str]]) -> Iterator[tuple[int, Entry]]:
+    """Yield what differs between the trees of each pair, with the number of the pair."""
+    pairs = [(before, after) for before, after in pairs]
+    lines = [f"{before} {after}" for before, after in pairs]
+    if not lines:
+        return
+    printed = repository.run(["diff-tree", "--stdin", "-z", "--raw", "--no-renames", "--no-abbrev"], lines)
+    number, position, entries = -1, 0, 0
+    while position < len(printed):
+        if printed[position : position + 1] != b":":
+            # The pair that follows, as it was asked for.
+            position = printed.index(b"\n", position) + 1
+            number += 1
+            continue
+        match = _RECORD.match(printed, position)
+        if match is None:
+            raise SourceError(f"{repository.path}: git diff-tree printed what cannot be understood")
+        end = printed.index(b"\0", match.end())
+        entries += 1
+        if entries > _MAX_ENTRIES:
+            raise SourceError(f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has")
+        yield number, Entry(printed[match.end() : end], match[1], match[2], _id(match[3]), _id(match[4]))
+        position = end + 1
+
+
+def _id(text: bytes) -> str | None:
+    return text.decode() if text.strip(b"0") else None
+
+
+def _sizes(repository: Repository, ids: Iterable[str]) -> dict[str, int]:
+    asked = sorted(ids)
+    if not asked:
+        return {}
+    printed = repository.run(["cat-file", "--batch-check", "--buffer"], asked)
+    fields = (line.split() for line in printed.decode().splitlines())
+    return {f[0]: int(f[2]) for f in fields if len(f) == 3}
+
+
+def _count_documents(repository: Repository, trees: Iterable[str]) -> int:
+    ids = list(trees)
+    if not ids:
+        return 0
+    contents = repository.objects().stream(ids)
+    return sum(f" {DOCUMENT}\0".encode() in content for content in contents)
+
+
+def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, str]]:
+    position = 0
+    while position < len(content):
+        space = content.index(b" ", position)
+        end = content.index(b"\0", space)
+        object_id = content[end + 1 : end + 1 + id_bytes].hex()
+        yield content[position:space], content[space + 1 : end], object_id
+        position = end + 1 + id_bytes
+
+
+def _ignored(label: str, names: list[bytes]) -> Fault:
+    shown = names[0][:60].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return Fault(label, FaultKind.UNREADABLE, f"ignored {shown}{more}: no package can be called that")

@@ -1,0 +1,65 @@
+"""One spelling for what Spack has written in several ways over the years.
+
+Two documents that say the same must compare equal, so every value passes through here
+before anything is compared. The renamed compilers are those of `spack/aliases.py` in
+Spack 1.0 (where `intel-oneapi-compiler-classic` lacks the s that the package name has).
+"""
+
+from collections.abc import Iterable
+
+# What a compiler is called where a document names none.
+NO_COMPILER = "none"
+
+# The stack that is the union of all others, and so is not one.
+UNION_STACK = "root"
+
+_UNNAMED = {"", "none", "null", "~", "None"}
+
+_PACKAGE_OF_COMPILER = {
+    "clang": "llvm",
+    "oneapi": "intel-oneapi-compilers",
+    "dpcpp": "intel-oneapi-compilers",
+    "intel": "intel-oneapi-compilers-classic",
+    "intel-oneapi-compiler-classic": "intel-oneapi-compilers-classic",
+    "rocmcc": "llvm-amdgpu",
+    "arm": "acfl",
+}
+
+
+def compiler(text: str | None) -> str:
+    """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` is `gcc@11.4.0`, `oneapi` its package."""
+    if text is None or text in _UNNAMED:
+        return NO_COMPILER
+    name, at, version = text.partition("@")
+    return _PACKAGE_OF_COMPILER.get(name, name) + at + version.removeprefix("=")
+
+
+def is_old_compiler(text: str | None) -> bool:
+    """Tell whether `text` is written as before Spack 1.0, with `@=`."""
+    return text is not None and "@=" in text
+
+
+def variants(texts: Iterable[str]) -> tuple[str, ...]:
+    """Spell and sort variants: `x:=a` is `x=a`, `-x` is `~x`, quotes around a value mean nothing."""
+    return tuple(sorted({_variant(text) for text in texts}, key=_variant_name))
+
+
+def stacks(names: Iterable[str]) -> tuple[str, ...]:
+    """Sort stacks as a set, without the union."""
+    return tuple(sorted(set(names) - {UNION_STACK}))
+
+
+def _variant(text: str) -> str:
+    if text.startswith("-"):
+        return "~" + text[1:]
+    name, equals, value = text.partition("=")
+    if not equals:
+        return text
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        value = value[1:-1]
+    return f"{name.removesuffix(':')}={value}"
+
+
+def _variant_name(variant: str) -> tuple[str, str]:
+    # As Spack lists them: by name, whatever the sign before it.
+    return variant.lstrip("+~"), variant
