@@ -135,13 +135,14 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
     make_body = partial(BoardBody, most, selection.wants)
     if name == "markdown":
         return make_body, partial(write_markdown, most=most, wants=selection.wants)
-    is_painted = color == "always" or (color == "auto" and output is None and _may_paint())
+    is_painted = color == "always" or (color == "auto" and output is None and may_paint())
     palette = Palette(is_on=is_painted)
     width = shutil.get_terminal_size((80, 24)).columns
     return make_body, partial(write_text, most=most, wants=selection.wants, width=width, palette=palette)
 
 
-def _may_paint() -> bool:
+def may_paint() -> bool:
+    """Tell whether standard output is a terminal whose user likes colour."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -51,10 +51,18 @@ def _gone(change: PackageChange) -> Iterator[Row]:
             count=_count(group),
             spots=spots_of(gone.signature for gone in group),
             all_stacks=change.before["stacks"],
-            note="package gone" if is_whole else "last copy" if is_last else f"{left} left" if left else "",
+            note=_loss(is_whole, kinds[Kind.VERSION_REMOVED], is_last, left),
             kinds=_true(kinds),
             cause=cause,
         )
+
+
+def _loss(is_whole: bool, is_version: bool, is_last: bool, left: int) -> str:
+    if is_whole:
+        return "package gone"
+    if is_version:
+        return "version gone"
+    return "last copy" if is_last else f"{left} left" if left else ""
 
 
 def _new(change: PackageChange) -> Iterator[Row]:

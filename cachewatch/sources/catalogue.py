@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from cachewatch import tags
 from cachewatch.errors import UnknownRevision
 from cachewatch.model import Side
 from cachewatch.sources import Blob, Comparison, Listing, Readers, TagPair
 from cachewatch.sources.git import Repository
-from cachewatch.sources.revisions import Revision, count_between
+from cachewatch.sources.revisions import Revision, count_between, resolve
 from cachewatch.sources.tagsfile import TAGS_FILE, read_tags_file
-from cachewatch.sources.trees import Wanted, differing_documents, folders
+from cachewatch.sources.trees import DOCUMENT, Wanted, differing_documents, folders, is_name
 
 CATALOGUE = "_cache"
 
@@ -85,6 +86,32 @@ def list_revision(repository: Repository, revision: Revision, *, wanted_package:
     found = differing_documents(repository, f"{CATALOGUE}/{tag}", None, tree, wanted=wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     return Listing(revision.side(tag), blobs, GitReader(repository), found.faults)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageDocument:
+    """One package's document in one revision, and the revision that wrote it."""
+
+    path: str
+    content: bytes
+    side: Side
+    unchanged_since: Side | None
+
+
+def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
+    """Read one document of the tag that `revision` names, or of develop."""
+    tag = revision.tag or "develop"
+    trees = _tags_of(repository, revision)
+    state = _named(revision, tag, trees)
+    path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+    found = repository.objects().get(f"{revision.commit}:{path}") if is_name(package.encode()) else None
+    if found is None or found.type != "blob":
+        near = get_close_matches(package, folders(repository, str(state.tree)), 3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
+    writer = repository.run(["rev-list", "-1", revision.commit, "--", path]).decode().strip()
+    since = resolve(repository, writer).side(tag) if writer else None
+    return PackageDocument(path, found.content, state.side, since)
 
 
 def _tags_of(repository: Repository, revision: Revision) -> Mapping[str, str]:

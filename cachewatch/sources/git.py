@@ -136,7 +136,9 @@ class ObjectPipe:
 
     def __init__(self, command: list[str], path: Path) -> None:
         self._path = path
-        self._process = _start(command)
+        # -1 is subprocess.PIPE. GitPython's guard ends the process when it is forgotten itself.
+        self._guard = git.Git().execute(command, istream=-1, as_process=True)
+        self._process: Any = self._guard.proc
 
     def get(self, name: str) -> Object | None:
         """Return the object that `name` names in git's own notation, or None."""
@@ -210,7 +212,8 @@ def fetch(
 ) -> None:
     """Run a git command that fetches, for at most `seconds`, and pass on what it says of its progress."""
     with _input(lines) as stdin:
-        process = git.Git().execute(list(command), istream=stdin, as_process=True, start_new_session=True).proc
+        guard = git.Git().execute(list(command), istream=stdin, as_process=True, start_new_session=True)
+        process: Any = guard.proc
         watchdog = Timer(seconds, _kill, (process.pid,))
         watchdog.start()
         said = b""
@@ -229,6 +232,15 @@ def fetch(
             _stop(process)
     if process.returncode:
         raise SourceError(f"{what}: {explain(said)}")
+
+
+def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> None:
+    """Make a bare repository at `folder` out of a stream for `git fast-import`."""
+    with tempfile.TemporaryFile() as stdin:
+        _execute([*git_command(), "init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)], stdin, what=str(folder))
+        stdin.writelines(stream)
+        stdin.seek(0)
+        _execute([*git_command(), f"--git-dir={folder}", "fast-import", "--quiet"], stdin, what=str(folder))
 
 
 def _execute(command: Sequence[str], stdin: IO[bytes], *, what: str) -> bytes:
@@ -264,11 +276,6 @@ def explain(stderr: bytes | str) -> str:
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
     chosen = (fatal or lines or ["git ended without a word"])[0]
     return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
-
-
-def _start(command: list[str]) -> Any:
-    # -1 is subprocess.PIPE, which GitPython passes on.
-    return git.Git().execute(command, istream=-1, as_process=True).proc
 
 
 def _kill(pid: int) -> None:

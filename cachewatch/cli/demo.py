@@ -1,0 +1,57 @@
+"""`cachewatch demo`: see a report within seconds, on bundled documents."""
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from cachewatch import demo as bundled
+from cachewatch.cli.diff import diff
+from cachewatch.errors import UsageError
+
+_BEFORE = """\
+Five real documents of Spack's public build cache, and what they may have looked like a week before:
+the earlier revision is derived from them, the later one is as published.
+
+$ cachewatch diff HEAD~1 HEAD --repo {repository}
+"""
+
+_AFTER = """
+Where to go next, in a clone of a catalogue (or with --repo PATH or URL):
+
+  cachewatch diff HEAD~7 HEAD                          what a week brought
+  cachewatch diff 2025-06-01 yesterday                 the same by dates
+  cachewatch diff HEAD:develop-2025-05-25 HEAD:develop-2025-06-01
+                                                       what moving to a newer snapshot means
+  cachewatch diff HEAD~1 HEAD --stack 'ml-linux-*' --format json
+                                                       for one team, for a script
+  cachewatch show py-build                             what there is of one package, and where
+
+{kept}
+"""
+
+
+@click.command()
+@click.argument("folder", required=False, metavar="[FOLDER]")
+@click.pass_context
+def demo(context: click.Context, *, folder: str | None) -> None:
+    """Compare two revisions made of bundled documents; keep the repository in FOLDER if given."""
+    with tempfile.TemporaryDirectory(prefix="cachewatch-demo-") as temporary:
+        repository = Path(folder or f"{temporary}/catalogue.git")
+        if repository.exists():
+            raise UsageError(f"{repository}: there is something already; name a folder that does not exist")
+        bundled.build(repository)
+        click.echo(_BEFORE.format(repository=folder or "catalogue.git"))
+        with diff.make_context("diff", ["HEAD~1", "HEAD", "--repo", str(repository)], parent=context) as inner:
+            status = _invoke(inner)
+    kept = f"The repository of this demo is {folder}." if folder else "`cachewatch demo FOLDER` keeps the repository to play with."
+    click.echo(_AFTER.format(kept=kept))
+    context.exit(status)
+
+
+def _invoke(context: click.Context) -> int:
+    try:
+        diff.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return 0

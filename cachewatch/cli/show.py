@@ -1,0 +1,80 @@
+"""`cachewatch show`: what there is of one package, and where."""
+
+from dataclasses import dataclass
+
+import click
+
+from cachewatch import tags
+from cachewatch.cli.diff import may_paint
+from cachewatch.cli.output import write
+from cachewatch.documents import parse
+from cachewatch.errors import DocumentError, UnreadableDocument
+from cachewatch.model import Document, Side
+from cachewatch.render.colour import Palette
+from cachewatch.render.inventory import render_inventory
+from cachewatch.sources import files
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    document: Document
+    side: Side
+    unchanged_since: Side | None = None
+
+
+@click.command()
+@click.argument("package")
+@click.option("--rev", default="HEAD", metavar="REVISION", help="The revision, or a date; HEAD if left out.")
+@click.option("--tag", default=None, metavar="TAG", help="The tag; develop if left out.")
+@click.option("--repo", default=".", metavar="PATH|URL", help="The repository of revisions.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Paint the table.")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
+def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, output: str | None) -> None:
+    """Show which versions of PACKAGE each stack has, for which targets.
+
+    PACKAGE is a name, or a document of its own (a .md file).
+    """
+    found = _read_file(package) if files.is_documents(package) else _read_git(package, rev, tag, repo)
+    for fault in found.document.faults:
+        click.echo(f"cachewatch: warning: {fault.path}: {fault.kind}: {fault.message}", err=True)
+    is_painted = color == "always" or (color == "auto" and output is None and may_paint())
+    lines = render_inventory(
+        found.document,
+        found.side,
+        unchanged_since=found.unchanged_since,
+        is_pruned=tags.is_mutable(found.side.tag),
+        palette=Palette(is_on=is_painted),
+    )
+    write([f"{line}\n".encode() for line in lines], output)
+
+
+def _read_file(name: str) -> _Found:
+    listings = files.list_path(name, wanted_package=lambda _: True)
+    blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
+    if len(blobs) != 1:
+        raise UnreadableDocument(f"{name}: show takes one document, here are {len(blobs)}")
+    listing, blob = blobs[0]
+    content = next(listing.reader.read([blob]))
+    return _Found(_parse(content, name), listing.side)
+
+
+def _read_git(package: str, rev: str, tag: str | None, repo: str) -> _Found:
+    from cachewatch.sources.catalogue import read_package  # noqa: PLC0415  git is slow to load
+    from cachewatch.sources.clones import open_repository  # noqa: PLC0415
+    from cachewatch.sources.revisions import resolve  # noqa: PLC0415
+
+    repository = open_repository(repo, report=None)
+    try:
+        read = read_package(repository, resolve(repository, f"{rev}:{tag}" if tag else rev), package)
+    finally:
+        repository.close()
+    return _Found(_parse(read.content, read.path), read.side, read.unchanged_since)
+
+
+def _parse(content: bytes | str, path: str) -> Document:
+    if isinstance(content, str):
+        raise UnreadableDocument(f"{path}: {content}")
+    try:
+        return parse(content, path)
+    except DocumentError as error:
+        raise type(error)(f"{path}: {error}") from error

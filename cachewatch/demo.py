@@ -1,0 +1,114 @@
+"""A small repository to try everything on, made of five real documents.
+
+The later revision holds them as they are. The earlier one is derived from them, because
+only one state of each is bundled: what `earlier` changes is what the report then says.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cachewatch import resources
+from cachewatch.sources.writing import NewRevision, write_repository
+
+Record = dict[str, Any]
+
+_EARLIER = datetime(2025, 5, 25, 4, tzinfo=UTC)
+_LATER = datetime(2025, 6, 1, 4, tzinfo=UTC)
+
+
+def build(folder: Path) -> None:
+    """Make the bare repository of the demo at `folder`, which must not exist yet."""
+    later = resources.demo_documents()
+    write_repository(
+        folder,
+        [
+            NewRevision(message="Catalogue of 25 May (derived)", time=_EARLIER, files=_tree(earlier(later))),
+            NewRevision(message="Catalogue of 1 June", time=_LATER, files=_tree(later)),
+        ],
+    )
+
+
+def earlier(later: dict[str, bytes]) -> dict[str, bytes]:
+    """Derive the documents of a week before from those of `later`."""
+    return {
+        package: rewrite(document, _CHANGES[package]) for package, document in later.items() if package in _CHANGES
+    }
+
+
+def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:
+    """Return `document` with its records changed, and `meta` made to agree."""
+    lines = document.decode().split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith("spec_details: "):
+            records = change(json.loads(line.removeprefix("spec_details: ")))
+            records.sort(key=lambda record: str(record["hash"]))
+            lines[number] = f"spec_details: {json.dumps(records, sort_keys=True)}"
+            break
+    else:
+        raise ValueError("not a document of the usual form")
+    return "\n".join(
+        f"meta: {json.dumps(_meta(records), sort_keys=True)}" if line.startswith("meta: ") else line for line in lines
+    ).encode()
+
+
+def _tree(documents: dict[str, bytes]) -> dict[str, bytes]:
+    return {f"_cache/develop/{package}/specs.md": document for package, document in documents.items()}
+
+
+def _before_0_4_0(records: list[Record]) -> list[Record]:
+    """Take py-ml-dtypes back to the week when it had 0.3.1 only."""
+    return [record for record in records if record["versions"] == ["0.3.1"]]
+
+
+def _before_rebuild(records: list[Record]) -> list[Record]:
+    """Give everything for CUDA another hash: it was merely rebuilt."""
+    return [_with_old_hash(record) if "ml-linux-x86_64-cuda" in record["stacks"] else record for record in records]
+
+
+def _before_upgrade(records: list[Record]) -> list[Record]:
+    """Take py-build on neoverse_v1 back a version, and let one stack more build the first of the others."""
+    changed = [
+        _with_old_hash(record) | {"versions": ["1.2.0"]} if record["target"] == "neoverse_v1" else record
+        for record in records
+    ]
+    first = next(record for record in changed if "e4s" in record["stacks"])
+    return [record | {"stacks": ["e4s", "radiuss", "root"]} if record is first else record for record in changed]
+
+
+def _before_prune(records: list[Record]) -> list[Record]:
+    """Put back the last binaries of an older py-safetensors, which are gone now."""
+    darwin = [record for record in records if "ml-darwin-aarch64-mps" in record["stacks"]][:3]
+    return records + [_with_old_hash(record) | {"versions": ["0.4.3"]} for record in darwin]
+
+
+def _with_old_hash(record: Record) -> Record:
+    return record | {"hash": str(record["hash"])[::-1]}
+
+
+# py-keras is not among them: it is the package that is new.
+_CHANGES = {
+    "py-build": _before_upgrade,
+    "py-gpytorch": _before_rebuild,
+    "py-ml-dtypes": _before_0_4_0,
+    "py-safetensors": _before_prune,
+}
+
+
+def _meta(records: list[Record]) -> Record:
+    def values(name: str) -> list[str]:
+        return sorted({record[name] for record in records})
+
+    stacks = sorted({stack for record in records for stack in record["stacks"]})
+    return {
+        "compilers": values("compiler"),
+        "num_specs": len(records),
+        "num_specs_by_stack": {s: sum(s in record["stacks"] for record in records) for s in stacks},
+        "oss": values("os"),
+        "platforms": values("platform"),
+        "stacks": stacks,
+        "targets": values("target"),
+        "versions": sorted({version for record in records for version in record["versions"]}),
+    }

@@ -1,0 +1,95 @@
+"""What there is of one package: a table of versions and stacks by targets."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from cachewatch.model import Document, Side
+from cachewatch.render import words
+from cachewatch.render.colour import Palette
+from cachewatch.safetext import safe
+from cachewatch.versions import version_key
+
+_NO_STACK = "(no stack)"
+
+Cells = Counter[tuple[str, str, str]]  # version, stack, target
+
+
+def render_inventory(
+    document: Document, side: Side, *, unchanged_since: Side | None, is_pruned: bool, palette: Palette
+) -> Iterator[str]:
+    """Yield the table of `document` with its counts and marks.
+
+    `unchanged_since` is the revision that wrote the document last; `is_pruned` tells whether
+    specs that no stack builds will go.
+    """
+    cells = _count(document)
+    yield from _heading(document, side, unchanged_since, palette)
+    if cells:
+        yield ""
+        yield from _table(cells, is_pruned=is_pruned, palette=palette)
+        yield ""
+        yield from _legend(cells, is_pruned=is_pruned)
+
+
+def _count(document: Document) -> Cells:
+    cells: Cells = Counter()
+    for signature in document.specs.values():
+        for version in signature.versions or ("(no version)",):
+            for stack in signature.stacks or (_NO_STACK,):
+                cells[version, stack, signature.target] += 1
+    return cells
+
+
+def _heading(document: Document, side: Side, since: Side | None, palette: Palette) -> Iterator[str]:
+    where = " ".join(filter(None, (side.tag, side.revision and side.revision[:10], _day(side))))
+    yield f"{palette.paint(safe(document.package), 'bold')}  {safe(where)}".rstrip()
+    signatures = set(document.specs.values())
+    numbers = (
+        words.number(len(document.specs), "spec"),
+        words.number(len({version for s in signatures for version in s.versions}), "version"),
+        words.number(len({stack for s in signatures for stack in s.stacks}), "stack"),
+        words.number(len({s.target for s in signatures}), "target"),
+        words.number(len({s.compiler for s in signatures}), "compiler"),
+        f"{words.number(len(signatures), 'signature')} (specs that only hashes tell apart share one)",
+    )
+    yield ", ".join(numbers)
+    if since is not None and since.revision:
+        yield f"document unchanged since {_day(since)} ({since.revision[:10]})"
+
+
+def _table(cells: Cells, *, is_pruned: bool, palette: Palette) -> Iterator[str]:
+    targets = sorted({target for _, _, target in cells})
+    rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
+    rows.sort(key=lambda row: version_key(row[0]), reverse=True)
+    version_width = max(len("version"), *(len(safe(version)) for version, _ in rows))
+    stack_width = max(len("stack"), *(len(safe(stack)) for _, stack in rows))
+    heading = "  ".join(safe(target).rjust(6) for target in targets)
+    yield palette.paint(f"{'version'.ljust(version_width)}  {'stack'.ljust(stack_width)}  {heading}", "bold")
+    shown = None
+    for version, stack in rows:
+        name = safe(version) if version != shown else ""
+        shown = version
+        numbers = "  ".join(
+            _cell(cells[version, stack, target], stack, is_pruned=is_pruned).rjust(max(6, len(safe(target))))
+            for target in targets
+        )
+        yield f"{name.ljust(version_width)}  {safe(stack).ljust(stack_width)}  {numbers}".rstrip()
+
+
+def _cell(count: int, stack: str, *, is_pruned: bool) -> str:
+    if not count:
+        return "."
+    if stack == _NO_STACK:
+        return f"{count}L" if is_pruned else f"{count} "
+    return "1!" if count == 1 else f"{count} "
+
+
+def _legend(cells: Cells, *, is_pruned: bool) -> Iterator[str]:
+    if any(count == 1 for (_, stack, _), count in cells.items() if stack != _NO_STACK):
+        yield "!  the last copy of this version in this stack for this target"
+    if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
+        yield "L  left over: no stack builds these any more, the next prune takes them"
+
+
+def _day(side: Side) -> str:
+    return side.time[:10] if side.time else ""

@@ -1,0 +1,47 @@
+"""Write revisions into a repository of our own, without a work tree: git fast-import."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cachewatch.sources.git import make_repository
+
+_AUTHOR = "cachewatch <cachewatch@localhost>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRevision:
+    """A revision to be: what it adds or replaces, and what it removes."""
+
+    message: str
+    time: datetime
+    files: Mapping[str, bytes]
+    removed: tuple[str, ...] = ()
+
+
+def write_repository(folder: Path, revisions: Iterable[NewRevision], *, branch: str = "main") -> None:
+    """Make a bare repository at `folder` of these revisions; the same revisions give the same commits."""
+    make_repository(folder, _stream(revisions, branch), branch=branch)
+
+
+def _stream(revisions: Iterable[NewRevision], branch: str) -> Iterator[bytes]:
+    for revision in revisions:
+        yield f"commit refs/heads/{branch}\n".encode()
+        yield f"committer {_AUTHOR} {int(revision.time.timestamp())} +0000\n".encode()
+        yield _data(revision.message.encode())
+        for path in revision.removed:
+            yield f"D {_quoted(path)}\n".encode()
+        for path, content in sorted(revision.files.items()):
+            yield f"M 100644 inline {_quoted(path)}\n".encode()
+            yield _data(content)
+        yield b"\n"
+
+
+def _data(content: bytes) -> bytes:
+    return f"data {len(content)}\n".encode() + content + b"\n"
+
+
+def _quoted(path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
