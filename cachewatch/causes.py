@@ -18,6 +18,9 @@ class Cause:
     is_surplus: bool = False  # a copy less of what is still there
 
 
+NO_CAUSE = Cause()
+
+
 def swap_of(change: PackageChange, fact: str) -> tuple[str, str, str] | None:
     """Return which value of `fact` took which other's place, if it is one for one."""
     delta = change.facts[fact]

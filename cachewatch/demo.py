@@ -33,9 +33,7 @@ def build(folder: Path) -> None:
 
 def earlier(later: dict[str, bytes]) -> dict[str, bytes]:
     """Derive the documents of a week before from those of `later`."""
-    return {
-        package: rewrite(document, _CHANGES[package]) for package, document in later.items() if package in _CHANGES
-    }
+    return {package: rewrite(document, _CHANGES[package]) for package, document in later.items() if package in _CHANGES}
 
 
 def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:

@@ -200,5 +200,7 @@ def _surplus(change: PackageChange) -> int:
     return sum(
         gone.count
         for gone in change.gone
-        if not any((v, s, gone.signature.target) in lost for v in gone.signature.versions for s in gone.signature.stacks)
+        if not any(
+            (v, s, gone.signature.target) in lost for v in gone.signature.versions for s in gone.signature.stacks
+        )
     )

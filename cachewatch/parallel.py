@@ -12,7 +12,9 @@ Result = TypeVar("Result")
 _work: Callable[[Any], Any] | None = None
 
 
-def in_processes(make_work: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: int) -> Iterator[Result]:
+def in_processes(
+    make_work: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: int
+) -> Iterator[Result]:
     """Yield the result for each item, from `jobs` processes, each of which makes its own work.
 
     With one job all is done in this process.

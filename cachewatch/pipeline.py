@@ -26,6 +26,7 @@ _WORTH_TWO_PROCESSES = 4 * 2**20
 _CHUNK_BYTES = 2**20
 
 Progress = Callable[[int], None]
+Documents = Sequence[DocumentPair]
 
 
 def changesets(
@@ -42,37 +43,32 @@ def changesets(
     that are done.
     """
     for pair in comparison.pairs:
-        worth = jobs if sum(document.size for document in pair.documents) >= _WORTH_TWO_PROCESSES else 1
+        is_pruned = tags.is_mutable(pair.after.tag)
+        enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
+
+        def make_work(is_pruned: bool = is_pruned, is_own: bool = enough > 1) -> Callable[[Documents], Chunk]:
+            readers = comparison.readers.again() if is_own else comparison.readers
+            return lambda documents: _compare_chunk(documents, readers, selection, make_body(), is_pruned=is_pruned)
+
         yield Changeset(
             pair.before,
             pair.after,
-            _chunks(comparison, pair, selection, make_body, worth, progress),
+            _chunks(pair.difference.documents, make_work, enough, progress),
             partial(_conclude, comparison, pair),
         )
 
 
 def _chunks(
-    comparison: Comparison,
-    pair: TagPair,
-    selection: Selection,
-    make_body: Callable[[], Body],
-    jobs: int,
-    progress: Progress,
+    documents: Documents, make_work: Callable[[], Callable[[Documents], Chunk]], jobs: int, progress: Progress
 ) -> Iterator[Chunk]:
-    is_pruned = tags.is_mutable(pair.after.tag)
-
-    def make_work() -> Callable[[Sequence[DocumentPair]], Chunk]:
-        readers = comparison.readers.again() if jobs > 1 else comparison.readers
-        return lambda documents: _compare_chunk(documents, readers, selection, make_body(), is_pruned=is_pruned)
-
-    runs = list(_runs(pair.documents))
-    for documents, chunk in zip(runs, in_processes(make_work, runs, jobs), strict=True):
-        progress(sum(document.size for document in documents))
+    runs = list(_runs(documents))
+    for run, chunk in zip(runs, in_processes(make_work, runs, jobs), strict=True):
+        progress(sum(document.size for document in run))
         yield chunk
 
 
 def _compare_chunk(
-    documents: Sequence[DocumentPair], readers: Readers, selection: Selection, body: Body, *, is_pruned: bool
+    documents: Documents, readers: Readers, selection: Selection, body: Body, *, is_pruned: bool
 ) -> Chunk:
     """Compare the documents of some packages."""
     tally = Tally()
@@ -101,9 +97,7 @@ def _compare_chunk(
     return Chunk(tally, tuple(faults), body.take())
 
 
-def _read(
-    documents: Sequence[DocumentPair], readers: Readers
-) -> Iterator[tuple[DocumentPair, Content | None, Content | None]]:
+def _read(documents: Documents, readers: Readers) -> Iterator[tuple[DocumentPair, Content | None, Content | None]]:
     """Yield each pair with the contents of its two sides; None where there is none, or too much."""
     if readers.before is readers.after:
         blobs = [blob for pair in documents for blob in (pair.before, pair.after) if _is_readable(blob)]
@@ -148,7 +142,7 @@ def _faults(before: Document | Fault | None, after: Document | Fault | None) -> 
     return [*new, *(fault for fault in old if fault not in new)]
 
 
-def _runs(documents: Sequence[DocumentPair]) -> Iterator[Sequence[DocumentPair]]:
+def _runs(documents: Documents) -> Iterator[Documents]:
     """Cut `documents` into runs of about as many bytes."""
     start, size = 0, 0
     for number, pair in enumerate(documents):
@@ -162,10 +156,10 @@ def _runs(documents: Sequence[DocumentPair]) -> Iterator[Sequence[DocumentPair]]
 
 def _conclude(comparison: Comparison, pair: TagPair, tally: Tally, faults: tuple[Fault, ...]) -> Outcome:
     packages = PackageCounts(
-        before=pair.packages_before,
-        after=pair.packages_after,
-        added=pair.packages_added,
-        removed=pair.packages_removed,
+        before=pair.difference.packages_before,
+        after=pair.difference.packages_after,
+        added=pair.difference.packages_added,
+        removed=pair.difference.packages_removed,
         changed=tally.changed,
         rebuilt_only=tally.rebuilt_only,
     )
@@ -176,7 +170,7 @@ def _conclude(comparison: Comparison, pair: TagPair, tally: Tally, faults: tuple
         packages=packages,
         tally=tally,
         events=_events(comparison, pair, tally, packages),
-        faults=pair.faults + faults,
+        faults=pair.difference.faults + faults,
     )
 
 
@@ -188,13 +182,13 @@ def _events(comparison: Comparison, pair: TagPair, tally: Tally, packages: Packa
         packages,
         tag_event=_tag_event(pair, tally),
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
-        is_complete=not pair.faults and len(pair.documents) >= max(pair.packages_before, pair.packages_after),
+        is_complete=pair.difference.is_complete,
     )
 
 
 def _tag_event(pair: TagPair, tally: Tally) -> Event | None:
     if pair.is_new_tag:
-        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.packages_after, tally.specs.after)
+        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages_after, tally.specs.after)
     if pair.is_lost_tag:
-        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.packages_before, tally.specs.before)
+        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages_before, tally.specs.before)
     return None

@@ -44,7 +44,11 @@ def demo(context: click.Context, *, folder: str | None) -> None:
         click.echo(_BEFORE.format(repository=folder or "catalogue.git"))
         with diff.make_context("diff", ["HEAD~1", "HEAD", "--repo", str(repository)], parent=context) as inner:
             status = _invoke(inner)
-    kept = f"The repository of this demo is {folder}." if folder else "`cachewatch demo FOLDER` keeps the repository to play with."
+    kept = (
+        f"The repository of this demo is {folder}."
+        if folder
+        else "`cachewatch demo FOLDER` keeps the repository to play with."
+    )
     click.echo(_AFTER.format(kept=kept))
     context.exit(status)
 

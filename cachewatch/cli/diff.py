@@ -34,7 +34,9 @@ Format = tuple[Callable[[], Body], Write]
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(_FILTERS):
         what = "kinds of change (see `cachewatch kinds`)" if name == "kind" else f"what has this {name}"
-        option = click.option(f"--{name}", multiple=True, metavar="GLOB", help=f"Only {what}; repeatable, !GLOB excludes.")
+        option = click.option(
+            f"--{name}", multiple=True, metavar="GLOB", help=f"Only {what}; repeatable, !GLOB excludes."
+        )
         command = option(command)
     return command
 
@@ -42,21 +44,28 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("before")
 @click.argument("after", default="HEAD")
-@click.option("--repo", default=".", metavar="PATH|URL", help="The repository of revisions; the current folder otherwise.")
+@click.option(
+    "--repo", default=".", metavar="PATH|URL", help="The repository of revisions; the current folder otherwise."
+)
 @_filters
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="How to say it.")
 @click.option("--stat", is_flag=True, help="One line for each package.")
 @click.option("--all", "is_all", is_flag=True, help="Every line of every section.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything changed.")
-@click.option("--fail-on", multiple=True, type=click.Choice([*Kind]), metavar="KIND", help="Exit with 1 if this happened.")
+@click.option(
+    "--fail-on", multiple=True, type=click.Choice([*Kind]), metavar="KIND", help="Exit with 1 if this happened."
+)
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Paint the text.")
 @click.option("--no-progress", is_flag=True, help="Draw no progress bar.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=min(2, os.cpu_count() or 1), help="Processes for long work.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=min(2, os.cpu_count() or 1), help="Processes for long work."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also log what was taken for mere form.")
 @click.pass_context
-def diff(  # noqa: PLR0913  every option of the command
+def diff(
     context: click.Context,
+    /,
     *,
     before: str,
     after: str,
@@ -161,7 +170,7 @@ def _report(line: str) -> None:
 
 @contextmanager
 def _progress(comparison: Comparison, *, is_shown: bool) -> Iterator[Progress]:
-    total = sum(document.size for pair in comparison.pairs for document in pair.documents)
+    total = sum(pair.difference.size for pair in comparison.pairs)
     if not is_shown or total < _LONG_BYTES:
         yield lambda _: None
         return
@@ -178,7 +187,9 @@ def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
         click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more (--all)", err=True)
     for outcome in done:
         if not outcome.adds_up:
-            click.echo("cachewatch: these totals do not add up; this is a bug of cachewatch, please report it", err=True)
+            click.echo(
+                "cachewatch: these totals do not add up; this is a bug of cachewatch, please report it", err=True
+            )
 
 
 def _describe(fault: Fault) -> str:

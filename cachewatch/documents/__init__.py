@@ -75,7 +75,6 @@ def _faults(path: str, front: FrontMatter, records: Records) -> list[Fault]:
         for spec_hash, count in sorted(records.repeated.items())
     ]
     faults += [
-        Fault(path, FaultKind.INCONSISTENT, message, is_loss=False)
-        for message in disagreements(front.meta, records)
+        Fault(path, FaultKind.INCONSISTENT, message, is_loss=False) for message in disagreements(front.meta, records)
     ]
     return faults

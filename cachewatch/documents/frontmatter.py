@@ -15,7 +15,7 @@ _MARKERS = (b"<<<<<<<", b">>>>>>>")
 _USUAL_KEYS = {b"title", b"layout", b"categories", b"meta", b"spec_details"}
 
 
-class NotPlain(Exception):  # noqa: N818  a fork in the way, not an error
+class NotPlain(Exception):
     """The front matter is not one `key: value` a line; it has to be read as YAML."""
 
 

@@ -51,13 +51,13 @@ class _AnyRecord(msgspec.Struct):
     """A record as anybody may write it."""
 
     hash: str
-    versions: list[str] = []
+    versions: tuple[str, ...] = ()
     compiler: str | None = None
     os: str = ""
     platform: str = ""
     target: str = ""
-    variants: list[str] = []
-    stacks: list[str] = []
+    variants: tuple[str, ...] = ()
+    stacks: tuple[str, ...] = ()
 
 
 _decode_records = msgspec.json.Decoder(list[_Record]).decode
@@ -144,7 +144,7 @@ def _signature(record: _Record, known: Known) -> Signature:
 
 def _intern(record: _AnyRecord, known: Known) -> Signature:
     signature = Signature(
-        versions=tuple(record.versions),
+        versions=record.versions,
         compiler=spelling.compiler(record.compiler),
         os=record.os,
         platform=record.platform,

@@ -106,8 +106,8 @@ def _check_events(text: str) -> None:
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise UnreadableDocument("uses YAML anchors or aliases, which no document needs")
-        if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None):
-            raise UnreadableDocument(f"uses the YAML tag {event.tag}, which no document needs")
+        if tag := getattr(event, "tag", None):
+            raise UnreadableDocument(f"uses the YAML tag {tag}, which no document needs")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         if isinstance(event, yaml.CollectionEndEvent):
@@ -119,7 +119,10 @@ def _check_events(text: str) -> None:
 
 
 def _construct_unique(loader: _TextLoader, node: yaml.MappingNode) -> dict[str, Any]:
-    pairs = [(loader.construct_object(key, deep=True), loader.construct_object(value, deep=True)) for key, value in node.value]
+    pairs = [
+        (loader.construct_object(key, deep=True), loader.construct_object(value, deep=True))
+        for key, value in node.value
+    ]
     if not all(isinstance(name, str) for name, _ in pairs):
         raise UnreadableDocument("has a key that is not text")
     return _unique(pairs)

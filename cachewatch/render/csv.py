@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 
-from cachewatch.model import FACTS, PackageChange, Rung, Spec
 from cachewatch.changesets import Changeset
+from cachewatch.model import FACTS, PackageChange, Rung, Spec
 from cachewatch.safetext import safe
 
 COLUMNS = (
@@ -75,27 +75,40 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
 
 def _lines(change: PackageChange) -> Iterator[Line]:
     yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
+    yield from _fact_lines(change)
+    for name in (*(rung.value for rung in Rung), "new", "gone"):
+        if count := getattr(change.counts, name):
+            yield {"change": name, "count": count}
+    yield from _spec_lines(change)
+
+
+def _fact_lines(change: PackageChange) -> Iterator[Line]:
     for fact in FACTS:
-        yield from ({"change": f"{_SINGULAR[fact]}-added", "name": value} for value in change.facts[fact].added)
-        yield from ({"change": f"{_SINGULAR[fact]}-removed", "name": value} for value in change.facts[fact].removed)
+        for value in change.facts[fact].added:
+            yield {"change": f"{_SINGULAR[fact]}-added", "name": value}
+        for value in change.facts[fact].removed:
+            yield {"change": f"{_SINGULAR[fact]}-removed", "name": value}
     for entry in change.stack_versions:
         versions = {"before": " ".join(entry.before), "after": " ".join(entry.after)}
         yield {"change": f"stack-versions-{entry.direction}", "name": entry.stack, **versions}
     for place in change.last_copies:
         where = {"versions": place.version, "stacks": place.stack, "target": place.target}
         yield {"change": "last-copy-removed", **where}
-    for name in (*(rung.value for rung in Rung), "new", "gone"):
-        if count := getattr(change.counts, name):
-            yield {"change": name, "count": count}
-    yield from ({"change": "spec-removed", **_spec(spec)} for spec in change.removed)
-    yield from ({"change": "spec-added", **_spec(spec)} for spec in change.added)
+
+
+def _spec_lines(change: PackageChange) -> Iterator[Line]:
+    for spec in change.removed:
+        yield {"change": "spec-removed", **_spec(spec)}
+    for spec in change.added:
+        yield {"change": "spec-added", **_spec(spec)}
     for kept in change.restacked:
         stacks = {"before": " ".join(kept.lost), "after": " ".join(kept.gained)}
         yield {"change": "restacked", "hash": kept.hash, **stacks}
-    yield from ({"change": "left-over", "hash": spec_hash} for spec_hash in change.left_over)
+    for spec_hash in change.left_over:
+        yield {"change": "left-over", "hash": spec_hash}
 
 
-def _spec(spec: Spec) -> Line:
+def _spec(spec: Spec) -> dict[str, str]:
     s = spec.signature
     return {
         "hash": spec.hash,

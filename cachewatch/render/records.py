@@ -11,7 +11,19 @@ from typing import Any
 
 import msgspec
 
-from cachewatch.model import FACTS, Delta, Event, Fault, PackageChange, PackageCounts, Restacked, Side, Signature, Spec, SpecCounts
+from cachewatch.model import (
+    FACTS,
+    Delta,
+    Event,
+    Fault,
+    PackageChange,
+    PackageCounts,
+    Restacked,
+    Side,
+    Signature,
+    Spec,
+    SpecCounts,
+)
 
 SCHEMA = "cachewatch.changesets/1"
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
-from cachewatch.model import Kind, PackageChange
 from cachewatch.changesets import Changeset
+from cachewatch.model import Kind, PackageChange
 from cachewatch.render.colour import Palette
 from cachewatch.render.text import render_text
 from cachewatch.report import Report

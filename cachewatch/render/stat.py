@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from cachewatch.model import PackageChange
 from cachewatch.changesets import Changeset
+from cachewatch.model import PackageChange
 from cachewatch.render import words
 from cachewatch.safetext import safe
 

@@ -28,7 +28,9 @@ def render_text(report: Report, *, width: int, palette: Palette) -> Iterator[str
     if report.events:
         yield palette.paint("WHOLE TAG", "bold")
         for event in report.events:
-            yield from textwrap.wrap(words.event_sentence(event), width, initial_indent="[! ] ", subsequent_indent="     ")
+            yield from textwrap.wrap(
+                words.event_sentence(event), width, initial_indent="[! ] ", subsequent_indent="     "
+            )
         yield ""
     columns = _Columns([row for section in report.sections for row in section.rows], width)
     for section in report.sections:
@@ -118,8 +120,7 @@ def _painted(row: Row, palette: Palette) -> str:
         return palette.paint(before or after, colour)
     same = _common_prefix(before, after)
     return (
-        f"{before[:same]}{palette.paint(before[same:], 'red')} -> "
-        f"{after[:same]}{palette.paint(after[same:], 'green')}"
+        f"{before[:same]}{palette.paint(before[same:], 'red')} -> {after[:same]}{palette.paint(after[same:], 'green')}"
     )
 
 

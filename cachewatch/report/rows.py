@@ -7,7 +7,7 @@ there is one copy more or less; `!` marks a last copy, `*` a new package.
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from cachewatch.causes import Cause
+from cachewatch.causes import NO_CAUSE, Cause
 from cachewatch.model import Kind
 from cachewatch.report.cover import Spots, cover, merge_spots
 
@@ -41,7 +41,7 @@ class Row:
     move: str = ""  # between stacks, in place of spots
     note: str = ""
     kinds: frozenset[Kind]
-    cause: Cause = Cause()
+    cause: Cause = NO_CAUSE
 
     @property
     def where(self) -> str:
@@ -50,14 +50,14 @@ class Row:
 
     def says_as_much(self, other: "Row") -> bool:
         """Tell whether two lines differ only in where and how often."""
-        return self._words() == other._words()
+        return self.words == other.words
 
     def joined(self, other: "Row") -> "Row":
         """Return one line for both."""
         count = None if self.count is None else self.count + (other.count or 0)
-        return replace(
-            self, count=count, spots=merge_spots(self.spots + other.spots), kinds=self.kinds | other.kinds
-        )
+        return replace(self, count=count, spots=merge_spots(self.spots + other.spots), kinds=self.kinds | other.kinds)
 
-    def _words(self) -> tuple[str, ...]:
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All that a line says but where and how often."""
         return (self.state, self.package, self.before, self.after, self.move, self.note)

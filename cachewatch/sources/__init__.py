@@ -47,17 +47,42 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagPair:
-    """Two states of one tag (or of two tags) with the documents that differ between them."""
+class Difference:
+    """The documents of one tag that differ, by package, and how many there are in all."""
 
-    before: Side
-    after: Side
     documents: tuple[DocumentPair, ...]
     packages_before: int
     packages_after: int
-    packages_added: int
-    packages_removed: int
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def packages_added(self) -> int:
+        """How many packages only the later state has."""
+        return sum(document.before is None for document in self.documents)
+
+    @property
+    def packages_removed(self) -> int:
+        """How many packages only the earlier state has."""
+        return sum(document.after is None for document in self.documents)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every document of the tag differs, so that all of it will be seen."""
+        return not self.faults and len(self.documents) >= max(self.packages_before, self.packages_after)
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are to read."""
+        return sum(document.size for document in self.documents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagPair:
+    """Two states of one tag (or of two tags) and what differs between them."""
+
+    before: Side
+    after: Side
+    difference: Difference
     # A tag that only one side has. A new one is compared with its predecessor, if it has any.
     is_new_tag: bool = False
     is_lost_tag: bool = False

@@ -1,13 +1,13 @@
 """Two revisions in, pairs of tags with the documents that differ out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from cachewatch import tags
 from cachewatch.errors import UnknownRevision
 from cachewatch.model import Side
-from cachewatch.sources import Blob, Comparison, Listing, Readers, TagPair
+from cachewatch.sources import Blob, Comparison, Content, Listing, Readers, TagPair
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, count_between, resolve
 from cachewatch.sources.tagsfile import TAGS_FILE, read_tags_file
@@ -24,10 +24,15 @@ class State:
     tag: str
     tree: str | None
 
-    @property
-    def side(self) -> Side:
-        """This state as one of two sides to compare."""
-        return self.revision.side(self.tag)
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Two states that belong together, and whether only one revision has their tag."""
+
+    before: State
+    after: State
+    is_new_tag: bool = False
+    is_lost_tag: bool = False
 
 
 class GitReader:
@@ -36,7 +41,7 @@ class GitReader:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def read(self, blobs: Sequence[Blob]) -> Iterator[bytes]:
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each blob, through one pipe."""
         return self._repository.objects().stream(blob.name for blob in blobs)
 
@@ -54,14 +59,13 @@ def compare_revisions(
     wanted_package: Wanted,
 ) -> Comparison:
     """Find what differs between two revisions: in one tag if either names one, else in every tag."""
-    had, has = _tags_of(repository, before), _tags_of(repository, after)
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
-    for old, new in _states(before, after, had, has, wanted_tag):
-        if quiet is not None and old.tree == new.tree:
+    for states in _states(repository, before, after, wanted_tag):
+        if quiet is not None and states.before.tree == states.after.tree:
             continue
-        pair = _compare_states(repository, old, new, had, has, wanted_package)
-        if pair.documents or pair.faults:
+        pair = _compare_states(repository, states, wanted_package)
+        if pair.difference.documents or pair.difference.faults:
             pairs.append(pair)
         elif quiet is None:
             quiet = pair
@@ -111,7 +115,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
     writer = repository.run(["rev-list", "-1", revision.commit, "--", path]).decode().strip()
     since = resolve(repository, writer).side(tag) if writer else None
-    return PackageDocument(path, found.content, state.side, since)
+    return PackageDocument(path, found.content, revision.side(tag), since)
 
 
 def _tags_of(repository: Repository, revision: Revision) -> Mapping[str, str]:
@@ -120,22 +124,21 @@ def _tags_of(repository: Repository, revision: Revision) -> Mapping[str, str]:
 
 
 def _states(
-    before: Revision,
-    after: Revision,
-    had: Mapping[str, str],
-    has: Mapping[str, str],
-    wanted: Callable[[str], bool],
-) -> Iterator[tuple[State, State]]:
+    repository: Repository, before: Revision, after: Revision, wanted: Callable[[str], bool]
+) -> Iterator[States]:
+    had, has = _tags_of(repository, before), _tags_of(repository, after)
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
-        yield _named(before, tag_before, had), _named(after, tag_after, has)
+        yield States(_named(before, tag_before, had), _named(after, tag_after, has))
         return
     for tag in filter(wanted, tags.in_order(had.keys() | has.keys())):
-        if tag in has and tag not in had and (earlier := tags.predecessor(tag, has)):
-            # A new snapshot is news against the one before it, not against nothing.
-            yield State(after, earlier, has[earlier]), State(after, tag, has[tag])
+        new = State(after, tag, has.get(tag))
+        earlier = tags.predecessor(tag, has) if tag not in had else None
+        if earlier is None:
+            yield States(State(before, tag, had.get(tag)), new, is_new_tag=tag not in had, is_lost_tag=tag not in has)
         else:
-            yield State(before, tag, had.get(tag)), State(after, tag, has.get(tag))
+            # A new snapshot is news against the one before it, not against nothing.
+            yield States(State(after, earlier, has[earlier]), new, is_new_tag=True)
 
 
 def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
@@ -145,26 +148,15 @@ def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
     return State(revision, tag, trees[tag])
 
 
-def _compare_states(
-    repository: Repository,
-    old: State,
-    new: State,
-    had: Mapping[str, str],
-    has: Mapping[str, str],
-    wanted: Wanted,
-) -> TagPair:
-    found = differing_documents(repository, f"{CATALOGUE}/{new.tag}", old.tree, new.tree, wanted=wanted)
+def _compare_states(repository: Repository, states: States, wanted: Wanted) -> TagPair:
+    before, after = states.before, states.after
+    label = f"{CATALOGUE}/{after.tag}"
     return TagPair(
-        before=old.side,
-        after=new.side,
-        documents=found.documents,
-        packages_before=found.packages_before,
-        packages_after=found.packages_after,
-        packages_added=found.packages_added,
-        packages_removed=found.packages_removed,
-        faults=found.faults,
-        is_new_tag=new.tag not in had and new.tree is not None,
-        is_lost_tag=old.tag not in has and old.tree is not None,
+        before=before.revision.side(before.tag),
+        after=after.revision.side(after.tag),
+        difference=differing_documents(repository, label, before.tree, after.tree, wanted=wanted),
+        is_new_tag=states.is_new_tag,
+        is_lost_tag=states.is_lost_tag,
     )
 
 

@@ -75,7 +75,7 @@ def is_url(address: str) -> bool:
 def check_url(url: str) -> None:
     """Raise RefusedAddress unless git can be given `url` without danger."""
     if not url.isprintable():
-        raise RefusedAddress(f"{ascii(url)}: an address cannot hold control characters")
+        raise RefusedAddress(f"{url!a}: an address cannot hold control characters")
     if url.startswith("-") or re.match(r"[A-Za-z0-9.+-]*::", url):
         raise RefusedAddress(f"{url}: this is an option or a helper of git, not the address of a repository")
     if "://" not in url:
@@ -88,7 +88,9 @@ def check_url(url: str) -> None:
     if parts.scheme not in _SCHEMES:
         raise RefusedAddress(f"{url}: only {', '.join(_SCHEMES)} are spoken, not {parts.scheme}")
     if password is not None or (parts.username and parts.scheme.startswith("http")):
-        raise RefusedAddress(f"{parts.scheme}://...@{host}{parts.path}: leave the password out of the address; use ssh keys or an agent")
+        raise RefusedAddress(
+            f"{parts.scheme}://...@{host}{parts.path}: leave the password out of the address; use ssh keys or an agent"
+        )
     if host.startswith("-") or (not host and parts.scheme != "file"):
         raise RefusedAddress(f"{url}: there is no host in this address")
 
@@ -96,7 +98,7 @@ def check_url(url: str) -> None:
 def clone_folder(url: str) -> Path:
     """Return where the clone of `url` lies: below $XDG_CACHE_HOME, or ~/.cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", url.split("://")[-1]).strip("-.")[-60:]
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", url.rpartition("://")[2]).strip("-.")[-60:]
     return cache / "cachewatch" / "clones" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
 
 
@@ -126,4 +128,6 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as error:
-        raise SourceError(f"{folder.parent}: {error.strerror}; set XDG_CACHE_HOME to a folder that can be written") from error
+        raise SourceError(
+            f"{folder.parent}: {error.strerror}; set XDG_CACHE_HOME to a folder that can be written"
+        ) from error

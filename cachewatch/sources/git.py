@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread, Timer
-from typing import IO, Any
+from typing import Any, BinaryIO, cast
 
 # Looking for git is our own business, with our own words.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -115,7 +115,7 @@ class Repository:
     def again(self) -> "Repository":
         """Return the same repository with processes of its own."""
         twin = copy(self)
-        twin._objects = None
+        twin._objects = None  # noqa: SLF001  it is one of us
         return twin
 
     def obtain(self, ids: Iterable[str]) -> None:
@@ -156,7 +156,9 @@ class ObjectPipe:
         for object_id in wanted:
             found = self._read()
             if found is None or found.id != object_id:
-                raise SourceError(f"{self._path}: object {object_id} is missing; the repository is damaged or incomplete")
+                raise SourceError(
+                    f"{self._path}: object {object_id} is missing; the repository is damaged or incomplete"
+                )
             yield found.content
         writer.join()
 
@@ -237,13 +239,17 @@ def fetch(
 def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> None:
     """Make a bare repository at `folder` out of a stream for `git fast-import`."""
     with tempfile.TemporaryFile() as stdin:
-        _execute([*git_command(), "init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)], stdin, what=str(folder))
+        _execute(
+            [*git_command(), "init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)],
+            stdin,
+            what=str(folder),
+        )
         stdin.writelines(stream)
         stdin.seek(0)
         _execute([*git_command(), f"--git-dir={folder}", "fast-import", "--quiet"], stdin, what=str(folder))
 
 
-def _execute(command: Sequence[str], stdin: IO[bytes], *, what: str) -> bytes:
+def _execute(command: Sequence[str], stdin: BinaryIO, *, what: str) -> bytes:
     status, stdout, stderr = git.Git().execute(
         list(command),
         istream=stdin,
@@ -255,16 +261,16 @@ def _execute(command: Sequence[str], stdin: IO[bytes], *, what: str) -> bytes:
     )
     if status:
         raise SourceError(f"{what}: {explain(stderr)}")
-    return stdout if isinstance(stdout, bytes) else stdout.encode()
+    return stdout
 
 
 @contextmanager
-def _input(lines: Iterable[str]) -> Iterator[IO[bytes]]:
+def _input(lines: Iterable[str]) -> Iterator[BinaryIO]:
     """Offer `lines` to a process; a file, so that git can never wait for us while we wait for it."""
     with tempfile.TemporaryFile() as stdin:
         stdin.writelines(f"{line}\n".encode("utf-8", "surrogateescape") for line in lines)
         stdin.seek(0)
-        yield stdin
+        yield cast("BinaryIO", stdin)
 
 
 def explain(stderr: bytes | str) -> str:
@@ -297,6 +303,6 @@ def _find(path: Path) -> str:
         raise SourceError(f"{path}: there is no such folder")
     try:
         with git.Repo(path, search_parent_directories=True) as repository:
-            return os.path.abspath(repository.git_dir)
+            return str(Path(repository.git_dir).absolute())
     except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
         raise SourceError(f"{path}: not a git repository, or a damaged one") from error

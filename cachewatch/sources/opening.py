@@ -7,7 +7,7 @@ from functools import partial
 from cachewatch import tags
 from cachewatch.errors import UsageError
 from cachewatch.model import Side
-from cachewatch.sources import Blob, Comparison, DocumentPair, Listing, Readers, TagPair, files
+from cachewatch.sources import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair, files
 from cachewatch.sources.trees import Wanted
 
 Choice = Callable[[str], bool]
@@ -72,7 +72,9 @@ def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[t
         only, many = (old[0], new) if len(old) == 1 else (new[0], old)
         like = [listing for listing in many if listing.side.tag == (only.side.tag or "develop")]
         if not like:
-            raise UsageError(f"{many[0].side.name} holds several tags; name the folder of the one to compare with {only.side.name}")
+            raise UsageError(
+                f"{many[0].side.name} holds several tags; name the folder of the one to compare with {only.side.name}"
+            )
         return [(only, like[0]) if only is old[0] else (like[0], only)]
     had, has = ({listing.side.tag or "": listing for listing in side} for side in (old, new))
     return [
@@ -107,12 +109,12 @@ def _compare_two(old: Listing, new: Listing) -> TagPair:
     return TagPair(
         before=old.side,
         after=new.side,
-        documents=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names),
-        packages_before=len(had),
-        packages_after=len(has),
-        packages_added=len(has.keys() - had.keys()),
-        packages_removed=len(had.keys() - has.keys()),
-        faults=old.faults + new.faults,
+        difference=Difference(
+            documents=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names),
+            packages_before=len(had),
+            packages_after=len(has),
+            faults=old.faults + new.faults,
+        ),
     )
 
 

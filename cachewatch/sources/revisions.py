@@ -10,7 +10,12 @@ from cachewatch.sources.git import Repository
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
-_UNIT = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
+_UNIT = {
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
 _COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
 
 

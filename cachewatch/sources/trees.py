@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cachewatch.errors import SourceError
 from cachewatch.model import Fault, FaultKind
-from cachewatch.sources import Blob, DocumentPair
+from cachewatch.sources import Blob, Difference, DocumentPair
 from cachewatch.sources.git import Repository
 
 DOCUMENT = "specs.md"
@@ -37,18 +37,6 @@ class Entry:
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TreeDifference:
-    """The documents of one tag that differ, and how many there are in all."""
-
-    documents: tuple[DocumentPair, ...]
-    packages_before: int
-    packages_after: int
-    packages_added: int
-    packages_removed: int
-    faults: tuple[Fault, ...]
-
-
 def folders(repository: Repository, name: str) -> dict[str, str]:
     """Return the ids of the folders in the tree that `name` names, by their names.
 
@@ -73,7 +61,7 @@ def differing_documents(
     after: str | None,
     *,
     wanted: Wanted,
-) -> TreeDifference:
+) -> Difference:
     """Find the documents that differ between two trees of packages; None is a tree without any.
 
     `label` is the path of the trees, for messages; `wanted` chooses packages by name.
@@ -98,12 +86,10 @@ def differing_documents(
     kept = _count_documents(repository, (new_folders[name] for name in unchanged))
     had = sum(document.before is not None for document in documents)
     has = sum(document.after is not None for document in documents)
-    return TreeDifference(
+    return Difference(
         documents=tuple(documents),
         packages_before=kept + had,
         packages_after=kept + has,
-        packages_added=sum(document.before is None for document in documents),
-        packages_removed=sum(document.after is None for document in documents),
         faults=tuple(faults),
     )
 
@@ -171,7 +157,9 @@ def _diff(repository: Repository, pairs: list[tuple[str, str]]) -> Iterator[tupl
         end = printed.index(b"\0", match.end())
         entries += 1
         if entries > _MAX_ENTRIES:
-            raise SourceError(f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has")
+            raise SourceError(
+                f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has"
+            )
         yield number, Entry(printed[match.end() : end], match[1], match[2], _id(match[3]), _id(match[4]))
         position = end + 1
 
