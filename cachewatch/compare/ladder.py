@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cachewatch.model import Alike, Pairing, Rung, Signature
 from cachewatch.spelling import NO_COMPILER
-from cachewatch.versions import is_newer, newest, version_key
+from cachewatch.versions import VersionKey, version_key
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]
@@ -127,18 +127,17 @@ def _in_order(counts: Iterable[Signature]) -> list[Signature]:
     # The newest version first, so that an upgrade starts from the version that it replaces;
     # then by everything else, so that the order of a document never matters.
     by_rest = sorted(counts, key=lambda s: s.sort_key)
-    return sorted(by_rest, key=_newest_key, reverse=True)
+    return sorted(by_rest, key=_newest_first, reverse=True)
 
 
-def _newest_key(signature: Signature) -> tuple[object, ...]:
-    return max(map(version_key, signature.versions), default=())
+def _newest_first(signature: Signature) -> list[VersionKey]:
+    return sorted(map(version_key, signature.versions), reverse=True)
 
 
 def _judge(rung: Rung, before: Signature, after: Signature) -> Rung:
     if rung is not Rung.UPGRADED:
         return rung
-    is_upgrade = not after.versions or not before.versions or is_newer(newest(after.versions), newest(before.versions))
-    return Rung.UPGRADED if is_upgrade else Rung.DOWNGRADED
+    return Rung.UPGRADED if _newest_first(after) > _newest_first(before) else Rung.DOWNGRADED
 
 
 def _alike(counts: Counts) -> tuple[Alike, ...]:

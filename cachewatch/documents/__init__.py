@@ -37,13 +37,8 @@ def parse(data: bytes, path: str, known: Signatures | None = None) -> Document:
     """
     if len(data) > MAX_BYTES:
         raise UnreadableDocument(f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
-    try:
-        front = split(data)
-    except NotPlain:
-        front = read_yaml(data)
-    if front.details is None:
-        _refuse_without_specs(front)
-    records = _read_records(front, data, {} if known is None else known)
+    known = {} if known is None else known
+    front, records = _read_quickly(data, known) or _read_patiently(data, known)
     return Document(
         package=front.title,
         tag=front.tag,
@@ -53,13 +48,20 @@ def parse(data: bytes, path: str, known: Signatures | None = None) -> Document:
     )
 
 
-def _read_records(front: FrontMatter, data: bytes, known: Signatures) -> Records:
-    if isinstance(front.details, bytes):
-        records = read_records(front.details, known)
-        if records is not None:
-            return records
-        front = read_yaml(data)
-    return records_of(front.details, known)
+def _read_quickly(data: bytes, known: Signatures) -> tuple[FrontMatter, Records] | None:
+    try:
+        front = split(data)
+    except NotPlain:
+        return None
+    records = read_records(front.details, known) if isinstance(front.details, bytes) else None
+    return None if records is None else (front, records)
+
+
+def _read_patiently(data: bytes, known: Signatures) -> tuple[FrontMatter, Records]:
+    front = read_yaml(data)
+    if front.details is None:
+        _refuse_without_specs(front)
+    return front, records_of(front.details, known)
 
 
 def _refuse_without_specs(front: FrontMatter) -> None:

@@ -36,10 +36,7 @@ class FrontMatter:
     @property
     def is_empty(self) -> bool:
         """Whether the document says itself that it has no specs."""
-        meta = self.meta
-        if isinstance(meta, bytes):
-            return re.search(rb'"num_specs": *0\b', meta) is not None
-        return isinstance(meta, dict) and meta.get("num_specs") == "0"
+        return isinstance(self.meta, dict) and self.meta.get("num_specs") == "0"
 
 
 def split(data: bytes) -> FrontMatter:

@@ -25,14 +25,14 @@ _decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
 
 def disagreements(meta: Any, records: Records) -> Iterator[str]:
     """Say where `meta` (JSON or plain values, or None for none) does not repeat `records`."""
-    if meta is None:
-        return
+    if meta is None or records.repeated:
+        return  # what is listed twice is a fault of its own
     try:
         said = _decode_meta(meta) if isinstance(meta, bytes) else msgspec.convert(meta, _Meta, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         yield f"meta cannot be read ({error}); the specs are used"
         return
-    listed = len(records.specs) + sum(count - 1 for count in records.repeated.values())
+    listed = len(records.specs)
     if said.num_specs is not None and said.num_specs != listed:
         yield f"meta says {said.num_specs} specs, there are {listed}; the specs are used"
     for name, values, found in _pairs(said, set(records.specs.values())):

@@ -31,7 +31,9 @@ def read_yaml(data: bytes) -> FrontMatter:
         text = b"\n".join(lines).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableDocument("is not UTF-8") from error
-    values = _json_values(lines) or load_yaml(text)
+    values = _values_by_line(lines)
+    if values is None:
+        values = load_yaml(text)
     if not isinstance(values, dict):
         raise UnreadableDocument("the front matter is not a mapping")
     _refuse_bad_text(values)
@@ -54,25 +56,28 @@ def load_yaml(text: str) -> Any:
         raise UnreadableDocument(_first_line(error)) from error
 
 
-def _json_values(lines: list[bytes]) -> dict[str, Any] | None:
-    """Read the lines that are `key: JSON` as such; None if there is anything that only YAML reads."""
+def _values_by_line(lines: list[bytes]) -> dict[str, Any] | None:
+    """Read each line by itself, as JSON where it is; None where a value takes several lines."""
     values: dict[str, Any] = {}
     for line in lines:
-        name, _, value = line.decode("utf-8").partition(": ")
-        if value[:1] not in ("{", "["):
-            loaded = load_yaml(line.decode("utf-8"))
-            if not isinstance(loaded, dict) or line[:1].isspace():
-                return None
-            value_of = loaded
-        else:
-            try:
-                value_of = {name: _load_json(value)}
-            except json.JSONDecodeError:
-                return None
-        if values.keys() & value_of.keys():
+        text = line.decode("utf-8")
+        found = _json_value(text) or load_yaml(text)
+        if not isinstance(found, dict) or text[:1].isspace():
+            return None
+        for name in values.keys() & found.keys():
             raise UnreadableDocument(f"the key {name!r} stands twice")
-        values |= value_of
+        values |= found
     return values
+
+
+def _json_value(line: str) -> dict[str, Any] | None:
+    name, _, value = line.partition(": ")
+    if value[:1] not in ("{", "["):
+        return None
+    try:
+        return {name: _load_json(value)}
+    except json.JSONDecodeError:
+        return None
 
 
 def _load_json(text: str) -> Any:
@@ -114,7 +119,7 @@ def _check_events(text: str) -> None:
             depth -= 1
         if depth > _MAX_DEPTH:
             raise UnreadableDocument(f"is nested more than {_MAX_DEPTH} levels deep")
-        if isinstance(event, yaml.ScalarEvent) and event.style is None and event.value.lower() in _NOT_NUMBERS:
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value.lower() in _NOT_NUMBERS:
             raise UnreadableDocument(f"holds {event.value}, which is not a number that JSON knows")
 
 

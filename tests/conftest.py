@@ -1,0 +1,88 @@
+"""What all tests share."""
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from cachewatch import demo
+from cachewatch.cli import main
+
+ROOT = Path(__file__).parents[1]
+
+settings.register_profile(
+    "default", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("default")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command did."""
+
+    exit_code: int
+    output: str
+    error: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Run the command line as its entry point does."""
+
+    def run_command(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["cachewatch", *map(str, arguments)])
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        sys.stdout.flush()
+        output, error = capfdbinary.readouterr()
+        code = end.value.code
+        return Result(code if isinstance(code, int) else 0, output.decode(), error.decode())
+
+    return run_command
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep what a person's shell says, and their cache, out of every test."""
+    for name in ("NO_COLOR", "COLUMNS", "GIT_DIR", "GIT_ALLOW_PROTOCOL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test of ours reaches beyond this machine."""
+
+    def refuse(self: socket.socket, address: object) -> None:
+        raise AssertionError(f"a test connects to {address!r}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture(scope="session")
+def demo_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository of `cachewatch demo`."""
+    folder = tmp_path_factory.mktemp("demo") / "catalogue.git"
+    demo.build(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def documents() -> Iterator[Path]:
+    """The folder of real documents, which are not part of the project."""
+    folder = Path(os.environ.get("CACHEWATCH_DOCUMENTS") or ROOT.parent / "shared" / "documents")
+    if not folder.is_dir():
+        message = f"the real documents are not in {folder}; set CACHEWATCH_DOCUMENTS to where they are"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    yield folder

@@ -1,0 +1,120 @@
+"""Builders with defaults, so that a test names only what matters to it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cachewatch.documents import parse
+from cachewatch.model import Document, Signature
+from cachewatch.sources.writing import NewRevision, write_repository
+
+START = datetime(2025, 6, 1, 4, tzinfo=UTC)
+
+Record = dict[str, Any]
+
+
+def record(number: int = 0, **values: Any) -> Record:
+    """Return one record of `spec_details` as the generator writes it."""
+    return {
+        "compiler": "gcc@11.4.0",
+        "hash": spec_hash(number),
+        "os": "ubuntu22.04",
+        "platform": "linux",
+        "size": "-",
+        "stacks": ["e4s", "root"],
+        "target": "x86_64_v3",
+        "variants": ["build_system=cmake", "+shared"],
+        "versions": ["1.0"],
+    } | values
+
+
+def spec_hash(number: int) -> str:
+    """Return a hash of the usual form."""
+    digits = "abcdefghijklmnopqrstuvwxyz234567"
+    text = ""
+    for _ in range(32):
+        number, digit = divmod(number, 32)
+        text += digits[digit]
+    return text
+
+
+def records(numbers: Iterable[int], **values: Any) -> list[Record]:
+    """Return records that differ only in their hashes."""
+    return [record(number, **values) for number in numbers]
+
+
+def document(found: Iterable[Record], *, package: str = "zlib", tag: str = "develop", meta: Any = None) -> bytes:
+    """Return a document of layout E, with a `meta` that agrees unless another is given."""
+    found = list(found)
+    if meta is None:
+        meta = meta_of(found)
+    return (
+        f'---\ntitle: "{package}"\nlayout: cache\ncategories: [package, {tag}]\n'
+        f"meta: {json.dumps(meta)}\nspec_details: {json.dumps(found)}\n---"
+    ).encode()
+
+
+def meta_of(found: list[Record]) -> Record:
+    """Return what `meta` says of these records."""
+
+    def values(name: str) -> list[str]:
+        return sorted({r[name] for r in found})
+
+    stacks = sorted({stack for r in found for stack in r["stacks"]})
+    return {
+        "compilers": values("compiler"),
+        "num_specs": len(found),
+        "num_specs_by_stack": {stack: sum(stack in r["stacks"] for r in found) for stack in stacks},
+        "oss": values("os"),
+        "platforms": values("platform"),
+        "stacks": stacks,
+        "targets": values("target"),
+        "versions": sorted({version for r in found for version in r["versions"]}),
+    }
+
+
+def parsed(found: Iterable[Record], **values: Any) -> Document:
+    """Return the Document of these records."""
+    return parse(document(found, **values), "specs.md")
+
+
+def signature(**values: Any) -> Signature:
+    """Return a signature."""
+    defaults: dict[str, Any] = {
+        "versions": ("1.0",),
+        "compiler": "gcc@11.4.0",
+        "os": "ubuntu22.04",
+        "platform": "linux",
+        "target": "x86_64_v3",
+        "variants": ("+shared",),
+        "stacks": ("e4s",),
+    }
+    return Signature(**(defaults | values))
+
+
+def catalogue(packages: Mapping[str, list[Record]], tag: str = "develop") -> dict[str, bytes]:
+    """Return the files of one tag."""
+    return {
+        f"_cache/{tag}/{package}/specs.md": document(found, package=package, tag=tag)
+        for package, found in packages.items()
+    }
+
+
+def history(folder: Path, *states: Mapping[str, bytes]) -> Path:
+    """Make a bare repository of these states, a day apart; what a state lacks is removed."""
+    revisions = []
+    before: Mapping[str, bytes] = {}
+    for number, state in enumerate(states):
+        revisions.append(
+            NewRevision(
+                message=f"State {number + 1}",
+                time=START + timedelta(days=number),
+                files={path: data for path, data in state.items() if before.get(path) != data},
+                removed=tuple(sorted(before.keys() - state.keys())),
+            )
+        )
+        before = state
+    write_repository(folder, revisions)
+    return folder
