@@ -89,8 +89,9 @@ def _commit(repository: Repository, name: str, now: datetime) -> str | None:
     if name.startswith("-") or not name.isprintable():
         return None
     # The name goes to git through a pipe, so that it cannot be an option of anything.
-    found = repository.objects().get(f"{name}^{{commit}}")
-    if found is not None:
+    # A search for words in messages takes everything behind :/ for words.
+    found = repository.objects().get(name if name.startswith(":/") else f"{name}^{{commit}}")
+    if found is not None and found.type == "commit":
         return found.id
     moment = as_moment(name, now)
     if moment is None:

@@ -51,7 +51,7 @@ def folders(repository: Repository, name: str) -> dict[str, str]:
 
 def is_name(name: bytes) -> bool:
     """Tell whether a tag or a package can be called `name`."""
-    return _NAME.fullmatch(name) is not None and name.strip(b".") != b""
+    return _NAME.fullmatch(name) is not None and name.strip(b".") != b"" and name.lower() != b".git"
 
 
 def differing_documents(
