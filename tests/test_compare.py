@@ -38,7 +38,9 @@ def rungs(change: PackageChange) -> dict[str, int]:
         pytest.param({}, {"stacks": ["ml", "root"]}, {"moved": 1}, id="all but stacks: moved"),
         pytest.param({}, {"stacks": ["root"]}, {"moved": 1}, id="left by every stack: moved"),
         pytest.param({}, {"versions": ["1.10"]}, {"upgraded": 1}, id="a newer version: upgraded"),
-        pytest.param({"versions": ["1.10"]}, {"versions": ["1.9"]}, {"downgraded": 1}, id="an older version: downgraded"),
+        pytest.param(
+            {"versions": ["1.10"]}, {"versions": ["1.9"]}, {"downgraded": 1}, id="an older version: downgraded"
+        ),
         pytest.param({}, {"compiler": "gcc@13.2.0"}, {"recompiled": 1}, id="another compiler: recompiled"),
         pytest.param({}, {"compiler": "none"}, {"recompiled": 1}, id="no compiler in documents of one age: recompiled"),
         pytest.param({}, {"variants": ["+cuda"]}, {"reconfigured": 1}, id="other variants: reconfigured"),
@@ -46,14 +48,25 @@ def rungs(change: PackageChange) -> dict[str, int]:
         pytest.param({}, {"os": "rhel8"}, {"new": 1, "gone": 1}, id="another operating system: new and gone"),
         pytest.param({}, {"platform": "darwin"}, {"new": 1, "gone": 1}, id="another platform: new and gone"),
         pytest.param(
-            {}, {"versions": ["2"], "compiler": "gcc@13.2.0"}, {"new": 1, "gone": 1}, id="version and compiler: new and gone"
+            {},
+            {"versions": ["2"], "compiler": "gcc@13.2.0"},
+            {"new": 1, "gone": 1},
+            id="version and compiler: new and gone",
         ),
-        pytest.param({"size": "-"}, {"size": 5, "tarball": "https://x"}, {"rebuilt": 1}, id="size and tarball mean nothing"),
+        pytest.param(
+            {"size": "-"}, {"size": 5, "tarball": "https://x"}, {"rebuilt": 1}, id="size and tarball mean nothing"
+        ),
         pytest.param({"variants": ["p:=a,b"]}, {"variants": ["p=a,b"]}, {"rebuilt": 1}, id=":= is ="),
-        pytest.param({"compiler": "clang@15"}, {"compiler": "llvm@15"}, {"rebuilt": 1}, id="a renamed compiler is the same"),
+        pytest.param(
+            {"compiler": "clang@15"}, {"compiler": "llvm@15"}, {"rebuilt": 1}, id="a renamed compiler is the same"
+        ),
         pytest.param({"compiler": "gcc@=11.4.0"}, {}, {"rebuilt": 1}, id="@= is @"),
-        pytest.param({"compiler": "gcc@=11.4.0"}, {"compiler": "none"}, {"rebuilt": 1}, id="none matches an old compiler"),
-        pytest.param({"compiler": "none"}, {"compiler": "gcc@=11.4.0"}, {"rebuilt": 1}, id="an old compiler matches none"),
+        pytest.param(
+            {"compiler": "gcc@=11.4.0"}, {"compiler": "none"}, {"rebuilt": 1}, id="none matches an old compiler"
+        ),
+        pytest.param(
+            {"compiler": "none"}, {"compiler": "gcc@=11.4.0"}, {"rebuilt": 1}, id="an old compiler matches none"
+        ),
         pytest.param(
             {"compiler": "gcc@=11.4.0"},
             {"compiler": "none", "versions": ["2.0"]},
@@ -74,9 +87,13 @@ def test_what_becomes_what(before: Record, after: Record, expected: dict[str, in
     ("before", "after"),
     [
         pytest.param(records([1, 2]), records([2, 1]), id="the order of records"),
-        pytest.param([record(1, stacks=["root", "e4s"])], [record(1, stacks=["e4s", "root"])], id="the order of stacks"),
+        pytest.param(
+            [record(1, stacks=["root", "e4s"])], [record(1, stacks=["e4s", "root"])], id="the order of stacks"
+        ),
         pytest.param([record(1, stacks=["e4s"])], [record(1)], id="root"),
-        pytest.param([record(1, variants=["+a", "~b"])], [record(1, variants=["~b", "+a"])], id="the order of variants"),
+        pytest.param(
+            [record(1, variants=["+a", "~b"])], [record(1, variants=["~b", "+a"])], id="the order of variants"
+        ),
         pytest.param([record(1)], [record(1, size=77)], id="the size"),
         pytest.param([record(1)], [record(1, tarball="x")], id="the tarball"),
         pytest.param([record(1, compiler="gcc@=11.4.0")], [record(1)], id="the spelling of compilers"),
@@ -182,7 +199,10 @@ def test_facts_come_and_go() -> None:
     """What the specs of a package are, taken together, is compared fact by fact."""
     change = changed(
         [record(1), record(2, os="rhel8", target="aarch64")],
-        [record(1), record(3, versions=["2.0"], compiler="llvm@15", variants=["+cuda"], stacks=["ml"], platform="darwin")],
+        [
+            record(1),
+            record(3, versions=["2.0"], compiler="llvm@15", variants=["+cuda"], stacks=["ml"], platform="darwin"),
+        ],
     )
 
     assert change.facts == {
@@ -202,7 +222,9 @@ def test_no_compiler_is_missing_where_it_is_not_written() -> None:
 
     assert not changed(old, [record(2, compiler="none")]).facts["compilers"]
     assert not changed([record(2, compiler="none")], old).facts["compilers"]
-    assert changed(old, [record(2, compiler="gcc@13.2.0")]).facts["compilers"] == Delta(("gcc@13.2.0",), ("gcc@11.4.0",))
+    assert changed(old, [record(2, compiler="gcc@13.2.0")]).facts["compilers"] == Delta(
+        ("gcc@13.2.0",), ("gcc@11.4.0",)
+    )
 
 
 def test_a_whole_package() -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,9 @@ def test_quick_and_patient_reading_agree(found: list[dict[str, object]], is_asci
         pytest.param(lambda d: d.replace(b'["1.0"]', b"[1.0]"), id="a version without quotes"),
         pytest.param(lambda d: d + b"\n\nA body that Jekyll would render.\n", id="a body"),
         pytest.param(lambda d: d.replace(b'title: "zlib"', b"title: 'zlib'"), id="other quotes"),
-        pytest.param(lambda d: b"\n".join(line for line in d.split(b"\n") if not line.startswith(b"meta")), id="no meta"),
+        pytest.param(
+            lambda d: b"\n".join(line for line in d.split(b"\n") if not line.startswith(b"meta")), id="no meta"
+        ),
     ],
 )
 def test_form_means_nothing(change: object) -> None:
@@ -266,7 +269,5 @@ def test_signatures_are_shared() -> None:
 def test_no_bytes_crash_the_parser(data: bytes) -> None:
     """Any bytes are a document or a DocumentError."""
     for text in (data, b"---\n" + data + b"\n---", b"---\nspec_details: " + data + b"\n---"):
-        try:
-            parse(text, "specs.md")
-        except DocumentError as error:
-            assert str(error)
+        with suppress(DocumentError):
+            assert parse(text, "specs.md").specs is not None

@@ -106,8 +106,10 @@ def test_truth(run: Run, documents: Path, name: str, is_reversed: bool) -> None:
     for fact in ("versions", "stacks", "compilers", "oses", "platforms", "targets", "variants"):
         came, went = truth.facts.get(fact, ("", ""))
         assert package[fact] == {"added": came.split(), "removed": went.split()}, fact
-    judged = [(e["stack"], " ".join(e["before"]), " ".join(e["after"]), e["direction"]) for e in package["stack_versions"]]
-    assert judged == list(truth.stack_versions)
+    judged = package["stack_versions"]
+    assert [
+        (entry["stack"], " ".join(entry["before"]), " ".join(entry["after"]), entry["direction"]) for entry in judged
+    ] == list(truth.stack_versions)
 
 
 @pytest.mark.parametrize(

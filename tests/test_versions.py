@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cachewatch.versions import is_newer, newest, sorted_versions, version_key
 
 # Checked by running Spack's own spack.version.
-ASCENDING = (
+ASCENDING = (  # noqa: SIM905  as it was printed
     "git-abc, 0.4.51, 0_14_02, 1.0alpha1, 1.0beta2, 1.0rc1, 1.0, 1.0a, 1.0x, 1.0.1, 1.1-preview, 1.1.1, 1.1.1n, 1.1.1o, "
     "1.2.1, 1.2.2, 1.2.3, 1.2-main, 1.9, 1.10, 1.10.0, 2.4.48, 2.26, 2.26-t9b_atlas, 2.26.1, 3.0.0-develop, 6.3.3, "
     "6.4.0, 2025.08.20, 9999, 20230125.3, 20240116.2, stable, trunk, head, master, main, develop, develop-2024"

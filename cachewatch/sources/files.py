@@ -37,7 +37,7 @@ def is_documents(name: str) -> bool:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return False
-    return name != "" and not stat.S_ISREG(mode) or path.suffix == ".md"
+    return (name != "" and not stat.S_ISREG(mode)) or path.suffix == ".md"
 
 
 def list_path(name: str, *, wanted_package: Wanted) -> list[Listing]:

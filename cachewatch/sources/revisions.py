@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.model import Side
-from cachewatch.sources.git import Repository
+from cachewatch.sources.git import Object, Repository
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
@@ -16,6 +16,7 @@ _UNIT = {
     "day": timedelta(days=1),
     "week": timedelta(weeks=1),
 }
+_NOTHING = "0" * 40
 _COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
 
 
@@ -42,7 +43,7 @@ def resolve(repository: Repository, name: str, *, now: datetime | None = None) -
     """
     now = now or datetime.now(UTC)
     for revision_name, tag in _readings(name):
-        commit = _commit(repository, revision_name or "HEAD", now)
+        commit = _commit(repository, revision_name, now)
         if commit is not None:
             return Revision(name, commit, tag, _time(repository, commit))
     raise UnknownRevision(_complaint(repository, name))
@@ -81,24 +82,36 @@ def _readings(name: str) -> list[tuple[str, str | None]]:
     revision, colon, tag = name.rpartition(":")
     readings: list[tuple[str, str | None]] = [(name, None)]
     if colon and _TAG.fullmatch(tag):
-        readings.append((revision, tag))
+        readings.append((revision or "HEAD", tag))
     return readings
 
 
 def _commit(repository: Repository, name: str, now: datetime) -> str | None:
-    if name.startswith("-") or not name.isprintable():
+    if name.startswith("-") or not name.strip() or not name.isprintable():
         return None
-    # The name goes to git through a pipe, so that it cannot be an option of anything.
     # A search for words in messages takes everything behind :/ for words.
-    found = repository.objects().get(name if name.startswith(":/") else f"{name}^{{commit}}")
+    found = _ask(repository, name if name.startswith(":/") else f"{name}^{{commit}}")
     if found is not None and found.type == "commit":
         return found.id
     moment = as_moment(name, now)
-    if moment is None:
+    if moment is None or moment.timestamp() < 0:
         return None
-    seconds = int(moment.timestamp())
-    printed = repository.run(["rev-list", "-1", "--first-parent", f"--before={seconds}", "HEAD"])
-    return printed.decode().strip() or None
+    # With the @, no number of seconds is taken for a year.
+    until = f"--before=@{int(moment.timestamp())} +0000"
+    return repository.run(["rev-list", "-1", "--first-parent", until, "HEAD"]).decode().strip() or None
+
+
+def _ask(repository: Repository, name: str) -> Object | None:
+    """Ask git for an object by a name that may make it give up (@{upstream} without any).
+
+    The name goes through a pipe, so that it cannot be an option of anything.
+    """
+    try:
+        return repository.objects().get(name)
+    except SourceError:
+        repository.close()
+        repository.objects().get(_NOTHING)  # if this fails too, the name is not to blame
+        return None
 
 
 def _time(repository: Repository, commit: str) -> datetime | None:
