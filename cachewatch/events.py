@@ -130,7 +130,7 @@ def find_events(
     `declared` are the stacks that the tag says it has on either side, where it says so;
     `is_complete` tells whether every document of the tag was compared.
     """
-    if not (tally.specs.before and tally.specs.after):
+    if not (packages.before and packages.after):
         # All of it came or went; there is nothing to compare parts with.
         return Events(events=(tag_event,) if tag_event else (), is_whole_tag=tag_event is not None)
     lost, gained = _stacks(tally, declared, is_complete=is_complete)

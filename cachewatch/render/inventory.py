@@ -50,7 +50,7 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
         words.number(len({stack for s in signatures for stack in s.stacks}), "stack"),
         words.number(len({s.target for s in signatures}), "target"),
         words.number(len({s.compiler for s in signatures}), "compiler"),
-        f"{words.number(len(signatures), 'signature')} (specs that only hashes tell apart share one)",
+        words.number(len(signatures), "signature"),
     )
     yield ", ".join(numbers)
     if since is not None and since.revision:

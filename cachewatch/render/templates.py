@@ -10,7 +10,8 @@ from cachewatch.errors import TemplateError
 from cachewatch.render import words
 from cachewatch.safetext import safe
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~&-])")
+# What means something in the middle of a line; our templates never begin one with data.
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|~&])")
 
 
 def render(name: str, **context: Any) -> str:

@@ -21,7 +21,7 @@ _COLOURS = {"R!": "red", "D ": "red", "L ": "yellow", "U ": "green", "A*": "gree
 def render_text(report: Report, *, width: int, palette: Palette) -> Iterator[str]:
     """Yield the lines of `report`, at most `width` columns wide where words allow it."""
     width = max(width, NARROWEST)
-    yield from _header(report, palette)
+    yield from _header(report, width, palette)
     yield ""
     if report.is_empty:
         yield words.nothing(report)
@@ -43,12 +43,17 @@ def render_text(report: Report, *, width: int, palette: Palette) -> Iterator[str
         yield f"{words.number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
 
 
-def _header(report: Report, palette: Palette) -> Iterator[str]:
+def _header(report: Report, width: int, palette: Palette) -> Iterator[str]:
     before, after = _name(report.before), _name(report.after)
     aligned = max(len(part) for part in (before[0], after[0]))
     apart = words.span(report)
-    for sign, (what, rest), note in (("<<<", before, ""), (">>>", after, f"  ({apart})" if apart else "")):
-        yield f"{palette.paint(sign, 'dim')} {palette.paint(what.ljust(aligned), 'bold')}  {rest}{note}".rstrip()
+    for sign, (what, rest), note in (("<<<", before, ""), (">>>", after, f"({apart})" if apart else "")):
+        start = f"{palette.paint(sign, 'dim')} {palette.paint(what.ljust(aligned), 'bold')}  {rest}".rstrip()
+        if note and 6 + aligned + len(rest) + 2 + len(note) > width:
+            yield start
+            yield f"    {note}"
+        else:
+            yield f"{start}  {note}".rstrip()
 
 
 def _name(side: Side) -> tuple[str, str]:
@@ -98,14 +103,18 @@ class _Columns:
             yield f"{start}  {tail}".rstrip()
             return
         yield start.rstrip()
-        yield from textwrap.wrap(
-            tail,
-            self._width,
-            initial_indent=_CONTINUATION,
-            subsequent_indent=_CONTINUATION,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from _filled(tail, self._width)
+
+
+def _filled(text: str, width: int) -> Iterator[str]:
+    """Break `text` behind blanks and commas, below the line that it belongs to."""
+    line = _CONTINUATION
+    for word in re.split(r"(?<=[ ,])", text):
+        if len(line) + len(word.rstrip()) > width and line.strip():
+            yield line.rstrip()
+            line = _CONTINUATION
+        line += word
+    yield line.rstrip()
 
 
 def _change(row: Row) -> str:

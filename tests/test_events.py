@@ -1,0 +1,134 @@
+"""What happens to a whole tag."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from conftest import Run
+from helpers import Record, catalogue, history, record, records
+
+MANY = range(8)
+
+
+def packages(**values: Any) -> dict[str, list[Record]]:
+    """Return eight packages of one spec each with these values."""
+    return {f"p{n}": [record(n, **values)] for n in MANY}
+
+
+def later(**values: Any) -> dict[str, list[Record]]:
+    """Return the same packages with other hashes."""
+    return {f"p{n}": [record(100 + n, **values)] for n in MANY}
+
+
+def tags_yaml(*stacks: str) -> dict[str, bytes]:
+    """Return the list of tags."""
+    names = "".join(f"\n  - {stack}" for stack in (*stacks, "root"))
+    return {"_data/tags.yaml": f"- name: develop\n  stacks:{names}\n".encode()}
+
+
+def events(run: Run, tmp_path: Path, *states: dict[str, bytes]) -> tuple[list[dict[str, Any]], str]:
+    """Return the events between two states, and the text."""
+    repository = history(tmp_path / "r.git", *states)
+    (found,) = json.loads(run("diff", "HEAD~1", "--repo", repository, "--format", "json").output)["changesets"]
+    return found["events"], run("diff", "HEAD~1", "--repo", repository).output
+
+
+def test_a_stack_that_left_the_tag(run: Run, tmp_path: Path) -> None:
+    """A failed pipeline is one line, not one for each package; the JSON stays complete."""
+    before = packages(stacks=["arm", "root"]) | {"kept": records([50])}
+    after = {name: [found[0] | {"stacks": ["root"]}] for name, found in packages().items()} | {"kept": records([51])}
+    found, text = events(run, tmp_path, catalogue(before), catalogue(after))
+
+    assert found == [{"kind": "stack-removed", "name": "arm", "packages": 8, "specs": 8}]
+    assert "stack arm is gone from the tag, often a failed pipeline: 8 packages, 8 specs" in " ".join(text.split())
+    assert "[S ]" not in text
+    assert "8 of them told above" in text
+
+
+def test_what_the_tag_declares_is_believed(run: Run, tmp_path: Path) -> None:
+    """Where documents are not all compared, the list of tags says whether a stack left."""
+    before, after = packages(stacks=["arm", "e4s"]), packages(stacks=["e4s"])
+    kept = {"kept": records([50], stacks=["arm"])}
+    still, _ = events(run, tmp_path, catalogue(before | kept) | tags_yaml("arm", "e4s"), catalogue(after | kept) | tags_yaml("arm", "e4s"))
+    assert still == []
+
+    (tmp_path / "r.git").rename(tmp_path / "old.git")
+    few = {"p1": before["p1"], "other": records([60])}
+    left, _ = events(
+        run,
+        tmp_path,
+        catalogue(few) | tags_yaml("arm", "e4s"),
+        catalogue(few | {"p1": after["p1"]}) | tags_yaml("e4s"),
+    )
+    assert [(e["kind"], e["name"]) for e in left] == [("stack-removed", "arm")]
+
+
+def test_a_stack_that_joined(run: Run, tmp_path: Path) -> None:
+    """A stack that builds everything from now on is one line too."""
+    found, text = events(run, tmp_path, catalogue(packages()), catalogue(packages(stacks=["e4s", "new", "root"])))
+
+    assert [(e["kind"], e["name"]) for e in found] == [("stack-added", "new")]
+    assert "stack new joined the tag" in text
+
+
+def test_a_compiler_replaced_everywhere(run: Run, tmp_path: Path) -> None:
+    """One compiler in the place of another is one line, with the packages that it explains."""
+    found, text = events(run, tmp_path, catalogue(packages()), catalogue(later(compiler="gcc@13.2.0")))
+
+    assert found == [{"kind": "compiler", "name": "gcc@11.4.0 -> gcc@13.2.0", "packages": 8, "specs": 8}]
+    assert "[C ]" not in text
+
+
+def test_a_compiler_replaced_almost_everywhere(run: Run, tmp_path: Path) -> None:
+    """As long as one package keeps the old compiler, it was not replaced everywhere."""
+    after = later(compiler="gcc@13.2.0") | {"p0": records([200])}
+    found, text = events(run, tmp_path, catalogue(packages()), catalogue(after))
+
+    assert found == []
+    assert text.count("[C ]") == 7
+
+
+def test_a_target_replaced_everywhere(run: Run, tmp_path: Path) -> None:
+    """Specs of another target are new and gone; that all are is one event."""
+    found, text = events(run, tmp_path, catalogue(packages()), catalogue(later(target="x86_64_v4")))
+
+    assert found == [{"kind": "target", "name": "x86_64_v3 -> x86_64_v4", "packages": 8, "specs": 8}]
+    assert "[R!]" not in text
+    assert "REMOVED  8 specs, 8 of them told above" in text
+
+
+def test_few_packages_are_told_one_by_one(run: Run, tmp_path: Path) -> None:
+    """Of four packages nobody says everywhere."""
+    before = {name: found for name, found in packages().items() if name < "p4"}
+    after = {name: found for name, found in later(compiler="gcc@13.2.0").items() if name < "p4"}
+    found, text = events(run, tmp_path, catalogue(before), catalogue(after))
+
+    assert found == []
+    assert text.count("[C ]") == 4
+
+
+def test_a_prune(run: Run, tmp_path: Path) -> None:
+    """Surplus copies by the thousand are one event; last copies are told all the same."""
+    before = {"big": records(range(1500)), "lost": records([5000, 5001], stacks=["rare"]), "rest": records(range(6000, 8000))}
+    after = {"big": records(range(100)), "lost": records([5009]), "rest": records(range(6000, 7999))}
+    found, text = events(run, tmp_path, catalogue(before), catalogue(after))
+
+    assert found == [{"kind": "prune", "name": "surplus copies", "packages": 2, "specs": 1401}]
+    assert "[R!] lost" in text
+    assert "[r ]" not in text
+
+
+def test_a_collapse_is_suspicious(run: Run, tmp_path: Path) -> None:
+    """When more than half is gone, that is said before anything else."""
+    before, after = {"a": records(range(300))}, {"a": records(range(100))}
+    found, text = events(run, tmp_path, catalogue(before), catalogue(after))
+
+    assert [e["kind"] for e in found] == ["suspicious"]
+    assert "suspicious: 300 -> 100 specs" in text
+
+
+def test_documents_that_disappear_are_suspicious(run: Run, tmp_path: Path) -> None:
+    """Upstream never deletes documents, so half of them gone is no news but an accident."""
+    found, _ = events(run, tmp_path, catalogue(packages()), catalogue({"p0": records([0])}))
+
+    assert "suspicious" in [e["kind"] for e in found]

@@ -1,0 +1,239 @@
+"""How a report looks: text for people, and nothing in it that harms a terminal, a table or a page."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, document, history, record, records, signature
+
+from cachewatch.render.colour import Palette
+from cachewatch.report.cover import cover, name_stacks, spots_of
+from cachewatch.safetext import safe
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path) -> None:
+    """The report on the bundled documents, to the letter; rewrite tests/golden/demo.txt when it should change."""
+    output = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository).output
+
+    assert output == (GOLDEN / "demo.txt").read_text()
+
+
+def test_the_demo_as_markdown(run: Run, demo_repository: Path) -> None:
+    """The same as Markdown, to the letter."""
+    output = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, "--format", "markdown").output
+
+    assert output == (GOLDEN / "demo.md").read_text()
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 200])
+def test_lines_fit(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """No line is wider than the terminal, down to sixty columns; wrapping loses no word."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    output = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, "--all").output
+    monkeypatch.setenv("COLUMNS", "400")
+    wide = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, "--all").output
+
+    assert max(map(len, output.splitlines())) <= max(width, 60)
+    assert re.sub(r"\s+", "", output) == re.sub(r"\s+", "", wide)
+
+
+def test_ascii_unless_the_documents_are_not(run: Run, demo_repository: Path) -> None:
+    """A report is plain ASCII of its own."""
+    for form in ("text", "json", "jsonl", "csv"):
+        assert run("diff", "HEAD~1", "--repo", demo_repository, "--format", form).output.isascii()
+
+
+def test_colour_is_for_terminals(run: Run, demo_repository: Path) -> None:
+    """Colour is painted when asked for, and only on what differs of a version."""
+    command = ("diff", "HEAD~1", "HEAD", "--repo", demo_repository)
+    plain, painted = run(*command).output, run(*command, "--color", "always").output
+
+    assert "\x1b" not in plain
+    assert "1.2.\x1b[31m0\x1b[0m -> 1.2.\x1b[32m1\x1b[0m" in painted
+    assert re.sub(r"\x1b\[\d*m", "", painted) == plain
+
+
+def test_a_palette_that_is_off() -> None:
+    """Without colour, text is left alone."""
+    assert Palette(is_on=False).paint("x", "red") == "x"
+    assert Palette(is_on=True).paint("x", "") == "x"
+
+
+def test_long_sections_are_capped_and_add_up(run: Run, tmp_path: Path) -> None:
+    """What is not printed is counted, and --all prints it."""
+    before = {f"p{n:03}": records([n]) for n in range(50)}
+    after = {f"p{n:03}": records([n, 1000 + 2 * n, 1001 + 2 * n]) for n in range(50)}
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+    short = run("diff", "HEAD~1", "--repo", repository).output
+    long = run("diff", "HEAD~1", "--repo", repository, "--all").output
+
+    shown = sum(map(int, re.findall(r" x(\d+) ", short)))
+    (hidden,) = re.findall(r"\.\.\. and (\d+) more specs \(--all\)", short)
+    assert shown + int(hidden) == 100
+    assert "ADDED  100 specs" in short
+    assert sum(map(int, re.findall(r" x(\d+) ", long))) == 100
+    assert "..." not in long
+
+
+def test_judgements_without_pairs_are_capped_too(run: Run, tmp_path: Path) -> None:
+    """Lines that speak of no specs of their own are counted as lines."""
+    before = {f"p{n:03}": [record(n)] for n in range(30)}
+    after = {f"p{n:03}": [record(100 + n, versions=["2.0"], compiler="none")] for n in range(30)}
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+    output = run("diff", "HEAD~1", "--repo", repository).output
+
+    assert "... and 10 more lines (--all)" in output
+    assert output.count("[U ]") == 20
+
+
+EVIL = "\x1b[31mred\x1b[0m\x9b31m\x07\b\u202e\u2028\r\n\t=cmd|'!A0 <b>&*_[x](y)`|"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "csv", "markdown", "stat"])
+def test_hostile_text_does_no_harm(run: Run, tmp_path: Path, form: str) -> None:
+    """No control character of a document reaches a terminal, in no format."""
+    for name, number in (("a.md", 1), ("b.md", 2)):
+        found = [
+            record(number, versions=[EVIL + str(number)], stacks=[EVIL + "s"], target=EVIL, os=EVIL, compiler=EVIL),
+            record(9, stacks=[EVIL + str(number)]),
+        ]
+        (tmp_path / name).write_bytes(document(found, package=EVIL.replace('"', "").replace("\n", "")))
+    options = ["--stat"] if form == "stat" else ["--format", form]
+    result = run("diff", tmp_path / "a.md", tmp_path / "b.md", *options)
+
+    allowed = {"\n", "\r"} if form == "csv" else {"\n"}
+    harmful = {c for c in result.output + result.error if (not c.isprintable() and c not in allowed) or c == "\u202e"}
+    assert result.exit_code == 0, result.error
+    assert harmful == set()
+
+
+def test_json_holds_hostile_text_as_it_is(run: Run, tmp_path: Path) -> None:
+    """Escaped in the bytes, whole in the values."""
+    for name, number in (("a.md", 1), ("b.md", 2)):
+        (tmp_path / name).write_bytes(document([record(number, versions=[EVIL + str(number) + "\U0001f600\x7f"])]))
+    output = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "json").output
+    (package,) = json.loads(output)["changesets"][0]["packages"]
+
+    assert output.isascii()
+    assert package["versions"]["added"] == [EVIL + "2\U0001f600\x7f"]
+
+
+def test_formulas_are_text(run: Run, tmp_path: Path) -> None:
+    """A spreadsheet never computes what a document says."""
+    for name, number, version in (("a.md", 1, "1"), ("b.md", 2, "=cmd()")):
+        (tmp_path / name).write_bytes(document([record(number, versions=[version])]))
+    output = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "csv").output
+    table = list(csv.DictReader(io.StringIO(output)))
+
+    assert [row["name"] for row in table if row["change"] == "version-added"] == ["'=cmd()"]
+    assert not any(cell.startswith(("=", "+", "-", "@")) for row in table for cell in row.values())
+
+
+def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
+    """The lines of the table are the facts of the JSON."""
+    command = ("diff", "HEAD~1", "--repo", demo_repository, "--format")
+    table = list(csv.DictReader(io.StringIO(run(*command, "csv").output)))
+    (found,) = json.loads(run(*command, "json").output)["changesets"]
+
+    added = {spec["hash"] for p in found["packages"] for spec in p["specs"]["added"]}
+    assert {row["hash"] for row in table if row["change"] == "spec-added"} == added
+    assert sum(int(row["count"]) for row in table if row["change"] == "rebuilt") == found["summary"]["specs"]["rebuilt"]
+    (total,) = [row for row in table if row["change"] == "total"]
+    assert (total["before"], total["after"]) == ("228", "473")
+
+
+def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
+    """Line by line, JSON Lines hold what JSON holds."""
+    command = ("diff", "HEAD~1", "--repo", demo_repository, "--format")
+    (found,) = json.loads(run(*command, "json").output)["changesets"]
+    lines = [json.loads(line) for line in run(*command, "jsonl").output.splitlines()]
+
+    assert lines[0] == {"type": "changeset", "schema": "cachewatch.changesets/1", "before": found["before"], "after": found["after"]}
+    assert [line for line in lines if line["type"] == "package"] == [{"type": "package", **p} for p in found["packages"]]
+    assert lines[-1] == {"type": "summary", **found["summary"]}
+
+
+def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
+    """Like git diff --stat, but of specs."""
+    output = run("diff", "HEAD~1", "--repo", demo_repository, "--stat").output
+
+    assert " py-keras                         |    0 -> 130    130 new\n" in output
+    assert output.splitlines()[-1].endswith("-21 (15 rebuilt + 3 upgraded + 3 gone)")
+
+
+@pytest.mark.parametrize(
+    ("stacks", "named"),
+    [
+        ((), "no stack"),
+        (("e4s",), "e4s"),
+        (("ml-linux-aarch64-cpu", "ml-linux-aarch64-cuda"), "ml-linux-aarch64-{cpu,cuda}"),
+        (("e4s", "radiuss"), "e4s,radiuss"),
+        (("a", "b", "c", "d"), "all 4 stacks"),
+        (("a", "b", "c", "e"), "4 stacks"),
+    ],
+)
+def test_stacks_are_named_in_few_words(stacks: tuple[str, ...], named: str) -> None:
+    """Braces for what names share, a number beyond a few."""
+    assert name_stacks(stacks, {"a", "b", "c", "d"}) == named
+
+
+def test_a_cover_names_nothing_twice() -> None:
+    """Targets with the same stacks share a part."""
+    some = [
+        signature(target="x86_64_v3", stacks=("e4s",)),
+        signature(target="aarch64", stacks=("e4s",)),
+        signature(target="x86_64_v4", stacks=("ml",)),
+        signature(target="x86_64_v4", stacks=("e4s", "ml")),
+    ]
+
+    assert cover(spots_of(some)) == "e4s|aarch64,x86_64_v3; e4s,ml|x86_64_v4"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain", "plain"), ("\x1b[1m", "\\x1b[1m"), ("\u202e", "\\u202e"), ("\ud800", "\\ud800"), ("é", "é"), ("a\nb", "a\\x0ab")],
+)
+def test_safe_text(text: str, shown: str) -> None:
+    """What cannot be seen is written out."""
+    assert safe(text) == shown
+
+
+def test_show(run: Run, demo_repository: Path) -> None:
+    """The table of a package, to the letter."""
+    output = run("show", "py-build", "--repo", demo_repository).output
+
+    assert output == (GOLDEN / "show.txt").read_text()
+
+
+def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
+    """Left-over specs and last copies are marked, and so is how long nothing happened."""
+    one = catalogue({"zlib": [record(1), record(2, stacks=["root"]), record(3, versions=["2.0"]), record(4, versions=["2.0"])]})
+    repository = history(tmp_path / "r.git", one, one | catalogue({"other": records([9])}))
+    output = run("show", "zlib", "--repo", repository).output
+
+    table = [line.split() for line in output.splitlines()]
+    assert ["2.0", "e4s", "2"] in table
+    assert ["1.0", "(no", "stack)", "1L"] in table
+    assert ["e4s", "1!"] in table
+    assert "document unchanged since 2025-06-01" in output
+    assert run("show", "zlib", "--repo", repository, "--rev", "2025-06-01", "--tag", "develop").exit_code == 0
+
+
+def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """A wrong name is answered with the right ones; a document that cannot be read, with the reason."""
+    (tmp_path / "bad.md").write_bytes(b"x")
+    (tmp_path / "good.md").write_bytes(document(records([1, 1])))
+
+    assert "did you mean py-build?" in run("show", "py-bild", "--repo", demo_repository).error
+    assert run("show", "../x", "--repo", demo_repository).exit_code == 2
+    assert run("show", tmp_path / "bad.md").exit_code == 4
+    assert run("show", tmp_path).exit_code == 4
+    shown = run("show", tmp_path / "good.md")
+    assert "zlib" in shown.output
+    assert "listed 2 times" in shown.error

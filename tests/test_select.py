@@ -1,0 +1,103 @@
+"""Choosing by globs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import catalogue, parsed, record, signature
+
+from cachewatch.select import Globs, Selection
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [
+        ((), "e4s ml-cpu ml-rocm E4S"),
+        (("e4s",), "e4s"),
+        (("ml-*",), "ml-cpu ml-rocm"),
+        (("ml-*", "e4s"), "e4s ml-cpu ml-rocm"),
+        (("!ml-*",), "e4s E4S"),
+        (("ml-*", "!*-rocm"), "ml-cpu"),
+        (("!*-rocm", "ml-*"), "ml-cpu"),
+        (("[em]*",), "e4s ml-cpu ml-rocm"),
+        (("nothing",), ""),
+    ],
+)
+def test_globs(patterns: tuple[str, ...], chosen: str) -> None:
+    """Patterns are alternatives, ! excludes and wins, and case matters."""
+    globs = Globs(patterns)
+
+    assert [name for name in ("e4s", "ml-cpu", "ml-rocm", "E4S") if globs(name)] == chosen.split()
+
+
+def test_keys_must_all_agree() -> None:
+    """What is of another target is not chosen by its stack."""
+    selection = Selection(stacks=Globs(["e4s"]), targets=Globs(["x86*"]), oses=Globs(["!rhel*"]), compilers=Globs(["gcc@*"]))
+
+    assert selection.chooses(signature(stacks=("e4s", "ml")))
+    assert not selection.chooses(signature(target="aarch64"))
+    assert not selection.chooses(signature(stacks=("ml",)))
+    assert not selection.chooses(signature(os="rhel8"))
+    assert not selection.chooses(signature(compiler="none"))
+
+
+def test_one_side_is_enough() -> None:
+    """A kept spec that left a chosen stack is news to those who chose it."""
+    before, after = parsed([record(1), record(2, stacks=["ml"])]), parsed([record(1, stacks=["ml"]), record(3)])
+
+    assert Selection().hashes(before, after) is None
+    assert Selection(stacks=Globs(["e4s"])).hashes(before, after) == {record(1)["hash"], record(3)["hash"]}
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    """Two catalogues that differ in two stacks, targets and compilers."""
+    state = [
+        record(1, stacks=["e4s"]),
+        record(2, stacks=["ml"], target="aarch64", os="rhel8"),
+        record(3, stacks=["e4s", "ml"], compiler="none"),
+    ]
+    later = [
+        record(11, stacks=["e4s"]),
+        record(12, stacks=["ml"], target="aarch64", os="rhel8", versions=["2.0"]),
+        record(3, stacks=["ml"], compiler="none"),
+    ]
+    for name, found in (("before", state), ("after", later)):
+        for path, data in catalogue({"zlib": found}).items():
+            (tmp_path / name / path).parent.mkdir(parents=True)
+            (tmp_path / name / path).write_bytes(data)
+    return tmp_path / "before", tmp_path / "after"
+
+
+@pytest.mark.parametrize(
+    ("option", "pattern", "expected"),
+    [
+        ("--stack", "e4s", {"before": 2, "after": 2, "rebuilt": 1, "restacked": 1}),
+        ("--stack", "ml", {"before": 2, "after": 2, "rebuilt": 0, "upgraded": 1, "restacked": 0}),
+        ("--target", "aarch64", {"before": 1, "after": 1, "upgraded": 1}),
+        ("--os", "!rhel8", {"before": 2, "after": 2, "rebuilt": 1, "upgraded": 0}),
+        ("--compiler", "none", {"before": 1, "after": 1, "restacked": 1}),
+    ],
+)
+def test_filters(run: Run, sides: tuple[Path, Path], option: str, pattern: str, expected: dict[str, int]) -> None:
+    """Every filter narrows what is counted and told to what it chose, and it still adds up."""
+    result = run("diff", *sides, option, pattern, "--format", "json")
+    (package,) = json.loads(result.output)["changesets"][0]["packages"]
+    specs: dict[str, Any] = package["specs"] | {"restacked": len(package["specs"]["restacked"])}
+
+    assert {name: specs[name] for name in expected} == expected
+    assert specs["before"] + len(specs["added"]) - len(specs["removed"]) == specs["after"]
+    if option == "--stack":
+        assert all(entry["stack"] == pattern for entry in package["stack_versions"])
+
+
+def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
+    """Only lines of the chosen kinds are printed; the totals stay whole."""
+    result = run("diff", *sides, "--kind", "upgraded")
+
+    assert "[U ] zlib" in result.output
+    assert "REBUILT" not in result.output
+    assert "1 rebuilt + 1 upgraded" in result.output
+    assert json.loads(run("diff", *sides, "--kind", "os", "--format", "json").output)["changesets"][0]["packages"] == []
