@@ -25,8 +25,10 @@ def build(folder: Path) -> None:
     write_repository(
         folder,
         [
-            NewRevision(message="Catalogue of 25 May (derived)", time=_EARLIER, files=_tree(earlier(later))),
-            NewRevision(message="Catalogue of 1 June", time=_LATER, files=_tree(later)),
+            NewRevision(
+                message="Catalogue of 25 May (derived)", time=_EARLIER, files=_catalogue(earlier(later), _EARLIER)
+            ),
+            NewRevision(message="Catalogue of 1 June", time=_LATER, files=_catalogue(later, _LATER)),
         ],
     )
 
@@ -52,8 +54,14 @@ def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> 
     ).encode()
 
 
-def _tree(documents: dict[str, bytes]) -> dict[str, bytes]:
-    return {f"_cache/develop/{package}/specs.md": document for package, document in documents.items()}
+def _catalogue(documents: dict[str, bytes], day: datetime) -> dict[str, bytes]:
+    """Put the documents into develop, and into a snapshot of that day."""
+    snapshot = f"develop-{day:%Y-%m-%d}"
+    of_snapshot = f"categories: [package, {snapshot}]".encode()
+    return {f"_cache/develop/{package}/specs.md": document for package, document in documents.items()} | {
+        f"_cache/{snapshot}/{package}/specs.md": document.replace(b"categories: [package, develop]", of_snapshot)
+        for package, document in documents.items()
+    }
 
 
 def _before_0_4_0(records: list[Record]) -> list[Record]:

@@ -49,7 +49,12 @@ def test_what_the_tag_declares_is_believed(run: Run, tmp_path: Path) -> None:
     """Where documents are not all compared, the list of tags says whether a stack left."""
     before, after = packages(stacks=["arm", "e4s"]), packages(stacks=["e4s"])
     kept = {"kept": records([50], stacks=["arm"])}
-    still, _ = events(run, tmp_path, catalogue(before | kept) | tags_yaml("arm", "e4s"), catalogue(after | kept) | tags_yaml("arm", "e4s"))
+    still, _ = events(
+        run,
+        tmp_path,
+        catalogue(before | kept) | tags_yaml("arm", "e4s"),
+        catalogue(after | kept) | tags_yaml("arm", "e4s"),
+    )
     assert still == []
 
     (tmp_path / "r.git").rename(tmp_path / "old.git")
@@ -109,7 +114,11 @@ def test_few_packages_are_told_one_by_one(run: Run, tmp_path: Path) -> None:
 
 def test_a_prune(run: Run, tmp_path: Path) -> None:
     """Surplus copies by the thousand are one event; last copies are told all the same."""
-    before = {"big": records(range(1500)), "lost": records([5000, 5001], stacks=["rare"]), "rest": records(range(6000, 8000))}
+    before = {
+        "big": records(range(1500)),
+        "lost": records([5000, 5001], stacks=["rare"]),
+        "rest": records(range(6000, 8000)),
+    }
     after = {"big": records(range(100)), "lost": records([5009]), "rest": records(range(6000, 7999))}
     found, text = events(run, tmp_path, catalogue(before), catalogue(after))
 

@@ -19,14 +19,14 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path) -> None:
     """The report on the bundled documents, to the letter; rewrite tests/golden/demo.txt when it should change."""
-    output = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository).output
+    output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository).output
 
     assert output == (GOLDEN / "demo.txt").read_text()
 
 
 def test_the_demo_as_markdown(run: Run, demo_repository: Path) -> None:
     """The same as Markdown, to the letter."""
-    output = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, "--format", "markdown").output
+    output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "markdown").output
 
     assert output == (GOLDEN / "demo.md").read_text()
 
@@ -35,9 +35,9 @@ def test_the_demo_as_markdown(run: Run, demo_repository: Path) -> None:
 def test_lines_fit(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """No line is wider than the terminal, down to sixty columns; wrapping loses no word."""
     monkeypatch.setenv("COLUMNS", str(width))
-    output = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, "--all").output
+    output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--all").output
     monkeypatch.setenv("COLUMNS", "400")
-    wide = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, "--all").output
+    wide = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--all").output
 
     assert max(map(len, output.splitlines())) <= max(width, 60)
     assert re.sub(r"\s+", "", output) == re.sub(r"\s+", "", wide)
@@ -46,12 +46,12 @@ def test_lines_fit(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPa
 def test_ascii_unless_the_documents_are_not(run: Run, demo_repository: Path) -> None:
     """A report is plain ASCII of its own."""
     for form in ("text", "json", "jsonl", "csv"):
-        assert run("diff", "HEAD~1", "--repo", demo_repository, "--format", form).output.isascii()
+        assert run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format", form).output.isascii()
 
 
 def test_colour_is_for_terminals(run: Run, demo_repository: Path) -> None:
     """Colour is painted when asked for, and only on what differs of a version."""
-    command = ("diff", "HEAD~1", "HEAD", "--repo", demo_repository)
+    command = ("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository)
     plain, painted = run(*command).output, run(*command, "--color", "always").output
 
     assert "\x1b" not in plain
@@ -137,7 +137,7 @@ def test_formulas_are_text(run: Run, tmp_path: Path) -> None:
 
 def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
     """The lines of the table are the facts of the JSON."""
-    command = ("diff", "HEAD~1", "--repo", demo_repository, "--format")
+    command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
     table = list(csv.DictReader(io.StringIO(run(*command, "csv").output)))
     (found,) = json.loads(run(*command, "json").output)["changesets"]
 
@@ -150,18 +150,25 @@ def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
 
 def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
     """Line by line, JSON Lines hold what JSON holds."""
-    command = ("diff", "HEAD~1", "--repo", demo_repository, "--format")
+    command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
     (found,) = json.loads(run(*command, "json").output)["changesets"]
     lines = [json.loads(line) for line in run(*command, "jsonl").output.splitlines()]
 
-    assert lines[0] == {"type": "changeset", "schema": "cachewatch.changesets/1", "before": found["before"], "after": found["after"]}
-    assert [line for line in lines if line["type"] == "package"] == [{"type": "package", **p} for p in found["packages"]]
+    assert lines[0] == {
+        "type": "changeset",
+        "schema": "cachewatch.changesets/1",
+        "before": found["before"],
+        "after": found["after"],
+    }
+    assert [line for line in lines if line["type"] == "package"] == [
+        {"type": "package", **p} for p in found["packages"]
+    ]
     assert lines[-1] == {"type": "summary", **found["summary"]}
 
 
 def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
     """Like git diff --stat, but of specs."""
-    output = run("diff", "HEAD~1", "--repo", demo_repository, "--stat").output
+    output = run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--stat").output
 
     assert " py-keras                         |    0 -> 130    130 new\n" in output
     assert output.splitlines()[-1].endswith("-21 (15 rebuilt + 3 upgraded + 3 gone)")
@@ -197,7 +204,14 @@ def test_a_cover_names_nothing_twice() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("plain", "plain"), ("\x1b[1m", "\\x1b[1m"), ("\u202e", "\\u202e"), ("\ud800", "\\ud800"), ("é", "é"), ("a\nb", "a\\x0ab")],
+    [
+        ("plain", "plain"),
+        ("\x1b[1m", "\\x1b[1m"),
+        ("\u202e", "\\u202e"),
+        ("\ud800", "\\ud800"),
+        ("é", "é"),
+        ("a\nb", "a\\x0ab"),
+    ],
 )
 def test_safe_text(text: str, shown: str) -> None:
     """What cannot be seen is written out."""
@@ -213,7 +227,9 @@ def test_show(run: Run, demo_repository: Path) -> None:
 
 def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
     """Left-over specs and last copies are marked, and so is how long nothing happened."""
-    one = catalogue({"zlib": [record(1), record(2, stacks=["root"]), record(3, versions=["2.0"]), record(4, versions=["2.0"])]})
+    one = catalogue(
+        {"zlib": [record(1), record(2, stacks=["root"]), record(3, versions=["2.0"]), record(4, versions=["2.0"])]}
+    )
     repository = history(tmp_path / "r.git", one, one | catalogue({"other": records([9])}))
     output = run("show", "zlib", "--repo", repository).output
 
@@ -231,7 +247,7 @@ def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Pa
     (tmp_path / "good.md").write_bytes(document(records([1, 1])))
 
     assert "did you mean py-build?" in run("show", "py-bild", "--repo", demo_repository).error
-    assert run("show", "../x", "--repo", demo_repository).exit_code == 2
+    assert run("show", "../x", "--tag", "develop", "--repo", demo_repository).exit_code == 2
     assert run("show", tmp_path / "bad.md").exit_code == 4
     assert run("show", tmp_path).exit_code == 4
     shown = run("show", tmp_path / "good.md")

@@ -13,7 +13,7 @@ _BEFORE = """\
 Five real documents of Spack's public build cache, and what they may have looked like a week before:
 the earlier revision is derived from them, the later one is as published.
 
-$ cachewatch diff HEAD~1 HEAD --repo {repository}
+$ cachewatch diff HEAD~1 HEAD --tag develop --repo {repository}
 """
 
 _AFTER = """
@@ -42,7 +42,9 @@ def demo(context: click.Context, *, folder: str | None) -> None:
             raise UsageError(f"{repository}: there is something already; name a folder that does not exist")
         bundled.build(repository)
         click.echo(_BEFORE.format(repository=folder or "catalogue.git"))
-        with diff.make_context("diff", ["HEAD~1", "HEAD", "--repo", str(repository)], parent=context) as inner:
+        with diff.make_context(
+            "diff", ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)], parent=context
+        ) as inner:
             status = _invoke(inner)
     kept = (
         f"The repository of this demo is {folder}."
