@@ -3,7 +3,7 @@
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def demo_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def documents() -> Iterator[Path]:
+def documents() -> Path:
     """The folder of real documents, which are not part of the project."""
     folder = Path(os.environ.get("CACHEWATCH_DOCUMENTS") or ROOT.parent / "shared" / "documents")
     if not folder.is_dir():

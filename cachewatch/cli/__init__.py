@@ -47,7 +47,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line; every expected failure is one sentence and an exit code."""
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(prog_name="cachewatch", standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:

@@ -53,7 +53,11 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--all", "is_all", is_flag=True, help="Every line of every section.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything changed.")
 @click.option(
-    "--fail-on", multiple=True, type=click.Choice([*Kind]), metavar="KIND", help="Exit with 1 if this happened."
+    "--fail-on",
+    multiple=True,
+    type=click.Choice([kind.value for kind in Kind]),
+    metavar="KIND",
+    help="Exit with 1 if this happened.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Paint the text.")

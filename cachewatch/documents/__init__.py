@@ -8,7 +8,6 @@ slower. Both ways give one answer; `tests/test_documents.py` holds them to it.
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.meta import disagreements
 from cachewatch.documents.records import Records, read_records, records_of
-from cachewatch.documents.yamltext import read_yaml
 from cachewatch.errors import NotComparableDocument, UnreadableDocument
 from cachewatch.model import Document, Fault, FaultKind, Signature
 
@@ -25,7 +24,7 @@ def identify(data: bytes) -> tuple[str, str]:
     try:
         front = split(data)
     except NotPlain:
-        front = read_yaml(data)
+        front = _read_yaml(data)
     return front.title, front.tag
 
 
@@ -58,10 +57,16 @@ def _read_quickly(data: bytes, known: Signatures) -> tuple[FrontMatter, Records]
 
 
 def _read_patiently(data: bytes, known: Signatures) -> tuple[FrontMatter, Records]:
-    front = read_yaml(data)
+    front = _read_yaml(data)
     if front.details is None:
         _refuse_without_specs(front)
     return front, records_of(front.details, known)
+
+
+def _read_yaml(data: bytes) -> FrontMatter:
+    from cachewatch.documents.yamltext import read_yaml  # noqa: PLC0415  few documents need PyYAML
+
+    return read_yaml(data)
 
 
 def _refuse_without_specs(front: FrontMatter) -> None:

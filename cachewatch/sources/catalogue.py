@@ -9,11 +9,10 @@ from cachewatch.errors import UnknownRevision
 from cachewatch.model import Side
 from cachewatch.sources import Blob, Comparison, Content, Listing, Readers, TagPair
 from cachewatch.sources.git import Repository
+from cachewatch.sources.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.sources.revisions import Revision, count_between, resolve
-from cachewatch.sources.tagsfile import TAGS_FILE, read_tags_file
-from cachewatch.sources.trees import DOCUMENT, Wanted, differing_documents, folders, is_name
-
-CATALOGUE = "_cache"
+from cachewatch.sources.tagsfile import read_tags_file
+from cachewatch.sources.trees import differing_documents, folders
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from cachewatch.documents import MAX_BYTES, identify
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.model import Fault, FaultKind, Side
 from cachewatch.sources import Blob, Content, Listing
-from cachewatch.sources.tagsfile import TAGS_FILE, read_tags_file
-from cachewatch.sources.trees import DOCUMENT, Wanted, is_name
+from cachewatch.sources.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
+from cachewatch.sources.tagsfile import read_tags_file
 
 
 class FileReader:
@@ -45,9 +45,9 @@ def list_path(name: str, *, wanted_package: Wanted) -> list[Listing]:
     path = Path(name)
     if not path.is_dir():
         return [_list_file(name)]
-    root = path / "_cache" if (path / "_cache").is_dir() else path
+    root = path / CATALOGUE if (path / CATALOGUE).is_dir() else path
     if _holds_documents(root):
-        return [_list_tag(name, root, None if root.parent.name != "_cache" else root.name, wanted_package)]
+        return [_list_tag(name, root, None if root.parent.name != CATALOGUE else root.name, wanted_package)]
     tag_folders = [folder for folder in _folders(root) if is_name(folder.name.encode()) and _holds_documents(folder)]
     if tag_folders:
         return [_list_tag(name, folder, folder.name, wanted_package) for folder in tag_folders]

@@ -186,7 +186,8 @@ class ObjectPipe:
         return Object(object_id.decode(), object_type.decode(), content)
 
     def _last_words(self) -> str:
-        self._process.stdin.close()
+        with suppress(OSError):  # what was not taken cannot be flushed
+            self._process.stdin.close()
         return explain(self._process.stderr.read())
 
 

@@ -8,7 +8,7 @@ from cachewatch import tags
 from cachewatch.errors import UsageError
 from cachewatch.model import Side
 from cachewatch.sources import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair, files
-from cachewatch.sources.trees import Wanted
+from cachewatch.sources.layout import Wanted
 
 Choice = Callable[[str], bool]
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from cachewatch.spelling import UNION_STACK
 
-TAGS_FILE = "_data/tags.yaml"
-
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
     """Return the stacks of each tag; a file that cannot be read says nothing about any."""

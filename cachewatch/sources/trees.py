@@ -5,16 +5,15 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cachewatch.errors import SourceError
 from cachewatch.model import Fault, FaultKind
 from cachewatch.sources import Blob, Difference, DocumentPair
 from cachewatch.sources.git import Repository
+from cachewatch.sources.layout import DOCUMENT, Wanted, is_name
 
-DOCUMENT = "specs.md"
-_NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
 _RECORD = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0")
 _FOLDER, _FILES = b"040000", (b"100644", b"100755", b"100664")
 _EMPTY_TREE = {
@@ -22,8 +21,6 @@ _EMPTY_TREE = {
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
 _MAX_ENTRIES = 200_000
-
-Wanted = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +44,6 @@ def folders(repository: Repository, name: str) -> dict[str, str]:
         return {}
     listing = _tree_entries(found.content, len(found.id) // 2)
     return {n.decode(): i for mode, n, i in listing if mode == b"40000" and is_name(n)}
-
-
-def is_name(name: bytes) -> bool:
-    """Tell whether a tag or a package can be called `name`."""
-    return _NAME.fullmatch(name) is not None and name.strip(b".") != b"" and name.lower() != b".git"
 
 
 def differing_documents(

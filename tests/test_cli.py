@@ -1,0 +1,222 @@
+"""The command line: exit codes, where output goes, and what it says when it is used wrongly."""
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Run
+from helpers import document, record, records
+
+from cachewatch import __version__, cli
+from cachewatch.cli import about
+from cachewatch.cli.diff import diff
+from cachewatch.cli.output import write
+from cachewatch.model import Kind
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    """Two documents between which a version is upgraded and another one gone."""
+    before = [record(1), record(2, versions=["0.9"], target="aarch64")]
+    for name, found in (("a.md", before), ("b.md", [record(3, versions=["2.0"])])):
+        (tmp_path / name).write_bytes(document(found))
+    return tmp_path / "a.md", tmp_path / "b.md"
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code"),
+    [
+        ((), 0),
+        (("--exit-code",), 1),
+        (("--exit-code", "--kind", "rebuilt"), 0),
+        (("--fail-on", "upgraded"), 1),
+        (("--fail-on", "downgraded"), 0),
+        (("--fail-on", "downgraded", "--fail-on", "last-copy-removed"), 1),
+        (("--fail-on", "nonsense"), 2),
+        (("--format", "nonsense"), 2),
+        (("--nonsense",), 2),
+    ],
+)
+def test_exit_codes(run: Run, sides: tuple[Path, Path], options: tuple[str, ...], exit_code: int) -> None:
+    """Changes are no failure unless they are asked to be."""
+    assert run("diff", *sides, *options).exit_code == exit_code
+
+
+def test_no_difference_is_no_failure(run: Run, sides: tuple[Path, Path]) -> None:
+    """What did not change passes every gate."""
+    assert run("diff", sides[0], sides[0], "--exit-code", "--fail-on", "upgraded").exit_code == 0
+
+
+def test_what_was_not_compared_comes_first(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """A gate cannot pass, nor fail for another reason, on half of the documents; a wrong meta is only said."""
+    (tmp_path / "bad.md").write_bytes(b"bad")
+    (tmp_path / "twice.md").write_bytes(document(records([1, 1])))
+    (tmp_path / "meta.md").write_bytes(document(records([7]), meta={"num_specs": 5}))
+
+    assert run("diff", sides[0], tmp_path / "bad.md", "--exit-code").exit_code == 4
+    assert run("diff", sides[0], tmp_path / "twice.md", "--exit-code").exit_code == 4
+    result = run("diff", sides[0], tmp_path / "meta.md")
+    assert (result.exit_code, "meta says 5 specs" in result.error) == (0, True)
+
+
+def test_output_to_a_file(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """A file is whole or as it was; nothing is left beside it."""
+    target = tmp_path / "out" / "report.txt"
+    assert run("diff", *sides, "-o", target).exit_code == 2
+    target.parent.mkdir()
+    result = run("diff", *sides, "-o", target)
+
+    assert (result.exit_code, result.output) == (0, "")
+    assert target.read_text() == run("diff", *sides).output
+    assert list(target.parent.iterdir()) == [target]
+    assert target.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    assert run("diff", *sides, "-o", target.parent).exit_code == 2
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    """Until all of it is there, the file before stays."""
+    (tmp_path / "f").write_text("old")
+
+    def pieces() -> object:
+        yield b"new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(pieces(), str(tmp_path / "f"))  # type: ignore[arg-type]
+    assert (tmp_path / "f").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_reader_that_has_seen_enough(sides: tuple[Path, Path]) -> None:
+    """`| head` is no failure."""
+    command = f"{sys.executable} -m cachewatch diff {sides[0]} {sides[1]} --format json"
+    done = subprocess.run(f"{command} | true", shell=True, capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_ctrl_c_is_130(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted command says nothing and ends as shells expect."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cachewatch.cli.diff.write", interrupt)
+    result = run("diff", *sides)
+
+    assert result.exit_code == 130
+    assert "Traceback" not in result.error
+
+
+def test_help_names_every_command(run: Run) -> None:
+    """Every command has a line, and every option a sentence."""
+    output = run("--help").output
+    assert all(f"  {name} " in output for name in ("demo", "diff", "kinds", "schema", "show"))
+    for option in (o for o in diff.params if isinstance(o, click.Option)):
+        assert option.help, option.name
+
+
+def test_version_and_unknown_commands(run: Run) -> None:
+    """The usual courtesies."""
+    assert run("--version").output == f"cachewatch, {__version__}\n".replace(",", "")
+    result = run("dif")
+    assert (result.exit_code, "No such command 'dif'" in result.error) == (2, True)
+    assert cli.cli.get_command(click.Context(cli.cli), "nothing") is None
+
+
+def test_the_package_says_the_same_version() -> None:
+    """There is one version, in pyproject.toml and in the package."""
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+
+    assert f'\nversion = "{__version__}"\n' in text
+
+
+def test_kinds(run: Run) -> None:
+    """Every kind is explained, in one order."""
+    output = run("kinds").output
+
+    assert [line[2:].split()[0] for line in output.splitlines()] == [kind.value for kind in about._MEANINGS]
+    assert set(about._MEANINGS) == set(Kind)
+
+
+def test_schema(run: Run) -> None:
+    """The schema that is printed is the one that ships."""
+    assert '"const": "cachewatch.changesets/1"' in run("schema").output
+
+
+def test_demo(run: Run, tmp_path: Path) -> None:
+    """The demo reports what it planted, says so, and keeps its repository where it is told."""
+    result = run("demo", tmp_path / "kept.git")
+
+    assert result.exit_code == 0
+    assert "the earlier revision is derived from them" in result.output
+    assert "[U ] py-ml-dtypes    0.3.1 -> 0.3.1, 0.4.0" in result.output
+    assert run("diff", "HEAD~1", "--repo", tmp_path / "kept.git").exit_code == 0
+    assert run("demo", tmp_path / "kept.git").exit_code == 2
+    assert run("demo").exit_code == 0
+
+
+def test_format_noise_is_logged_when_asked(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a kept hash is written as is no change; -v says what was passed over."""
+    (tmp_path / "a.md").write_bytes(document([record(1)]))
+    (tmp_path / "b.md").write_bytes(document([record(1, compiler="none", variants=["+x"])]))
+    with caplog.at_level(logging.INFO):
+        result = run("diff", tmp_path / "a.md", tmp_path / "b.md", "-v")
+
+    assert "No differences" in result.output
+    assert "compiler, variants written differently" in caplog.text
+
+
+def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
+    """A catalogue of damaged documents does not flood a terminal, unless asked to."""
+    for number in range(25):
+        (tmp_path / "after").mkdir(exist_ok=True)
+        (tmp_path / "after" / f"p{number}.md").write_bytes(b"bad")
+    (tmp_path / "before").mkdir()
+    short = run("diff", tmp_path / "before", tmp_path / "after")
+    long = run("diff", tmp_path / "before", tmp_path / "after", "--all")
+
+    assert short.error.count("unreadable") == 20
+    assert "... and 5 more (--all)" in short.error
+    assert long.error.count("unreadable") == 25
+    assert "25 documents could not be compared" in short.output
+
+
+def test_a_progress_bar_for_people_only(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long work on a terminal has a bar; anything else has none."""
+    monkeypatch.setattr("cachewatch.cli.diff._LONG_BYTES", 0)
+    assert run("diff", *sides).error == ""
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    run("diff", *sides)
+    assert "comparing" in terminal.getvalue()
+    terminal.truncate(0)
+    run("diff", *sides, "--no-progress")
+    assert "comparing" not in terminal.getvalue()
+
+
+def test_small_work_loads_little(sides: tuple[Path, Path]) -> None:
+    """Two files need no git, and nobody needs a template, a table or a mail for a diff."""
+    code = (
+        "import sys\nfrom cachewatch.cli import cli\n"
+        f"cli.main(['diff', {str(sides[0])!r}, {str(sides[0])!r}], standalone_mode=False)\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = done.stdout.splitlines()[-1]
+
+    for name in ("git", "jinja2", "deepdiff", "yaml", "csv", "sqlalchemy", "apscheduler", "smtplib", "multiprocessing"):
+        assert f"'{name}'" not in loaded, name
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
