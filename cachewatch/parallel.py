@@ -1,6 +1,5 @@
 """Do independent work in several processes, and get the results in order."""
 
-import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -22,6 +21,8 @@ def in_processes(
     if jobs <= 1:
         yield from map(make_work(), items)
         return
+    import multiprocessing  # noqa: PLC0415  small work needs one process only
+
     context = multiprocessing.get_context("fork")
     with context.Pool(jobs, initializer=_begin, initargs=(make_work,)) as pool:
         yield from pool.imap(_do, items)

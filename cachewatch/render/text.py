@@ -109,12 +109,18 @@ class _Columns:
 def _filled(text: str, width: int) -> Iterator[str]:
     """Break `text` behind blanks and commas, below the line that it belongs to."""
     line = _CONTINUATION
-    for word in re.split(r"(?<=[ ,])", text):
+    for word in _words(text, width - len(_CONTINUATION)):
         if len(line) + len(word.rstrip()) > width and line.strip():
             yield line.rstrip()
             line = _CONTINUATION
         line += word
     yield line.rstrip()
+
+
+def _words(text: str, longest: int) -> Iterator[str]:
+    # What stands in braces stays together as long as it can.
+    for word in re.split(r"(?<=[ ,])(?![^{}]*\})", text):
+        yield from [word] if len(word) <= longest else re.split(r"(?<=,)", word)
 
 
 def _change(row: Row) -> str:

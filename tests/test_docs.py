@@ -1,0 +1,98 @@
+"""What the README says is true: its output is real, its options exist, its files are there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from conftest import ROOT
+
+from cachewatch.cli import cli
+from cachewatch.model import Kind
+
+README = (ROOT / "README.md").read_text()
+COMMANDS = [
+    (command.strip(), output.strip("\n"))
+    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    for command, output in re.findall(r"^\$ (.*?)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_every_example_is_real(demo_repository: Path, command: str, output: str) -> None:
+    """Each command of the README, run in the repository of the demo, prints what the README says."""
+    if "| jq" in command and not shutil.which("jq"):
+        pytest.skip("jq, which this example of the README pipes into, is not installed")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "COLUMNS": "80"}
+    done = subprocess.run(command, shell=True, cwd=demo_repository, env=environment, capture_output=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().strip("\n") == output
+
+
+def test_the_examples_are_all_there() -> None:
+    """The five minutes show every way of comparing."""
+    shown = " ".join(command for command, _ in COMMANDS)
+
+    for word in (
+        "HEAD~1 HEAD",
+        "2025-05-25 2025-06-01",
+        "HEAD:develop-2025-05-25",
+        "before.md",
+        "--format json",
+        "show",
+    ):
+        assert word in shown
+
+
+@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
+def test_every_command_and_option_is_named(name: str) -> None:
+    """A command or an option that the README does not name is found by nobody."""
+    command = cli.get_command(click.Context(cli), name)
+
+    assert command is not None
+    assert f"`{name}" in README or f"cachewatch {name}" in README
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert any(option in README for option in parameter.opts if option.startswith("--")), parameter.opts
+
+
+def test_links_lead_somewhere() -> None:
+    """Every file that the README links is there."""
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_the_gate_names_kinds_that_exist() -> None:
+    """The example of a gate is a command that runs."""
+    text = (ROOT / "config/examples/gate.sh").read_text()
+
+    assert set(re.findall(r"--fail-on (\S+)", text)) <= set(Kind)
+
+
+def test_the_gate_gates(demo_repository: Path) -> None:
+    """Moving to the newer snapshot of the demo would lose a version, so the gate fails; staying passes."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "CATALOGUE": str(demo_repository), "PINNED": "develop-2025-05-25"}
+
+    def gate(newest: str) -> int:
+        command = ["sh", str(ROOT / "config/examples/gate.sh")]
+        return subprocess.run(
+            command, env=environment | {"NEWEST": newest}, capture_output=True, check=False
+        ).returncode
+
+    assert (gate("develop-2025-06-01"), gate("develop-2025-05-25")) == (1, 0)
+
+
+def test_every_module_is_placed() -> None:
+    """The map in docs/design.md has every module and folder of the package."""
+    text = (ROOT / "docs/design.md").read_text()
+
+    for path in (ROOT / "cachewatch").iterdir():
+        if path.name not in ("__init__.py", "__main__.py", "__pycache__", "py.typed"):
+            assert path.name in text, path.name
