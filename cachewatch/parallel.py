@@ -1,41 +1,77 @@
-"""Do independent work in several processes, and get the results in order."""
+"""Do independent work in several processes, and get the results in order.
+
+Each process takes every n-th item and answers through a pipe of its own. A pipe holds
+little, so a process that is ahead waits, and nothing piles up.
+"""
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkProcess
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# What the processes work with. They are forked, so that nothing of it has to be sent.
-_work: Callable[[Any], Any] | None = None
 
-
-def in_processes(
-    make_work: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: int
-) -> Iterator[Result]:
+def in_processes(make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int) -> Iterator[Result]:
     """Yield the result for each item, from `jobs` processes, each of which makes its own work.
 
-    With one job all is done in this process.
+    With one job all is done in this process. What the work raises is raised here.
     """
+    jobs = min(jobs, len(items))
     if jobs <= 1:
         yield from map(make_work(), items)
         return
     import multiprocessing  # noqa: PLC0415  small work needs one process only
 
+    # Forked, so that nothing of what the work needs has to be sent.
     context = multiprocessing.get_context("fork")
-    with context.Pool(jobs, initializer=_begin, initargs=(make_work,)) as pool:
-        yield from pool.imap(_do, items)
+    pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
+    processes = [
+        context.Process(target=_serve, args=(make_work, items[number::jobs], writer), daemon=True)
+        for number, (_, writer) in enumerate(pipes)
+    ]
+    try:
+        for process, (_, writer) in zip(processes, pipes, strict=True):
+            process.start()
+            writer.close()
+        for number in range(len(items)):
+            yield _receive(pipes[number % jobs][0])
+    except BaseException:
+        for process in filter(_is_started, processes):
+            process.kill()
+        raise
+    finally:
+        for reader, _ in pipes:
+            reader.close()
+        for process in filter(_is_started, processes):
+            process.join()
 
 
-def _begin(make_work: Callable[[], Callable[[Any], Any]]) -> None:
-    global _work  # noqa: PLW0603  one for the life of a process
+def _is_started(process: "ForkProcess") -> bool:
+    return process.pid is not None
+
+
+def _serve(make_work: Callable[[], Callable[[Any], Any]], items: Sequence[Any], writer: "Connection") -> None:
     # Ctrl-C is for the process that collects the results; it ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _work = make_work()
+    with suppress(BrokenPipeError):
+        try:
+            for result in map(make_work(), items):
+                writer.send((result, None))
+        except Exception as error:  # noqa: BLE001  whatever it is, it is raised where it can be told
+            writer.send((None, error))
 
 
-def _do(item: Any) -> Any:
-    if _work is None:
-        raise RuntimeError("the process was not begun")
-    return _work(item)
+def _receive(reader: "Connection") -> Any:
+    try:
+        result, error = reader.recv()
+    except EOFError as end:
+        raise RuntimeError("a process of ours ended before its work was done") from end
+    if error is not None:
+        raise error
+    return result
