@@ -1,0 +1,157 @@
+"""RESULTS.md: everything that was measured, as tables."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from benchmarks.answers import Answer
+from benchmarks.bars import Bar
+from benchmarks.history import History
+from benchmarks.measuring import Figures
+from benchmarks.suites import FLOOR, Reads, Suite
+
+
+@dataclass(slots=True)
+class Results:
+    """All that one run found out."""
+
+    facts: list[tuple[str, str]]
+    bars: list[Bar] = field(default_factory=list)
+    suites: list[Suite] = field(default_factory=list)
+    growth: list[Suite] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    history: History | None = None
+    reads: Reads | None = None
+    imports: list[tuple[str, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def write(results: Results) -> str:
+    """Return the whole page."""
+    parts = [_head(results), _bars(results.bars), *map(_suite, results.suites)]
+    if results.growth:
+        parts.append(_growth(results.growth))
+    if results.history:
+        parts.append(_history(results.history))
+    if results.reads:
+        parts.append(_reads(results.reads))
+    parts += [_answers(results.answers), _imports(results.imports)]
+    return "\n".join(line for part in parts for line in (*part, ""))
+
+
+def _head(results: Results) -> Iterator[str]:
+    yield "# Results of the benchmarks"
+    yield ""
+    yield f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC; never edited."
+    yield ""
+    yield from _table(("what", "which"), results.facts)
+    yield ""
+    yield "Every figure is of whole processes, start-up included, in rounds where each command runs once;"
+    yield "a ratio is taken within a round. Shown is the median (least to most, rounds)."
+    yield f"The {FLOOR} is `git diff-tree -r` piped into `git cat-file --batch --buffer`, to /dev/null, without Python."
+    yield "What has used up its seconds sits out the rounds that are left, so slow commands have fewer."
+    yield "cachewatch is a copy made when the run began, compiled as an installed one is."
+    for note in results.notes:
+        yield ""
+        yield f"**Note.** {note}"
+
+
+def _bars(bars: Sequence[Bar]) -> Iterator[str]:
+    yield f"## Bars: {sum(bar.is_reached for bar in bars)} of {len(bars)} reached"
+    yield ""
+    rows = [
+        (
+            str(bar.number),
+            bar.promise,
+            bar.limit_text,
+            _spread(bar.measured, bar.form),
+            "yes" if bar.is_reached else "**no**",
+        )
+        for bar in sorted(bars, key=lambda bar: bar.number)
+    ]
+    yield from _table(("bar", "what", "limit", "measured", "reached"), rows)
+
+
+def _suite(suite: Suite) -> Iterator[str]:
+    yield f"## {suite.title}"
+    yield ""
+    yield suite.about
+    yield ""
+    yield from _table(("command", "over the floor", "seconds", *_MEMORY), _rows(suite))
+
+
+def _growth(growth: Sequence[Suite]) -> Iterator[str]:
+    yield "## Growth"
+    yield ""
+    yield "Far revisions of repositories of three sizes. Between sizes only medians are compared."
+    yield ""
+    rows = [(suite.title, *row) for suite in growth for row in _rows(suite)]
+    yield from _table(("packages", "command", "over the floor", "seconds", *_MEMORY), rows)
+
+
+_MEMORY = ("all processes, MB", "Python processes, MB", "largest Python, MB", "git and sh, MB")
+
+
+def _rows(suite: Suite) -> Iterator[tuple[str, ...]]:
+    floor = suite.seconds[FLOOR]
+    for name, seconds in suite.seconds.items():
+        memory = suite.memory.get(name)
+        sizes = (memory.tree, memory.pythons, memory.largest_python, memory.git) if memory else ()
+        shown = [f"{size:.0f}" if size else "-" for size in sizes] or [""] * len(_MEMORY)
+        yield (name, _spread(seconds.over(floor), "{:.2f} x"), _spread(seconds, "{:.3f}"), *shown)
+
+
+def _history(history: History) -> Iterator[str]:
+    yield "## History"
+    yield ""
+    yield f"All revisions of develop. cachewatch compares each with the one before, a process for each ({history.our_versions:,}"
+    yield f"versions of documents, `--jobs 1`, json); git-history reads {history.documents} documents, from small to large, a"
+    yield f"process for each ({history.their_versions} versions, with `--wal`, told how to find the JSON in the text)."
+    yield ""
+    without_start = history.theirs.minus(history.their_start)
+    rows = [
+        ("cachewatch", _spread(_milliseconds(history.ours), "{:.2f}")),
+        ("git-history", _spread(_milliseconds(history.theirs), "{:.2f}")),
+        ("git-history without its start-up", _spread(_milliseconds(without_start), "{:.2f}")),
+    ]
+    yield from _table(("program", "ms a version of a document"), rows)
+
+
+def _reads(reads: Reads) -> Iterator[str]:
+    yield "## What is read"
+    yield ""
+    yield f"Of {reads.differing} documents that differ between HEAD and its predecessor over all dated tags, cachewatch asked"
+    yield f"git for {reads.distinct}, in {reads.asked} requests; {reads.others} requests were for other files."
+
+
+def _answers(answers: Sequence[Answer]) -> Iterator[str]:
+    yield "## Answers"
+    yield ""
+    rows = [(answer.what, f"{answer.same} of {answer.all}", answer.first_other) for answer in answers]
+    yield from _table(("compared", "the same", "first that is not"), rows or [("nothing: there are no peers", "", "")])
+
+
+def _imports(imports: Sequence[tuple[str, float]]) -> Iterator[str]:
+    yield "## Start-up"
+    yield ""
+    yield "`python -X importtime` of the small commit, by top-level package, its own time (slower than without `-X`)."
+    yield ""
+    rows = [(f"`{name}`", f"{milliseconds:.1f}") for name, milliseconds in imports[:15]]
+    rows += [("all others", f"{sum(ms for _, ms in imports[15:]):.1f}"), ("all", f"{sum(ms for _, ms in imports):.1f}")]
+    yield from _table(("package", "ms"), rows)
+
+
+def _milliseconds(seconds: Figures) -> Figures:
+    return Figures(tuple(value * 1000 for value in seconds.values))
+
+
+def _spread(figures: Figures, form: str) -> str:
+    middle, values = form.format(figures.middle), figures.values
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({form.format(min(values))} to {form.format(max(values))}, {len(values)})"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    for row in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
