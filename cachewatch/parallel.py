@@ -17,7 +17,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_processes(make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int) -> Iterator[Result]:
+def in_processes(
+    make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int
+) -> Iterator[Result]:
     """Yield the result for each item, from `jobs` processes, each of which makes its own work.
 
     With one job all is done in this process. What the work raises is raised here.
