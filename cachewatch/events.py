@@ -63,11 +63,11 @@ class Tally:
                 self.swaps[swap] += 1
                 self.swapped_specs[swap] += change.counts.removed
 
-    def witness(self, document: Document, facts: Mapping[str, frozenset[str]]) -> None:
+    def witness(self, document: Document) -> None:
         """Note the values of a package that did not change: they are still there."""
         if document.specs:
-            self._trace(0, facts)
-            self._trace(1, facts)
+            self._trace(0, document.facts)
+            self._trace(1, document.facts)
 
     def join(self, other: "Tally") -> None:
         """Add the counts of other packages of the same tag."""

@@ -7,6 +7,7 @@ the README; a spec is one built binary, its signature all that is known of it bu
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Kind(StrEnum):
@@ -133,6 +134,7 @@ class Document:
     package: str
     tag: str
     specs: Mapping[str, Signature]
+    facts: Mapping[str, frozenset[str]]  # the values of each fact over the specs
     # Compilers written as before Spack 1.0 (`gcc@=11.4.0`).
     has_old_compilers: bool = False
     faults: tuple[Fault, ...] = ()
@@ -246,8 +248,7 @@ class SpecCounts:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a copy of a package can be installed from."""
 
     version: str
@@ -267,8 +268,8 @@ class PackageChange:
     pairings: tuple[Pairing, ...]
     gone: tuple[Alike, ...]  # vanished without anything in their place
     new: tuple[Alike, ...]  # came without anything that they replace
-    added: tuple[Spec, ...]
-    removed: tuple[Spec, ...]
+    came: Mapping[str, Signature]  # by hash, in no order
+    went: Mapping[str, Signature]
     restacked: tuple[Restacked, ...]
     left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
     newly_left_over: tuple[Spec, ...]
@@ -279,6 +280,16 @@ class PackageChange:
     # The values of each fact on either side, for what happens to a whole tag.
     before: Mapping[str, frozenset[str]]
     after: Mapping[str, frozenset[str]]
+
+    @property
+    def added(self) -> tuple[Spec, ...]:
+        """The specs whose hash is new, by hash; few who ask for counts want to see them."""
+        return tuple(Spec(spec_hash, self.came[spec_hash]) for spec_hash in sorted(self.came))
+
+    @property
+    def removed(self) -> tuple[Spec, ...]:
+        """The specs whose hash is gone, by hash."""
+        return tuple(Spec(spec_hash, self.went[spec_hash]) for spec_hash in sorted(self.went))
 
 
 # The facts of a package, in the order of reports and JSON.

@@ -12,7 +12,7 @@ from typing import TypeGuard
 
 from cachewatch import tags
 from cachewatch.changesets import Body, Changeset, Chunk, Outcome
-from cachewatch.compare import compare, facts_of
+from cachewatch.compare import compare
 from cachewatch.documents import MAX_BYTES, Signatures, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.events import Events, Tally, find_events
@@ -85,7 +85,7 @@ def _compare_chunk(
             before,
             after,
             selected=selection.hashes(before, after),
-            sees_stack=selection.stacks,
+            sees_stack=selection.sees_stack,
             is_pruned=is_pruned,
         )
         if change is not None:
@@ -93,7 +93,7 @@ def _compare_chunk(
             if selection.wants(change.kinds):
                 body.add(change)
         elif after is not None:
-            tally.witness(after, facts_of(set(after.specs.values()), selection.stacks))
+            tally.witness(after)
     return Chunk(tally, tuple(faults), body.take())
 
 

@@ -61,6 +61,11 @@ class Selection:
             and (self.stacks.is_open or any(map(self.stacks, signature.stacks)))
         )
 
+    @property
+    def sees_stack(self) -> Globs | None:
+        """What to say of stacks; None is everything."""
+        return None if self.stacks.is_open else self.stacks
+
     def wants(self, kinds: Set[Kind]) -> bool:
         """Tell whether a change of these kinds is to be reported."""
         return self.kinds.is_open or any(map(self.kinds, kinds))

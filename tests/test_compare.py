@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.compare import compare
-from cachewatch.model import Delta, Direction, Document, Kind, PackageChange, Place, Status
+from cachewatch.model import Delta, Direction, Kind, PackageChange, Place, Status
 
 RUNGS = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
 
@@ -328,7 +328,7 @@ def test_the_order_of_lists_never_matters(before: list[Record], after: list[Reco
 
 def test_documents_may_be_given_as_they_are() -> None:
     """An empty document and none are different: only one of them is a package."""
-    empty = Document(package="zlib", tag="develop", specs={})
+    empty = parsed([])
 
     assert compare("zlib", empty, parsed(records([1]))).status is Status.CHANGED  # type: ignore[union-attr]
     assert compare("zlib", None, empty).status is Status.ADDED  # type: ignore[union-attr]

@@ -258,7 +258,7 @@ def test_surplus_meta_of_old_compilers_agrees() -> None:
 
 def test_signatures_are_shared() -> None:
     """Documents that are read together hold equal signatures once."""
-    known: dict[tuple[object, ...], object] = {}
+    known: dict[object, object] = {}
     old = parse(document(records(range(5))), "", known)  # type: ignore[arg-type]
     new = parse(document(records(range(5, 9), stacks=["root", "e4s"])), "", known)  # type: ignore[arg-type]
 

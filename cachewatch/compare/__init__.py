@@ -2,15 +2,16 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 
-from cachewatch.compare.facts import differing_facts, differing_fields, facts_of
+from cachewatch.compare.facts import differing_facts, differing_fields
 from cachewatch.compare.kinds import count_specs, kinds_of
 from cachewatch.compare.ladder import account
 from cachewatch.compare.places import count_places, judge_versions, lost_places
+from cachewatch.facts import Facts, facts_of, seen_facts
 from cachewatch.model import Document, PackageChange, Restacked, Signature, Spec, Status
 
-__all__ = ["compare", "facts_of"]
+__all__ = ["compare"]
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ def compare(
     after: Document | None,
     *,
     selected: Set[str] | None = None,
-    sees_stack: Callable[[str], bool] = bool,
+    sees_stack: Callable[[str], bool] | None = None,
     is_pruned: bool = True,
 ) -> PackageChange | None:
     """Return what happened to `package`, or None if nothing but the form of its document changed.
@@ -34,24 +35,23 @@ def compare(
     """
     old, new = _specs(before, selected), _specs(after, selected)
     status = Status.ADDED if before is None else Status.REMOVED if after is None else Status.CHANGED
-    vanished, fresh = old.keys() - new.keys(), new.keys() - old.keys()
-    restacked = tuple(r for r in _restacked(package, old, new) if any(map(sees_stack, r.gained + r.lost)))
-    is_empty = not (vanished or fresh or restacked)
-    if is_empty and (status is Status.CHANGED or selected is not None):
+    went = {spec_hash: signature for spec_hash, signature in old.items() if spec_hash not in new}
+    came = {spec_hash: signature for spec_hash, signature in new.items() if spec_hash not in old}
+    restacked = _restacked(package, old, new, sees_stack)
+    if not (went or came or restacked) and (status is Status.CHANGED or selected is not None):
         return None
     is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
-    found = account(
-        Counter(map(old.__getitem__, vanished)),
-        Counter(map(new.__getitem__, fresh)),
-        is_compiler_unknown=is_unknown,
-    )
+    found = account(Counter(went.values()), Counter(came.values()), is_compiler_unknown=is_unknown)
     old_counts, new_counts = Counter(old.values()), Counter(new.values())
-    old_facts, new_facts = facts_of(old_counts, sees_stack), facts_of(new_counts, sees_stack)
+    old_facts, new_facts = (
+        _facts(before, old_counts, selected, sees_stack),
+        _facts(after, new_counts, selected, sees_stack),
+    )
     facts = differing_facts(old_facts, new_facts, is_compiler_unknown=is_unknown)
     copies_before, copies_after = count_places(old_counts, sees_stack), count_places(new_counts, sees_stack)
     last_copies = lost_places(copies_before, copies_after)
     stack_versions = tuple(judge_versions(copies_before, copies_after))
-    left_over = tuple(sorted(h for h, s in new.items() if s.is_left_over)) if is_pruned else ()
+    left_over = _left_over(new, new_counts) if is_pruned else ()
     newly_left_over = tuple(Spec(h, new[h]) for h in left_over if h not in old or not old[h].is_left_over)
     counts = count_specs(len(old), len(new), found, len(left_over))
     return PackageChange(
@@ -63,8 +63,8 @@ def compare(
         pairings=found.pairings,
         gone=found.gone,
         new=found.new,
-        added=_listed(new, fresh),
-        removed=_listed(old, vanished),
+        came=came,
+        went=went,
         restacked=restacked,
         left_over=left_over,
         newly_left_over=newly_left_over,
@@ -93,17 +93,32 @@ def _specs(document: Document | None, selected: Set[str] | None) -> Specs:
     return {h: s for h, s in document.specs.items() if h in selected}
 
 
-def _listed(specs: Specs, hashes: Iterable[str]) -> tuple[Spec, ...]:
-    return tuple(Spec(spec_hash, specs[spec_hash]) for spec_hash in sorted(hashes))
+def _facts(
+    document: Document | None,
+    counts: Counter[Signature],
+    selected: Set[str] | None,
+    sees_stack: Callable[[str], bool] | None,
+) -> Facts:
+    facts = document.facts if document is not None and selected is None else facts_of(counts)
+    return seen_facts(facts, sees_stack) if sees_stack else facts
 
 
-def _restacked(package: str, old: Specs, new: Specs) -> Iterable[Restacked]:
-    """Yield the kept hashes whose stacks changed; nothing else of a kept hash can (law 2)."""
+def _left_over(specs: Specs, counts: Counter[Signature]) -> tuple[str, ...]:
+    if not any(signature.is_left_over for signature in counts):
+        return ()
+    return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_left_over))
+
+
+def _restacked(package: str, old: Specs, new: Specs, sees_stack: Callable[[str], bool] | None) -> tuple[Restacked, ...]:
+    """Return the kept hashes whose stacks changed; nothing else of a kept hash can (law 2)."""
+    restacked = []
     # Documents that are read together share their signatures, so most are one object.
     for spec_hash in sorted(h for h, s in old.items() if h in new and new[h] is not s):
         before, after = old[spec_hash], new[spec_hash]
         differing = differing_fields(before, after) if before != after else frozenset()
         if differing - {"stacks"}:
             logger.info("%s/%s: %s written differently", package, spec_hash[:7], ", ".join(sorted(differing)))
-        if "stacks" in differing:
-            yield Restacked(spec_hash, before, after)
+        kept = Restacked(spec_hash, before, after)
+        if "stacks" in differing and (sees_stack is None or any(map(sees_stack, kept.gained + kept.lost))):
+            restacked.append(kept)
+    return tuple(restacked)

@@ -5,28 +5,13 @@ it is quadratic there and pairs the wrong ones. It is imported when something di
 all, because importing it costs more than comparing a small commit.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from cachewatch.facts import Facts
 from cachewatch.model import FACTS, Delta, Signature
 from cachewatch.spelling import NO_COMPILER
-
-Facts = Mapping[str, frozenset[str]]
-
-
-def facts_of(signatures: Iterable[Signature], sees_stack: Callable[[str], bool] = bool) -> Facts:
-    """Return the values of each fact over `signatures`, of stacks only those that are seen."""
-    signatures = list(signatures)
-    return {
-        "versions": frozenset(version for s in signatures for version in s.versions),
-        "stacks": frozenset(stack for s in signatures for stack in s.stacks if sees_stack(stack)),
-        "compilers": frozenset(s.compiler for s in signatures),
-        "oses": frozenset(s.os for s in signatures),
-        "platforms": frozenset(s.platform for s in signatures),
-        "targets": frozenset(s.target for s in signatures),
-        "variants": frozenset(variant for s in signatures for variant in s.variants),
-    }
 
 
 def differing_facts(before: Facts, after: Facts, *, is_compiler_unknown: bool = False) -> dict[str, Delta]:

@@ -36,7 +36,6 @@ def _all_but_variants(s: Signature) -> Hashable:
 
 
 _RUNGS: tuple[tuple[Rung, Key], ...] = (
-    (Rung.REBUILT, lambda s: s),
     (Rung.MOVED, _all_but_stacks),
     (Rung.UPGRADED, _all_but_version),
     (Rung.RECOMPILED, _all_but_compiler),
@@ -59,7 +58,9 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     With `is_compiler_unknown`, one of the two documents writes compilers as before Spack
     1.0 and the other does not: a spec without compiler then matches any compiler.
     """
-    pairings: list[Pairing] = []
+    pairings = _take_equal(vanished, new)
+    if is_compiler_unknown:
+        pairings += _take_without_compiler(Rung.REBUILT, vanished, new, lambda s: s)
     for rung, key in _RUNGS:
         if not vanished or not new:
             break
@@ -67,6 +68,19 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
         if is_compiler_unknown:
             pairings += _take_without_compiler(rung, vanished, new, key)
     return Account(tuple(pairings), _alike(vanished), _alike(new))
+
+
+def _take_equal(vanished: Counts, new: Counts) -> list[Pairing]:
+    """Take what was merely rebuilt off both counts; often that is all."""
+    pairings = []
+    for signature in sorted(vanished.keys() & new.keys(), key=lambda s: s.sort_key):
+        count = min(vanished[signature], new[signature])
+        pairings.append(Pairing(Rung.REBUILT, signature, signature, count))
+        for counts in (vanished, new):
+            counts[signature] -= count
+            if not counts[signature]:
+                del counts[signature]
+    return pairings
 
 
 def _take(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:

@@ -1,19 +1,20 @@
 """Where copies of a package can be installed from, and what versions each stack has."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from cachewatch.model import Direction, Place, Signature, StackVersions
 from cachewatch.versions import is_newer, newest, sorted_versions
 
 
-def count_places(counts: Mapping[Signature, int], sees_stack: Callable[[str], bool]) -> Counter[Place]:
+def count_places(counts: Mapping[Signature, int], sees_stack: Callable[[str], bool] | None) -> Mapping[Place, int]:
     """Count the copies of each version in each stack that is seen, for each target."""
-    copies: Counter[Place] = Counter()
+    copies: dict[Place, int] = {}
     for signature, count in counts.items():
-        for stack in filter(sees_stack, signature.stacks):
-            for version in signature.versions:
-                copies[Place(version, stack, signature.target)] += count
+        for stack in signature.stacks:
+            if sees_stack is None or sees_stack(stack):
+                for version in signature.versions:
+                    place = Place(version, stack, signature.target)
+                    copies[place] = copies.get(place, 0) + count
     return copies
 
 

@@ -9,6 +9,7 @@ from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.meta import disagreements
 from cachewatch.documents.records import Records, read_records, records_of
 from cachewatch.errors import NotComparableDocument, UnreadableDocument
+from cachewatch.facts import Facts, facts_of
 from cachewatch.model import Document, Fault, FaultKind, Signature
 
 __all__ = ["MAX_BYTES", "Signatures", "identify", "parse"]
@@ -16,7 +17,7 @@ __all__ = ["MAX_BYTES", "Signatures", "identify", "parse"]
 # The largest real document has 333 kB. Beyond this something else was committed.
 MAX_BYTES = 32 * 2**20
 
-Signatures = dict[tuple[object, ...], Signature]
+Signatures = dict[object, Signature]
 
 
 def identify(data: bytes) -> tuple[str, str]:
@@ -38,12 +39,14 @@ def parse(data: bytes, path: str, known: Signatures | None = None) -> Document:
         raise UnreadableDocument(f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
     known = {} if known is None else known
     front, records = _read_quickly(data, known) or _read_patiently(data, known)
+    facts = facts_of(set(records.specs.values()))
     return Document(
         package=front.title,
         tag=front.tag,
         specs=records.specs,
+        facts=facts,
         has_old_compilers=records.has_old_compilers,
-        faults=tuple(_faults(path, front, records)),
+        faults=tuple(_faults(path, front, records, facts)),
     )
 
 
@@ -76,12 +79,13 @@ def _refuse_without_specs(front: FrontMatter) -> None:
         raise UnreadableDocument("has no spec_details")
 
 
-def _faults(path: str, front: FrontMatter, records: Records) -> list[Fault]:
+def _faults(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Fault]:
     faults = [
         Fault(path, FaultKind.INCONSISTENT, f"hash {spec_hash} is listed {count} times; the first is used")
         for spec_hash, count in sorted(records.repeated.items())
     ]
     faults += [
-        Fault(path, FaultKind.INCONSISTENT, message, is_loss=False) for message in disagreements(front.meta, records)
+        Fault(path, FaultKind.INCONSISTENT, message, is_loss=False)
+        for message in disagreements(front.meta, records, facts)
     ]
     return faults

@@ -1,13 +1,13 @@
 """Check `meta`, which repeats the specs, against them. It is never compared itself."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from cachewatch import spelling
 from cachewatch.documents.records import Records
-from cachewatch.model import Signature
+from cachewatch.facts import Facts
 
 
 class _Meta(msgspec.Struct):
@@ -23,8 +23,8 @@ class _Meta(msgspec.Struct):
 _decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
 
 
-def disagreements(meta: Any, records: Records) -> Iterator[str]:
-    """Say where `meta` (JSON or plain values, or None for none) does not repeat `records`."""
+def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
+    """Say where `meta` (JSON or plain values, or None for none) does not repeat `records` and their `facts`."""
     if meta is None or records.repeated:
         return  # what is listed twice is a fault of its own
     try:
@@ -35,25 +35,17 @@ def disagreements(meta: Any, records: Records) -> Iterator[str]:
     listed = len(records.specs)
     if said.num_specs is not None and said.num_specs != listed:
         yield f"meta says {said.num_specs} specs, there are {listed}; the specs are used"
-    for name, values, found in _pairs(said, set(records.specs.values())):
+    for name, values, found in _pairs(said, facts):
         if values is not None and values != found:
             differing = ", ".join(sorted(values ^ found)[:5])
             yield f"meta and the specs name different {name} ({differing}); the specs are used"
 
 
-def _pairs(said: _Meta, signatures: Iterable[Signature]) -> Iterator[tuple[str, set[str] | None, set[str]]]:
-    signatures = list(signatures)
-    yield "versions", said.versions, {version for s in signatures for version in s.versions}
-    yield (
-        "compilers",
-        None if said.compilers is None else set(map(spelling.compiler, said.compilers)),
-        {s.compiler for s in signatures},
-    )
-    yield "operating systems", said.oss, {s.os for s in signatures}
-    yield "platforms", said.platforms, {s.platform for s in signatures}
-    yield "targets", said.targets, {s.target for s in signatures}
-    yield (
-        "stacks",
-        None if said.stacks is None else said.stacks - {spelling.UNION_STACK},
-        {stack for s in signatures for stack in s.stacks},
-    )
+def _pairs(said: _Meta, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
+    yield "versions", said.versions, facts["versions"]
+    compilers = None if said.compilers is None else set(map(spelling.compiler, said.compilers))
+    yield "compilers", compilers, facts["compilers"]
+    yield "operating systems", said.oss, facts["oses"]
+    yield "platforms", said.platforms, facts["platforms"]
+    yield "targets", said.targets, facts["targets"]
+    yield "stacks", None if said.stacks is None else said.stacks - {spelling.UNION_STACK}, facts["stacks"]

@@ -1,10 +1,11 @@
 """The records of `spec_details`: the quick way into types, and the patient one.
 
-The quick way never builds the lists of a record. Their JSON is the key under which the
-signature is found, and most records share theirs with others of the document, so that a
-hundred specs cost a hundred lookups and a handful of decoded lists.
+A document of a hundred specs has about ten signatures. The generator writes them byte for
+byte alike, so the quick way cuts each record at its hash, and finds the signature by the
+text that is left. Only a text that was not seen yet is decoded, and checked, as JSON.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,8 +27,7 @@ class Records:
     has_old_compilers: bool
 
 
-# gc=False: the collector would otherwise walk hundreds of thousands of them again and again.
-class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
     """A record as the generator writes it since 2025."""
 
     hash: str
@@ -36,12 +36,12 @@ class _Record(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     platform: str
     target: str
     size: str | int | float | None
-    versions: msgspec.Raw
-    variants: msgspec.Raw
-    stacks: msgspec.Raw
+    versions: tuple[str, ...]
+    variants: tuple[str, ...]
+    stacks: tuple[str, ...]
 
 
-class _RecordWithTarball(_Record, gc=False, forbid_unknown_fields=True):
+class _RecordWithTarball(_Record, forbid_unknown_fields=True):
     """A record as it was written before."""
 
     tarball: str
@@ -60,29 +60,67 @@ class _AnyRecord(msgspec.Struct):
     stacks: tuple[str, ...] = ()
 
 
-_decode_records = msgspec.json.Decoder(list[_Record]).decode
-_decode_records_with_tarball = msgspec.json.Decoder(list[_RecordWithTarball]).decode
-_decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_record = msgspec.json.Decoder(_Record).decode
+_decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 
-Known = dict[tuple[object, ...], Signature]
+_HASH_KEY = '"hash": "'
+_HASH_LENGTH = 32
+_OLD_COMPILER = re.compile(r'"compiler": "[^"]*@=')
+
+# Signatures by the text of their records, and by themselves.
+Known = dict[object, Signature]
 
 
 def read_records(details: bytes, known: Known) -> Records | None:
-    """Decode `spec_details` of the usual form, or return None if it has to be read patiently."""
-    has_tarball = b'"tarball":' in details
-    decode = _decode_records_with_tarball if has_tarball else _decode_records
+    """Read `spec_details` of the form that the generator writes, or return None: it takes patience."""
     try:
-        records = decode(details)
-        # msgspec lets a repeated key win over the one before. All keys are required here
-        # and no others allowed, so one too many shows in their number.
-        fields = 10 if has_tarball else 9
-        if details.count(b'":') != fields * len(records):
-            return None
-        return _collect((record.hash, _signature(record, known), record.compiler) for record in records)
+        text = details.decode("utf-8")
+        found = {} if text == "[]" else _cut(text, known)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     except RecursionError as error:
         raise UnreadableDocument("is nested too deeply") from error
+    if found is None or not _are_hashes(found):
+        return None
+    return Records(found, {}, "@=" in text and _OLD_COMPILER.search(text) is not None)
+
+
+def _cut(text: str, known: Known) -> dict[str, Signature] | None:
+    """Cut `text` into records and those at their hashes; None if it is not of that form."""
+    if not (text.startswith("[{") and text.endswith("}]")):
+        return None
+    specs: dict[str, Signature] = {}
+    pieces = text[2:-2].split("}, {")
+    for piece in pieces:
+        start = piece.find(_HASH_KEY) + len(_HASH_KEY)
+        spec_hash = piece[start : start + _HASH_LENGTH]
+        # The name of a tarball holds the hash too. No text holds a NUL, so none is taken for another.
+        rest = piece.replace(spec_hash, "\0")
+        signature = known.get(rest)
+        if signature is None:
+            signature = _decode(piece, spec_hash)
+            if signature is None:
+                return None
+            signature = known[rest] = known.setdefault(signature.sort_key, signature)
+        specs[spec_hash] = signature
+    return specs if len(specs) == len(pieces) else None
+
+
+def _decode(piece: str, spec_hash: str) -> Signature | None:
+    """Decode one record as JSON; None unless it has this hash, and each of the usual members once."""
+    decode = _decode_record_with_tarball if '"tarball":' in piece else _decode_record
+    record = decode(f"{{{piece}}}")
+    # msgspec lets a repeated key win over the one before. All keys are required here and
+    # no others allowed, so one too many shows in their number.
+    if piece.count('":') != len(record.__struct_fields__) or record.hash != spec_hash:
+        return None
+    return _signature(record)
+
+
+def _are_hashes(specs: Mapping[str, Signature]) -> bool:
+    # The hashes are the one part of a record that was not decoded.
+    together = "".join(specs)
+    return (together.isascii() and together.isalnum() and len(together) == _HASH_LENGTH * len(specs)) or not specs
 
 
 def records_of(details: Any, known: Known) -> Records:
@@ -91,58 +129,19 @@ def records_of(details: Any, known: Known) -> Records:
         records = msgspec.convert(details or [], list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:
         raise UnreadableDocument(f"spec_details: {error}") from error
-    return _collect((record.hash, _intern(record, known), record.compiler) for record in records)
-
-
-def _collect(found: Iterable[tuple[str, Signature, str | None]]) -> Records:
     specs: dict[str, Signature] = {}
-    repeats: list[str] = []
-    compilers = set()
-    for spec_hash, signature, compiler in found:
-        if spec_hash in specs:
-            repeats.append(spec_hash)
-        else:
-            specs[spec_hash] = signature
-        compilers.add(compiler)
-    _check_hashes(specs)
-    repeated = {spec_hash: count + 1 for spec_hash, count in Counter(repeats).items()}
-    return Records(specs, repeated, any(map(spelling.is_old_compiler, compilers)))
+    counts = Counter(record.hash for record in records)
+    for record in records:
+        signature = _signature(record)
+        specs.setdefault(record.hash, known.setdefault(signature.sort_key, signature))
+    for spec_hash in specs:
+        if not (spec_hash.isascii() and spec_hash.isalnum()):
+            raise UnreadableDocument(f"spec_details: {spec_hash[:40]!r} is not a hash")
+    repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
+    return Records(specs, repeated, any(spelling.is_old_compiler(record.compiler) for record in records))
 
 
-def _check_hashes(hashes: Mapping[str, Signature]) -> None:
-    together = "".join(hashes)
-    if "" in hashes or not (together.isascii() and (together.isalnum() or not together)):
-        wrong = next(text for text in hashes if not (text.isascii() and text.isalnum()))
-        raise UnreadableDocument(f"spec_details: {wrong[:40]!r} is not a hash")
-
-
-def _signature(record: _Record, known: Known) -> Signature:
-    key = (
-        record.compiler,
-        record.os,
-        record.platform,
-        record.target,
-        bytes(record.versions),
-        bytes(record.variants),
-        bytes(record.stacks),
-    )
-    signature = known.get(key)
-    if signature is None:
-        plain = _AnyRecord(
-            hash=record.hash,
-            versions=_decode_texts(record.versions),
-            compiler=record.compiler,
-            os=record.os,
-            platform=record.platform,
-            target=record.target,
-            variants=_decode_texts(record.variants),
-            stacks=_decode_texts(record.stacks),
-        )
-        signature = known[key] = _intern(plain, known)
-    return signature
-
-
-def _intern(record: _AnyRecord, known: Known) -> Signature:
+def _signature(record: "_Record | _AnyRecord") -> Signature:
     signature = Signature(
         versions=record.versions,
         compiler=spelling.compiler(record.compiler),
@@ -154,7 +153,7 @@ def _intern(record: _AnyRecord, known: Known) -> Signature:
     )
     if any("\0" in text for text in _texts(signature)):
         raise UnreadableDocument("holds a NUL character")
-    return known.setdefault(signature.sort_key, signature)
+    return signature
 
 
 def _texts(signature: Signature) -> Iterable[str]:

@@ -62,7 +62,7 @@ def package_json(change: PackageChange) -> bytes:
         "kinds": sorted(change.kinds),
         **{fact: delta_values(change.facts[fact]) for fact in FACTS},
         "stack_versions": change.stack_versions,
-        "last_copies": change.last_copies,
+        "last_copies": [place._asdict() for place in change.last_copies],
     }
     return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
 
