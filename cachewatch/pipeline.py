@@ -13,7 +13,7 @@ from typing import TypeGuard
 from cachewatch import tags
 from cachewatch.changesets import Body, Changeset, Chunk, Outcome
 from cachewatch.compare import compare
-from cachewatch.documents import MAX_BYTES, Signatures, parse
+from cachewatch.documents import MAX_BYTES, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.events import Events, Tally, find_events
 from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageCounts
@@ -74,7 +74,7 @@ def _compare_chunk(
     tally = Tally()
     faults: list[Fault] = []
     for pair, old_content, new_content in _read(documents, readers):
-        known: Signatures = {}
+        known = Known()
         before = _parse(pair.before, old_content, known)
         after = _parse(pair.after, new_content, known)
         faults += _faults(before, after)
@@ -115,7 +115,7 @@ def _is_readable(blob: Blob | None) -> TypeGuard[Blob]:
     return blob is not None and blob.size <= MAX_BYTES
 
 
-def _parse(blob: Blob | None, content: Content | None, known: Signatures) -> Document | Fault | None:
+def _parse(blob: Blob | None, content: Content | None, known: Known) -> Document | Fault | None:
     if blob is None:
         return None
     if content is None:

@@ -5,7 +5,7 @@ before anything is compared. The renamed compilers are those of `spack/aliases.p
 Spack 1.0 (where `intel-oneapi-compiler-classic` lacks the s that the package name has).
 """
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 # What a compiler is called where a document names none.
 NO_COMPILER = "none"
@@ -26,6 +26,7 @@ _PACKAGE_OF_COMPILER = {
 }
 
 
+@lru_cache(maxsize=4096)
 def compiler(text: str | None) -> str:
     """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` is `gcc@11.4.0`, `oneapi` its package."""
     if text is None or text in _UNNAMED:
@@ -39,12 +40,14 @@ def is_old_compiler(text: str | None) -> bool:
     return text is not None and "@=" in text
 
 
-def variants(texts: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=4096)
+def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Spell and sort variants: `x:=a` is `x=a`, `-x` is `~x`, quotes around a value mean nothing."""
     return tuple(sorted({_variant(text) for text in texts}, key=_variant_name))
 
 
-def stacks(names: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=4096)
+def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
     """Sort stacks as a set, without the union."""
     return tuple(sorted(set(names) - {UNION_STACK}))
 

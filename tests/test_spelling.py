@@ -41,10 +41,10 @@ def test_compilers(written: str | None, spelled: str) -> None:
 )
 def test_variants(written: list[str], spelled: tuple[str, ...]) -> None:
     """Variants are a set by name; := is =, - is ~, and quotes mean nothing."""
-    assert spelling.variants(written) == spelled
+    assert spelling.variants(tuple(written)) == spelled
 
 
 def test_stacks_are_a_set_without_the_union() -> None:
     """The stack root is the union of all and is not one."""
-    assert spelling.stacks(["root", "ml", "e4s", "ml"]) == ("e4s", "ml")
-    assert spelling.stacks(["root"]) == ()
+    assert spelling.stacks(("root", "ml", "e4s", "ml")) == ("e4s", "ml")
+    assert spelling.stacks(("root",)) == ()

@@ -41,8 +41,11 @@ def compare(
     if not (went or came or restacked) and (status is Status.CHANGED or selected is not None):
         return None
     is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
-    found = account(Counter(went.values()), Counter(came.values()), is_compiler_unknown=is_unknown)
     old_counts, new_counts = Counter(old.values()), Counter(new.values())
+    # Often all hashes are new, and counting is the larger part of comparing.
+    vanished = Counter(went.values()) if len(went) < len(old) else old_counts.copy()
+    fresh = Counter(came.values()) if len(came) < len(new) else new_counts.copy()
+    found = account(vanished, fresh, is_compiler_unknown=is_unknown)
     old_facts, new_facts = (
         _facts(before, old_counts, selected, sees_stack),
         _facts(after, new_counts, selected, sees_stack),

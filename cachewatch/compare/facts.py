@@ -5,7 +5,8 @@ it is quadratic there and pairs the wrong ones. It is imported when something di
 all, because importing it costs more than comparing a small commit.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -38,14 +39,21 @@ def differing_fields(before: Signature, after: Signature) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _deltas(differing: tuple[tuple[str, frozenset[str], frozenset[str]], ...]) -> dict[str, Delta]:
-    # DeepDiff reports the items of sets one by one, each under the fact that it belongs to.
-    diff = _deep_diff({name: set(b) for name, b, _ in differing}, {name: set(a) for name, _, a in differing})
-    found: dict[str, tuple[set[str], set[str]]] = {name: (set(), set()) for name, _, _ in differing}
-    for level in diff.get("set_item_added", ()):
-        found[level.up.path(output_format="list")[0]][0].add(level.t2)
-    for level in diff.get("set_item_removed", ()):
-        found[level.up.path(output_format="list")[0]][1].add(level.t1)
-    return {name: Delta(tuple(sorted(came)), tuple(sorted(went))) for name, (came, went) in found.items()}
+    # As keys, not as sets, of which DeepDiff would hash every item again.
+    diff = _deep_diff(
+        {name: dict.fromkeys(before) for name, before, _ in differing},
+        {name: dict.fromkeys(after) for name, _, after in differing},
+    )
+    came, went = (_values(diff.get(report, ())) for report in ("dictionary_item_added", "dictionary_item_removed"))
+    return {name: Delta(tuple(sorted(came[name])), tuple(sorted(went[name]))) for name, _, _ in differing}
+
+
+def _values(levels: Iterable[Any]) -> Mapping[str, list[str]]:
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for level in levels:
+        fact, value = level.path(output_format="list")
+        values[fact].append(value)
+    return values
 
 
 def _deep_diff(before: object, after: object) -> Mapping[str, Any]:

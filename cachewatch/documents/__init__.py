@@ -7,17 +7,15 @@ slower. Both ways give one answer; `tests/test_documents.py` holds them to it.
 
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.meta import disagreements
-from cachewatch.documents.records import Records, read_records, records_of
+from cachewatch.documents.records import Known, Records, read_records, records_of
 from cachewatch.errors import NotComparableDocument, UnreadableDocument
 from cachewatch.facts import Facts, facts_of
-from cachewatch.model import Document, Fault, FaultKind, Signature
+from cachewatch.model import Document, Fault, FaultKind
 
-__all__ = ["MAX_BYTES", "Signatures", "identify", "parse"]
+__all__ = ["MAX_BYTES", "Known", "identify", "parse"]
 
 # The largest real document has 333 kB. Beyond this something else was committed.
 MAX_BYTES = 32 * 2**20
-
-Signatures = dict[object, Signature]
 
 
 def identify(data: bytes) -> tuple[str, str]:
@@ -29,7 +27,7 @@ def identify(data: bytes) -> tuple[str, str]:
     return front.title, front.tag
 
 
-def parse(data: bytes, path: str, known: Signatures | None = None) -> Document:
+def parse(data: bytes, path: str, known: Known | None = None) -> Document:
     """Read one document of any layout since 2022, or raise a DocumentError with the reason.
 
     `path` is only named in faults. `known` may be shared by documents that are read
@@ -37,7 +35,7 @@ def parse(data: bytes, path: str, known: Signatures | None = None) -> Document:
     """
     if len(data) > MAX_BYTES:
         raise UnreadableDocument(f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
-    known = {} if known is None else known
+    known = known or Known()
     front, records = _read_quickly(data, known) or _read_patiently(data, known)
     facts = facts_of(set(records.specs.values()))
     return Document(
@@ -50,16 +48,16 @@ def parse(data: bytes, path: str, known: Signatures | None = None) -> Document:
     )
 
 
-def _read_quickly(data: bytes, known: Signatures) -> tuple[FrontMatter, Records] | None:
+def _read_quickly(data: bytes, known: Known) -> tuple[FrontMatter, Records] | None:
     try:
         front = split(data)
     except NotPlain:
         return None
-    records = read_records(front.details, known) if isinstance(front.details, bytes) else None
+    records = read_records(front.details, known) if isinstance(front.details, str) else None
     return None if records is None else (front, records)
 
 
-def _read_patiently(data: bytes, known: Signatures) -> tuple[FrontMatter, Records]:
+def _read_patiently(data: bytes, known: Known) -> tuple[FrontMatter, Records]:
     front = _read_yaml(data)
     if front.details is None:
         _refuse_without_specs(front)

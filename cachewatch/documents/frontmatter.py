@@ -8,11 +8,10 @@ from cachewatch.errors import UnreadableDocument
 
 _BOM = b"\xef\xbb\xbf"
 _LFS_POINTER = b"version https://git-lfs"
-_KEY = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*):(?: +(.*))?", re.DOTALL)
-_PLAIN_TITLE = re.compile(rb'"([^"\\]*)"|([^"\'&*!|>{\[%@`#,:][^#:]*)')
-_PLAIN_CATEGORIES = re.compile(rb"\[([A-Za-z0-9._+@ ,-]*)\]")
-_MARKERS = (b"<<<<<<<", b">>>>>>>")
-_USUAL_KEYS = {b"title", b"layout", b"categories", b"meta", b"spec_details"}
+_PLAIN_TITLE = re.compile(r'"([^"\\]*)"|([^"\'&*!|>{\[%@`#,:][^#:]*)')
+_PLAIN_CATEGORIES = re.compile(r"\[([A-Za-z0-9._+@ ,-]*)\]")
+_MARKERS = ("<<<<<<<", ">>>>>>>")
+_USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
 
 
 class NotPlain(Exception):
@@ -23,8 +22,8 @@ class NotPlain(Exception):
 class FrontMatter:
     """The values of a document's front matter that say something.
 
-    `details` and `meta` are still JSON in bytes where the lines were plain, and Python
-    values (all scalars text) where they were read as YAML.
+    `details` and `meta` are still text, of JSON, where the lines were plain, and Python
+    values (with all scalars as text) where they were read as YAML.
     """
 
     title: str
@@ -45,62 +44,60 @@ def split(data: bytes) -> FrontMatter:
     Raises NotPlain where it takes YAML to understand them, and UnreadableDocument where
     nothing would.
     """
-    values: dict[bytes, bytes] = {}
+    values: dict[str, str] = {}
     for line in front_lines(data):
-        match = _KEY.fullmatch(line)
-        if match is None or match[1] not in _USUAL_KEYS:
+        key, _, value = line.partition(":")
+        if key not in _USUAL_KEYS or (value and not value.startswith(" ")):
             raise NotPlain
-        if match[1] in values:
-            raise UnreadableDocument(f"the key {match[1].decode()!r} stands twice")
-        values[match[1]] = (match[2] or b"").strip()
+        if key in values:
+            raise UnreadableDocument(f"the key {key!r} stands twice")
+        values[key] = value.strip(" ")
     return FrontMatter(
-        title=_title(values.get(b"title", b'""')),
-        tag=_tag(values.get(b"categories", b"[]")),
-        details=_json(values.get(b"spec_details"), b"["),
-        meta=_json(values.get(b"meta"), b"{"),
+        title=_title(values.get("title", "")),
+        tag=_tag(values.get("categories", "[]")),
+        details=_json(values.get("spec_details"), "["),
+        meta=_json(values.get("meta"), "{"),
     )
 
 
-def front_lines(data: bytes) -> list[bytes]:
+def front_lines(data: bytes) -> list[str]:
     """Return the lines between the two `---`, whatever their ends; say what `data` is instead of a document."""
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
-    lines = [line.removesuffix(b"\r") for line in data.removeprefix(_BOM).split(b"\n")]
+    try:
+        text = data.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableDocument("is not UTF-8") from error
+    lines = text.split("\n")
+    if lines[0].endswith("\r"):
+        lines = [line.removesuffix("\r") for line in lines]
     if any(line.startswith(_MARKERS) for line in lines):
         raise UnreadableDocument("holds the markers of an unresolved merge conflict")
-    if not data.strip():
+    if not text.strip():
         raise UnreadableDocument("is empty")
-    if lines[0].rstrip() != b"---":
+    if lines[0].rstrip() != "---":
         raise UnreadableDocument("does not begin with the line --- that opens a document")
     for number, line in enumerate(lines[1:], 1):
-        if line.rstrip() == b"---":
-            return [line for line in lines[1:number] if line.strip()]
+        if line.startswith("---") and line.rstrip() == "---":
+            return [line for line in lines[1:number] if line and not line.isspace()]
     raise UnreadableDocument("ends before the line --- that closes it; it was cut off")
 
 
-def _title(value: bytes) -> str:
+def _title(value: str) -> str:
     match = _PLAIN_TITLE.fullmatch(value)
     if value and match is None:
         raise NotPlain
-    text = (match[1] if match and match[1] is not None else value).strip()
-    return _text(text)
+    return (match[1] if match and match[1] is not None else value).strip()
 
 
-def _tag(value: bytes) -> str:
+def _tag(value: str) -> str:
     match = _PLAIN_CATEGORIES.fullmatch(value)
     if match is None:
         raise NotPlain
-    return _text(match[1].split(b",")[1].strip()) if b"," in match[1] else ""
+    return match[1].split(",")[1].strip() if "," in match[1] else ""
 
 
-def _json(value: bytes | None, opening: bytes) -> bytes | None:
+def _json(value: str | None, opening: str) -> str | None:
     if value is not None and not value.startswith(opening):
         raise NotPlain
     return value
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UnreadableDocument("is not UTF-8") from error

@@ -28,8 +28,8 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
     if meta is None or records.repeated:
         return  # what is listed twice is a fault of its own
     try:
-        said = _decode_meta(meta) if isinstance(meta, bytes) else msgspec.convert(meta, _Meta, strict=False)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        said = _decode_meta(meta) if isinstance(meta, str) else msgspec.convert(meta, _Meta, strict=False)
+    except (msgspec.MsgspecError, RecursionError) as error:
         yield f"meta cannot be read ({error}); the specs are used"
         return
     listed = len(records.specs)

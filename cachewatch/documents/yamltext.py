@@ -27,13 +27,9 @@ _TextLoader.yaml_implicit_resolvers = {}
 def read_yaml(data: bytes) -> FrontMatter:
     """Read the front matter of `data` patiently, or raise UnreadableDocument with the reason."""
     lines = front_lines(data)
-    try:
-        text = b"\n".join(lines).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UnreadableDocument("is not UTF-8") from error
     values = _values_by_line(lines)
     if values is None:
-        values = load_yaml(text)
+        values = load_yaml("\n".join(lines))
     if not isinstance(values, dict):
         raise UnreadableDocument("the front matter is not a mapping")
     _refuse_bad_text(values)
@@ -56,13 +52,12 @@ def load_yaml(text: str) -> Any:
         raise UnreadableDocument(_first_line(error)) from error
 
 
-def _values_by_line(lines: list[bytes]) -> dict[str, Any] | None:
+def _values_by_line(lines: list[str]) -> dict[str, Any] | None:
     """Read each line by itself, as JSON where it is; None where a value takes several lines."""
     values: dict[str, Any] = {}
     for line in lines:
-        text = line.decode("utf-8")
-        found = _json_value(text) or load_yaml(text)
-        if not isinstance(found, dict) or text[:1].isspace():
+        found = _json_value(line) or load_yaml(line)
+        if not isinstance(found, dict) or line[:1].isspace():
             return None
         for name in values.keys() & found.keys():
             raise UnreadableDocument(f"the key {name!r} stands twice")
