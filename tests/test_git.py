@@ -615,3 +615,14 @@ def test_errors_are_of_one_tree() -> None:
     """Whoever catches the root catches everything."""
     assert issubclass(SourceError, CachewatchError)
     assert issubclass(UnknownRevision, CachewatchError)
+
+
+def test_a_name_that_stands_twice(run: Run, bare: Path) -> None:
+    """A tree that lists one name twice says nothing about it that could be believed."""
+    one, other = (package(bare, b"twice", document(records([n]))) for n in (1, 2))
+    old = commit(bare, (package(bare, b"a", document(records([3]))), one))
+    result = run("diff", old, commit(bare, (package(bare, b"a", document(records([4]))), one, other)), "--repo", bare)
+
+    assert result.exit_code == 4
+    assert "ignored twice" in result.error
+    assert "twice" not in result.output

@@ -61,7 +61,7 @@ def compare_revisions(
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
     for states in _states(repository, before, after, wanted_tag):
-        if quiet is not None and states.before.tree == states.after.tree:
+        if (pairs or quiet) and states.before.tree == states.after.tree:
             continue
         pair = _compare_states(repository, states, wanted_package)
         if pair.difference.documents or pair.difference.faults:

@@ -15,12 +15,17 @@ from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import DOCUMENT, Wanted, is_name
 
 _RECORD = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0")
-_FOLDER, _FILES = b"040000", (b"100644", b"100755", b"100664")
+_FOLDER, _FILES = b"40000", (b"100644", b"100755", b"100664")
+_LINK, _MODULE, _TWICE = b"120000", b"160000", b"twice"
+_ODD_MODES = (_LINK, _MODULE, _TWICE)
 _EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
 _MAX_ENTRIES = 200_000
+
+# Mode and id of each entry of a tree.
+Listing = dict[bytes, tuple[bytes, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +44,8 @@ def folders(repository: Repository, name: str) -> dict[str, str]:
 
     Names that no tag or package has are left out.
     """
-    found = repository.objects().get(name)
-    if found is None or found.type != "tree":
-        return {}
-    listing = _tree_entries(found.content, len(found.id) // 2)
-    return {n.decode(): i for mode, n, i in listing if mode == b"40000" and is_name(n)}
+    listed = _listing(repository, name)
+    return {n.decode(): i for n, (mode, i) in listed.items() if mode == _FOLDER and is_name(n)}
 
 
 def differing_documents(
@@ -58,46 +60,59 @@ def differing_documents(
 
     `label` is the path of the trees, for messages; `wanted` chooses packages by name.
     """
-    empty = _EMPTY_TREE[len(before or after or "x" * 40)]
-    old_folders, new_folders = _packages(repository, before, wanted), _packages(repository, after, wanted)
-    faults: list[Fault] = []
-    odd: list[bytes] = []
-    pairs: dict[str, tuple[str, str]] = {}
-    for _, entry in _diff(repository, [(before or empty, after or empty)]):
-        if not is_name(entry.name):
-            odd.append(entry.name)
-        elif wanted(entry.name.decode()) and _FOLDER in (entry.before_mode, entry.after_mode):
-            pairs[entry.name.decode()] = (entry.before or empty, entry.after or empty)
-        elif wanted(entry.name.decode()) and entry.after_mode in (b"120000", b"160000"):
-            odd.append(entry.name)
-    if odd:
-        faults.append(_ignored(label, odd))
-    documents, irregular = _documents(repository, label, pairs)
-    faults += irregular
-    unchanged = (old_folders.keys() & new_folders.keys()) - pairs.keys()
-    kept = _count_documents(repository, (new_folders[name] for name in unchanged))
-    had = sum(document.before is not None for document in documents)
-    has = sum(document.after is not None for document in documents)
+    old, new = (_listing(repository, tree) if tree else {} for tree in (before, after))
+    differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    odd = [name for name in differing if not is_name(name) or _is_odd(old.get(name)) or _is_odd(new.get(name))]
+    packages = {
+        name.decode(): (_tree(old.get(name)), _tree(new.get(name)))
+        for name in differing
+        if name not in odd and wanted(name.decode())
+    }
+    documents, faults = _documents(repository, label, packages)
+    unchanged = [
+        new[name][1] for name in old.keys() & new.keys() if old[name] == new[name] and _is_wanted(name, new, wanted)
+    ]
+    kept = _count_documents(repository, unchanged)
     return Difference(
         documents=tuple(documents),
-        packages_before=kept + had,
-        packages_after=kept + has,
-        faults=tuple(faults),
+        packages_before=kept + sum(document.before is not None for document in documents),
+        packages_after=kept + sum(document.after is not None for document in documents),
+        faults=(*([_ignored(label, odd)] if odd else []), *faults),
     )
 
 
-def _packages(repository: Repository, tree: str | None, wanted: Wanted) -> Mapping[str, str]:
-    found = folders(repository, tree) if tree else {}
-    return {name: object_id for name, object_id in found.items() if wanted(name)}
+def _listing(repository: Repository, name: str) -> Listing:
+    """Return mode and id of each entry of a tree; of an entry that stands twice, neither."""
+    found = repository.objects().get(name)
+    if found is None or found.type != "tree":
+        return {}
+    listing: Listing = {}
+    for mode, entry, object_id in _tree_entries(found.content, len(found.id) // 2):
+        listing[entry] = (mode, object_id) if entry not in listing else (_TWICE, "")
+    if len(listing) > _MAX_ENTRIES:
+        raise SourceError(f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has")
+    return listing
+
+
+def _tree(entry: tuple[bytes, str] | None) -> str | None:
+    return entry[1] if entry is not None and entry[0] == _FOLDER else None
+
+
+def _is_odd(entry: tuple[bytes, str] | None) -> bool:
+    return entry is not None and entry[0] in _ODD_MODES
+
+
+def _is_wanted(name: bytes, listing: Listing, wanted: Wanted) -> bool:
+    return listing[name][0] == _FOLDER and is_name(name) and wanted(name.decode())
 
 
 def _documents(
-    repository: Repository, label: str, pairs: Mapping[str, tuple[str, str]]
+    repository: Repository, label: str, packages: Mapping[str, tuple[str | None, str | None]]
 ) -> tuple[list[DocumentPair], list[Fault]]:
-    names = list(pairs)
+    names = [name for name, trees in packages.items() if any(trees)]
     found: dict[str, Entry] = {}
     faults: list[Fault] = []
-    for number, entry in _diff(repository, list(pairs.values())):
+    for number, entry in _diff(repository, [packages[name] for name in names]):
         if entry.name != DOCUMENT.encode():
             continue
         path = f"{label}/{names[number]}/{DOCUMENT}"
@@ -129,10 +144,10 @@ def _blob(label: str, package: str, object_id: str | None, sizes: Mapping[str, i
     return Blob(object_id, path, sizes[object_id])
 
 
-def _diff(repository: Repository, pairs: list[tuple[str, str]]) -> Iterator[tuple[int, Entry]]:
+def _diff(repository: Repository, pairs: list[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
     """Yield what differs between the trees of each pair, with the number of the pair."""
-    pairs = [(before, after) for before, after in pairs]
-    lines = [f"{before} {after}" for before, after in pairs]
+    empty = _EMPTY_TREE[max((len(tree) for pair in pairs for tree in pair if tree), default=40)]
+    lines = [f"{before or empty} {after or empty}" for before, after in pairs]
     if not lines:
         return
     printed = repository.run(["diff-tree", "--stdin", "-z", "--raw", "--no-renames", "--no-abbrev"], lines)
