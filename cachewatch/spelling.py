@@ -43,7 +43,8 @@ def is_old_compiler(text: str | None) -> bool:
 @lru_cache(maxsize=4096)
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Spell and sort variants: `x:=a` is `x=a`, `-x` is `~x`, quotes around a value mean nothing."""
-    return tuple(sorted({_variant(text) for text in texts}, key=_variant_name))
+    # As Spack lists them: by name, whatever the sign before it.
+    return tuple(sorted(sorted(set(map(_variant, texts))), key=_variant_name))
 
 
 @lru_cache(maxsize=4096)
@@ -52,6 +53,7 @@ def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names) - {UNION_STACK}))
 
 
+@lru_cache(maxsize=16384)
 def _variant(text: str) -> str:
     if text.startswith("-"):
         return "~" + text[1:]
@@ -63,6 +65,5 @@ def _variant(text: str) -> str:
     return f"{name.removesuffix(':')}={value}"
 
 
-def _variant_name(variant: str) -> tuple[str, str]:
-    # As Spack lists them: by name, whatever the sign before it.
-    return variant.lstrip("+~"), variant
+def _variant_name(variant: str) -> str:
+    return variant.lstrip("+~")

@@ -1,8 +1,8 @@
 """The records of `spec_details`: the quick way into types, and the patient one.
 
 A document of a hundred specs has about ten signatures, and the generator writes equal ones
-byte for byte alike. So the quick way cuts the text at the hashes and finds each signature by
-what stands around its hash; only what was not seen yet is decoded, and checked, as JSON.
+byte for byte alike. So the quick way cuts each record at its hash and finds the signature by
+the text that is left; only what was not seen yet is decoded, and checked, as JSON.
 """
 
 import re
@@ -68,35 +68,16 @@ _HASH_LENGTH = 32
 _OLD_COMPILER = re.compile(r'"compiler": "[^"]*@=')
 
 
-class Ends(dict[str, "tuple[Signature, Ends | None]"]):
-    """What may follow the hash of a record that begins in one way.
-
-    With each comes the signature, and the ends of the record behind; None is the last.
-    """
-
-    def __init__(self, beginning: str) -> None:
-        super().__init__()
-        self.beginning = beginning
-
-
 class Known:
     """The signatures of documents that are read together, each one once."""
 
     def __init__(self) -> None:
-        self.by_text: dict[tuple[str, str], Signature] = {}  # what stands before and behind the hash
+        self.by_text: dict[str, Signature] = {}  # of a record, but for its hash
         self._signatures: dict[Signature, Signature] = {}
-        self._endings: dict[str, Ends] = {}
 
     def one(self, signature: Signature) -> Signature:
         """Return the one object that stands for `signature`."""
         return self._signatures.setdefault(signature, signature)
-
-    def endings(self, beginning: str) -> Ends:
-        """Return what is known of records that begin in this way."""
-        found = self._endings.get(beginning)
-        if found is None:
-            found = self._endings[beginning] = Ends(beginning)
-        return found
 
 
 def read_records(details: str, known: Known) -> Records | None:
@@ -113,46 +94,26 @@ def read_records(details: str, known: Known) -> Records | None:
 
 
 def _cut(details: str, known: Known) -> dict[str, Signature] | None:
-    """Cut `details` at its hashes; None if it is not of that form.
-
-    What stands between two hashes is the rest of one record and the beginning of the next.
-    The signature of a record is found by its beginning, then by what follows its hash.
-    """
-    beginning, *rest = details.split(_HASH_KEY)
-    if not beginning.startswith("[{"):
+    """Cut `details` into records, and those at their hashes; None if it is not of that form."""
+    if not (details.startswith("[{") and details.endswith("}]")):
         return None
     specs: dict[str, Signature] = {}
-    ends: Ends | None = known.endings(beginning[2:])
-    for text in rest:
-        if ends is None:
-            return None  # there is more behind the end
-        spec_hash, end = text[:_HASH_LENGTH], text[_HASH_LENGTH:]
-        found = ends.get(end)
-        if found is None:
-            found = _learn(ends, spec_hash, end, known)
-            if found is None:
-                return None
-        specs[spec_hash], ends = found
-    is_whole = ends is None and len(specs) == len(rest)
-    return specs if is_whole and _are_hashes(specs) else None
-
-
-def _learn(ends: Ends, spec_hash: str, end: str, known: Known) -> tuple[Signature, Ends | None] | None:
-    """Note what an end means that was not seen yet; None if it is not of that form."""
-    own, separator, beginning = end.rpartition("}, {")
-    following = known.endings(beginning) if separator else None
-    if end.endswith("}]"):
-        own, following = end[:-2], None
-    elif following is None:
-        return None
-    signature = known.by_text.get((ends.beginning, own))
-    if signature is None:
-        signature = _decode(f"{{{ends.beginning}{_HASH_KEY}{spec_hash}{own}}}", spec_hash)
+    by_text = known.by_text
+    pieces = details[2:-2].split("}, {")
+    for piece in pieces:
+        start = piece.find(_HASH_KEY) + len(_HASH_KEY)
+        end = start + _HASH_LENGTH
+        spec_hash = piece[start:end]
+        # No text holds a NUL, so none is taken for another.
+        rest = f"{piece[:start]}\0{piece[end:]}"
+        signature = by_text.get(rest)
         if signature is None:
-            return None
-        signature = known.by_text[ends.beginning, own] = known.one(signature)
-    found = ends[end] = (signature, following)
-    return found
+            signature = _decode(f"{{{piece}}}", spec_hash)
+            if signature is None:
+                return None
+            signature = by_text[rest] = known.one(signature)
+        specs[spec_hash] = signature
+    return specs if len(specs) == len(pieces) and _are_hashes(specs) else None
 
 
 def _decode(text: str, spec_hash: str) -> Signature | None:

@@ -7,6 +7,7 @@ nothing, and nothing is ever checked out or written to a repository that is not 
 """
 
 import configparser
+import fcntl
 import os
 import re
 import signal
@@ -81,6 +82,7 @@ _CONFIG = {
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 
 _READING_SECONDS = 120.0
+_PIPE_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class ObjectPipe:
         # -1 is subprocess.PIPE. GitPython's guard ends the process when it is forgotten itself.
         self._guard = git.Git().execute(command, istream=-1, as_process=True)
         self._process: Any = self._guard.proc
+        _widen(self._process)
 
     def get(self, name: str) -> Object | None:
         """Return the object that `name` names in git's own notation, or None."""
@@ -283,6 +286,12 @@ def explain(stderr: bytes | str) -> str:
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
     chosen = (fatal or lines or ["git ended without a word"])[0]
     return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+
+
+def _widen(process: Any) -> None:
+    """Let git run ahead while we work on what it read before; only Linux can."""
+    with suppress(AttributeError, OSError):
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _kill(pid: int) -> None:
