@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cachewatch.model import Fault, Side
+from cachewatch.sources.layout import DOCUMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,15 @@ class Blob:
     """The content of a document, not yet read: an object id in git, or a path."""
 
     name: str
-    path: str  # what to call it in messages
     size: int  # bytes
+    # Where an object id lies in the catalogue; kept apart, because there are many of them.
+    folder: str = ""
+    package: str = ""
+
+    @property
+    def path(self) -> str:
+        """What to call it in messages."""
+        return f"{self.folder}/{self.package}/{DOCUMENT}" if self.folder else self.name
 
 
 @dataclass(frozen=True, slots=True)

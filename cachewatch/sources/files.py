@@ -65,7 +65,7 @@ def _list_file(name: str) -> Listing:
         return Listing(Side(name=name), {}, FileReader(), ())
     package, tag = _claims(name)
     size = Path(name).stat().st_size
-    return Listing(Side(name=name, tag=tag), {package: Blob(name, name, size)}, FileReader(), (), is_one_document=True)
+    return Listing(Side(name=name, tag=tag), {package: Blob(name, size)}, FileReader(), (), is_one_document=True)
 
 
 def _claims(name: str) -> tuple[str, str | None]:
@@ -107,7 +107,7 @@ def _add(file: Path, package: str, blobs: dict[str, Blob], faults: list[Fault]) 
     except FileNotFoundError:
         return
     if stat.S_ISREG(status.st_mode):
-        blobs[package] = Blob(str(file), str(file), status.st_size)
+        blobs[package] = Blob(str(file), status.st_size)
     else:
         faults.append(Fault(str(file), FaultKind.UNREADABLE, "is not a regular file"))
 

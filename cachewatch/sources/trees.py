@@ -138,10 +138,10 @@ def _documents(
 def _blob(label: str, package: str, object_id: str | None, sizes: Mapping[str, int]) -> Blob | None:
     if object_id is None:
         return None
-    path = f"{label}/{package}/{DOCUMENT}"
+    blob = Blob(object_id, sizes.get(object_id, 0), label, package)
     if object_id not in sizes:
-        raise SourceError(f"{path}: the content is not in this clone; fetch it, or give --repo the URL")
-    return Blob(object_id, path, sizes[object_id])
+        raise SourceError(f"{blob.path}: the content is not in this clone; fetch it, or give --repo the URL")
+    return blob
 
 
 def _diff(repository: Repository, pairs: list[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
