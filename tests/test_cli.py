@@ -16,6 +16,7 @@ from cachewatch import __version__, cli
 from cachewatch.cli import about
 from cachewatch.cli.diff import diff
 from cachewatch.cli.output import write
+from cachewatch.cli.progress import LONG_BYTES, ProgressLine
 from cachewatch.model import Kind
 
 
@@ -189,17 +190,32 @@ def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_progress_bar_for_people_only(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long work on a terminal has a bar; anything else has none."""
-    monkeypatch.setattr("cachewatch.cli.diff._LONG_BYTES", 0)
+    """Long work on a terminal has a line that vanishes; anything else has none."""
+    monkeypatch.setattr("cachewatch.cli.progress.LONG_BYTES", 0)
     assert run("diff", *sides).error == ""
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
     run("diff", *sides)
-    assert "comparing" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
     terminal.truncate(0)
     run("diff", *sides, "--no-progress")
-    assert "comparing" not in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
+
+
+def test_progress_of_git_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a server says is drawn without its escapes, and only if it is about progress."""
+    line = ProgressLine(is_shown=True)
+    line.git("remote: \x1b[31mhello")
+    assert capsys.readouterr().err == ""
+    line.git("remote: \x1b]0;x\x07Counting: 50% (1/2)")
+    assert capsys.readouterr().err == "\r\x1b[Kremote: \\x1b]0;x\\x07Counting: 50% (1/2)"
+    line.git("Receiving objects: 100% (2/2), done.")
+    assert capsys.readouterr().err == "\r\x1b[K"
+    line.begin(2 * LONG_BYTES)
+    line.advance(LONG_BYTES)
+    line.close()
+    assert "comparing [###############               ]  50%" in capsys.readouterr().err
 
 
 def test_small_work_loads_little(sides: tuple[Path, Path]) -> None:

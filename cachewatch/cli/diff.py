@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -13,19 +13,17 @@ import click
 
 from cachewatch.changesets import Body, Changeset, Outcome
 from cachewatch.cli.output import write
+from cachewatch.cli.progress import ProgressLine
 from cachewatch.model import Fault, Kind
-from cachewatch.pipeline import Progress, changesets
+from cachewatch.pipeline import changesets
 from cachewatch.safetext import safe
 from cachewatch.select import Globs, Selection
-from cachewatch.sources import Comparison
 from cachewatch.sources.opening import open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown")
 _FILTERS = ("tag", "package", "stack", "target", "os", "compiler", "kind")
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
-# About half a second of work; less needs no progress bar.
-_LONG_BYTES = 12 * 2**20
 
 Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
 Format = tuple[Callable[[], Body], Write]
@@ -95,20 +93,20 @@ def diff(
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     selection = _selection(filters)
     make_body, write_format = _format("stat" if stat else format_, selection, is_all=is_all, color=color, output=output)
-    shows_progress = sys.stderr.isatty() and not no_progress
+    is_shown = sys.stderr.isatty() and not no_progress
+    line = ProgressLine(is_shown=is_shown)
     done: list[Outcome] = []
-    with (
-        open_comparison(
-            before,
-            after,
-            repository=repo,
-            wanted_tag=selection.tags,
-            wanted_package=selection.packages,
-            report=_report if shows_progress else None,
-        ) as comparison,
-        _progress(comparison, is_shown=shows_progress) as progress,
-    ):
-        found = changesets(comparison, selection, make_body, jobs=jobs, progress=progress)
+    opened = open_comparison(
+        before,
+        after,
+        repository=repo,
+        wanted_tag=selection.tags,
+        wanted_package=selection.packages,
+        report=line.git if is_shown else None,
+    )
+    with opened as comparison, closing(line):
+        line.begin(sum(pair.difference.size for pair in comparison.pairs))
+        found = changesets(comparison, selection, make_body, jobs=jobs, progress=line.advance)
         write(write_format(_noting(found, done)), output)
     _warn(done, is_all=is_all)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=frozenset(fail_on)))
@@ -164,22 +162,6 @@ def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changes
     for changeset in found:
         yield changeset
         done.append(changeset.outcome)
-
-
-def _report(line: str) -> None:
-    """Show a line of git's progress over the one before."""
-    if line.strip():
-        click.echo(f"\r\x1b[K{safe(line.strip())[:100]}", err=True, nl=line.rstrip().endswith("done."))
-
-
-@contextmanager
-def _progress(comparison: Comparison, *, is_shown: bool) -> Iterator[Progress]:
-    total = sum(pair.difference.size for pair in comparison.pairs)
-    if not is_shown or total < _LONG_BYTES:
-        yield lambda _: None
-        return
-    with click.progressbar(length=total, label="comparing", file=sys.stderr, width=30, show_pos=False) as bar:
-        yield bar.update
 
 
 def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:

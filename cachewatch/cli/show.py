@@ -12,6 +12,7 @@ from cachewatch.errors import DocumentError, UnreadableDocument
 from cachewatch.model import Document, Side
 from cachewatch.render.colour import Palette
 from cachewatch.render.inventory import render_inventory
+from cachewatch.safetext import safe
 from cachewatch.sources import files
 
 
@@ -36,7 +37,7 @@ def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, outp
     """
     found = _read_file(package) if files.is_documents(package) else _read_git(package, rev, tag, repo)
     for fault in found.document.faults:
-        click.echo(f"cachewatch: warning: {fault.path}: {fault.kind}: {fault.message}", err=True)
+        click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
     is_painted = color == "always" or (color == "auto" and output is None and may_paint())
     lines = render_inventory(
         found.document,

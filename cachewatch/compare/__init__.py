@@ -10,6 +10,7 @@ from cachewatch.compare.ladder import account
 from cachewatch.compare.places import count_places, judge_versions, lost_places
 from cachewatch.facts import Facts, facts_of, seen_facts
 from cachewatch.model import Document, PackageChange, Restacked, Signature, Spec, Status
+from cachewatch.safetext import safe
 
 __all__ = ["compare"]
 
@@ -120,7 +121,8 @@ def _restacked(package: str, old: Specs, new: Specs, sees_stack: Callable[[str],
         before, after = old[spec_hash], new[spec_hash]
         differing = differing_fields(before, after) if before != after else frozenset()
         if differing - {"stacks"}:
-            logger.info("%s/%s: %s written differently", package, spec_hash[:7], ", ".join(sorted(differing)))
+            fields = ", ".join(sorted(differing))
+            logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], fields)
         kept = Restacked(spec_hash, before, after)
         if "stacks" in differing and (sees_stack is None or any(map(sees_stack, kept.gained + kept.lost))):
             restacked.append(kept)

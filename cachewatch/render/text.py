@@ -36,11 +36,11 @@ def render_text(report: Report, *, width: int, palette: Palette) -> Iterator[str
     for section in report.sections:
         yield from _section(section, columns, palette)
         yield ""
+    if report.losses:
+        yield f"{words.number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
     if not report.is_empty:
         totals = f"{words.package_totals(report.packages)}; {words.spec_totals(report.specs)}"
         yield from textwrap.wrap(totals, width, subsequent_indent="  ")
-    if report.losses:
-        yield f"{words.number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
 
 
 def _header(report: Report, width: int, palette: Palette) -> Iterator[str]:

@@ -1,0 +1,45 @@
+"""One line on a terminal that says how far long work is, and vanishes when it is done."""
+
+import sys
+
+from cachewatch.safetext import safe
+
+# About half a second of work; less needs no line.
+LONG_BYTES = 12 * 2**20
+
+_ERASE = "\r\x1b[K"
+
+
+class ProgressLine:
+    """Draws on standard error, or nothing at all."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self._is_shown = is_shown
+        self._total = 0
+        self._done = 0
+
+    def begin(self, total: int) -> None:
+        """Begin to compare `total` bytes."""
+        self._total = total if self._is_shown and total >= LONG_BYTES else 0
+
+    def advance(self, size: int) -> None:
+        """Note that `size` more bytes are compared."""
+        if self._total:
+            self._done += size
+            share = self._done / self._total
+            self._draw("" if share >= 1 else f"comparing [{'#' * int(30 * share):30}] {share:4.0%}")
+
+    def git(self, line: str) -> None:
+        """Show what git says of a clone, as long as it is about how far it is."""
+        if "%" in line:
+            self._draw("" if line.rstrip().endswith("done.") else safe(line.strip())[:79])
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self._total:
+            self._draw("")
+            self._total = 0
+
+    def _draw(self, text: str) -> None:
+        sys.stderr.write(f"{_ERASE}{text}")
+        sys.stderr.flush()
