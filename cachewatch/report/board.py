@@ -62,7 +62,7 @@ class Board:
     def add(self, change: PackageChange) -> None:
         """Take the lines of one package."""
         for row in filter(self._wants, rows_of(change)):
-            self._bucket(row.section, row.state, row.cause).add(row, self._most)
+            self._bucket(row.section, row.state, row.cause).add(row, self._most_of(row.section))
 
     def take(self) -> Buckets:
         """Hand over what was collected, and begin anew."""
@@ -72,7 +72,7 @@ class Board:
     def join(self, taken: Buckets) -> None:
         """Append what another board handed over, of packages that come after these."""
         for key, bucket in taken.items():
-            self._bucket(*key).join(bucket, self._most)
+            self._bucket(*key).join(bucket, self._most_of(key[0]))
 
     def sections(self, explains: Callable[[Cause], bool]) -> Iterator[SectionReport]:
         """Yield the sections that have something to say, without the lines that events explain."""
@@ -80,7 +80,11 @@ class Board:
             told = [b for (s, _, cause), b in self._buckets.items() if s is section and explains(cause)]
             left = [b for (s, _, cause), b in self._buckets.items() if s is section and not explains(cause)]
             if told or left:
-                yield _section(section, left, told, self._most)
+                yield _section(section, left, told, self._most_of(section))
+
+    def _most_of(self, section: Section) -> int:
+        # What was merely rebuilt is a number to most readers.
+        return self._most // 4 if section is Section.REBUILT else self._most
 
     def _bucket(self, section: Section, state: str, cause: Cause) -> Bucket:
         return self._buckets.setdefault((section, state, cause), Bucket())

@@ -31,7 +31,10 @@ def cover(spots: Spots, all_stacks: Set[str] = frozenset()) -> str:
     targets_of: dict[frozenset[str], list[str]] = {}
     for target, stacks in spots:
         targets_of.setdefault(stacks, []).append(target)
-    return "; ".join(f"{name_stacks(stacks, all_stacks)}|{','.join(targets)}" for stacks, targets in targets_of.items())
+    return "; ".join(
+        f"{name_stacks(stacks, all_stacks)}|{','.join(targets)}" if stacks else ",".join(targets)
+        for stacks, targets in targets_of.items()
+    )
 
 
 def name_stacks(stacks: Iterable[str], all_stacks: Set[str] = frozenset()) -> str:
