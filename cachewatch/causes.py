@@ -1,12 +1,11 @@
 """What a change of some specs is due to, so that what happened to a whole tag is told once."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cachewatch.model import PackageChange, Signature, Status
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """What changed about some specs; where that happened to the whole tag, an event tells it.
 
     `gained` and `lost` are stacks, `swap` is a fact of which one value took another's place.

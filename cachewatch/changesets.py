@@ -5,9 +5,10 @@ in whichever process that is, and writes what it kept in order.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from cachewatch.events import Events, Tally
 from cachewatch.model import Fault, Kind, PackageChange, PackageCounts, Side
@@ -23,8 +24,7 @@ class Body(Protocol):
         """Hand over what was taken since the last time; it may cross to another process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """The result of comparing some packages that follow each other."""
 
     tally: Tally
@@ -32,8 +32,7 @@ class Chunk:
     body: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What there is to say about one pair of tags once all its packages are through."""
 
     before: Side

@@ -6,7 +6,8 @@ systems and targets left no trace, and what that explains.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cachewatch.causes import Cause, swap_of
 from cachewatch.model import Document, Event, Kind, PackageChange, PackageCounts, SpecCounts, Status
@@ -22,8 +23,7 @@ _SUSPICIOUS_SPECS = 200
 _SWAPS = {"compilers": Kind.COMPILER, "oses": Kind.OS, "targets": Kind.TARGET}
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """The counts of one tag, and the traces that values leave on either side."""
 
     specs: SpecCounts = field(default_factory=SpecCounts)
@@ -95,8 +95,7 @@ class Tally:
                 self.packages_with[side][fact, value] += 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
+class Events(Struct, frozen=True, kw_only=True):
     """The events of one tag, and which lines of a report they make needless."""
 
     events: tuple[Event, ...] = ()

@@ -5,9 +5,10 @@ the README; a spec is one built binary, its signature all that is known of it bu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Kind(StrEnum):
@@ -77,8 +78,7 @@ class FaultKind(StrEnum):
     INCONSISTENT = "inconsistent"
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True, cache_hash=True):
     """All that is known of a spec but its hash and size, in one spelling (see spelling.py)."""
 
     versions: tuple[str, ...]
@@ -88,14 +88,6 @@ class Signature:
     target: str
     variants: tuple[str, ...]
     stacks: tuple[str, ...]  # without root; empty means that no stack builds it any more
-    # Signatures are counted by the hundred thousand, so the hash is worked out once.
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(self.sort_key))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @property
     def sort_key(self) -> tuple[object, ...]:
@@ -108,16 +100,14 @@ class Signature:
         return not self.stacks
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """One built binary."""
 
     hash: str
     signature: Signature
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A document, or part of one, that could not be used as it stands."""
 
     path: str
@@ -127,8 +117,7 @@ class Fault:
     is_loss: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """What one `specs.md` says of one package."""
 
     package: str
@@ -140,8 +129,7 @@ class Document:
     faults: tuple[Fault, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Struct, frozen=True, kw_only=True):
     """One of the two states that are compared."""
 
     name: str  # as asked for
@@ -150,8 +138,7 @@ class Side:
     time: str | None = None  # RFC 3339, UTC
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """The values of one fact that came and went, sorted."""
 
     added: tuple[str, ...] = ()
@@ -161,8 +148,7 @@ class Delta:
         return bool(self.added or self.removed)
 
 
-@dataclass(frozen=True, slots=True)
-class StackVersions:
+class StackVersions(Struct, frozen=True):
     """The versions of one package in one stack, before and after, oldest first."""
 
     stack: str
@@ -171,16 +157,14 @@ class StackVersions:
     direction: Direction
 
 
-@dataclass(frozen=True, slots=True)
-class Alike:
+class Alike(Struct, frozen=True):
     """So many specs of one signature, which only their hashes tell apart."""
 
     signature: Signature
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(Struct, frozen=True):
     """`count` specs of one signature whose place specs of another took; which took which is unknowable."""
 
     rung: Rung
@@ -189,8 +173,7 @@ class Pairing:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Restacked:
+class Restacked(Struct, frozen=True):
     """A kept hash that other stacks build now; no stacks after means that it is left over."""
 
     hash: str
@@ -208,8 +191,7 @@ class Restacked:
         return tuple(sorted(set(self.before.stacks) - set(self.after.stacks)))
 
 
-@dataclass(frozen=True, slots=True)
-class SpecCounts:
+class SpecCounts(Struct, frozen=True):
     """How many specs there were and what became of them; they add up, or cachewatch is wrong."""
 
     before: int = 0
@@ -229,7 +211,7 @@ class SpecCounts:
     left_over: int = 0
 
     def __add__(self, other: "SpecCounts") -> "SpecCounts":
-        return SpecCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return SpecCounts(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
     @property
     def paired(self) -> int:
@@ -256,8 +238,7 @@ class Place(NamedTuple):
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageChange:
+class PackageChange(Struct, frozen=True, kw_only=True):
     """Everything that happened to one package between two states of one tag."""
 
     package: str
@@ -296,8 +277,7 @@ class PackageChange:
 FACTS = ("versions", "stacks", "compilers", "oses", "platforms", "targets", "variants")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageCounts:
+class PackageCounts(Struct, frozen=True, kw_only=True):
     """How many packages a tag had, and what became of them."""
 
     before: int = 0
@@ -313,8 +293,7 @@ class PackageCounts:
         return self.before + self.added - self.removed == self.after
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something that happened to a whole tag, with what it explains."""
 
     kind: Kind

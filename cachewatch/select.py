@@ -6,8 +6,9 @@ pattern that begins with `!` excludes and wins.
 
 import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
 from fnmatch import translate
+
+from msgspec import Struct, field
 
 from cachewatch.model import Document, Kind, Signature
 
@@ -30,8 +31,7 @@ class Globs:
         return self._included is None or self._included.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """What to look at, and which kinds of change to report."""
 
     tags: Globs = field(default_factory=Globs)

@@ -8,7 +8,8 @@ count can be known, so pairs are counts of signatures, never arrows between hash
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cachewatch.model import Alike, Pairing, Rung, Signature
 from cachewatch.spelling import NO_COMPILER
@@ -43,8 +44,7 @@ _RUNGS: tuple[tuple[Rung, Key], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """Where every vanished and every new spec went, each once."""
 
     pairings: tuple[Pairing, ...]

@@ -1,8 +1,9 @@
 """Split a document into the lines of its front matter, without any YAML."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from cachewatch.errors import UnreadableDocument
 
@@ -18,8 +19,7 @@ class NotPlain(Exception):
     """The front matter is not one `key: value` a line; it has to be read as YAML."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """The values of a document's front matter that say something.
 
     `details` and `meta` are still text, of JSON, where the lines were plain, and Python

@@ -8,18 +8,17 @@ the text that is left; only what was not seen yet is decoded, and checked, as JS
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from cachewatch import spelling
 from cachewatch.errors import UnreadableDocument
 from cachewatch.model import Signature
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """What `spec_details` holds, in one spelling."""
 
     specs: Mapping[str, Signature]

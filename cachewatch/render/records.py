@@ -6,10 +6,10 @@ harm wherever it is shown.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from cachewatch.model import (
     FACTS,

@@ -1,6 +1,6 @@
 """A report is what people read of a changeset: events, capped sections, and totals that add up."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cachewatch.model import Event, Fault, PackageCounts, Side, SpecCounts
 from cachewatch.report.board import SectionReport
@@ -8,8 +8,7 @@ from cachewatch.report.board import SectionReport
 __all__ = ["Report", "SectionReport"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """Everything that a text or a template says about one pair of tags."""
 
     before: Side

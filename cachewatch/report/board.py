@@ -5,7 +5,8 @@ the whole tag. Boards of separate processes are put together in the order of the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cachewatch.causes import Cause
 from cachewatch.model import PackageChange
@@ -13,8 +14,7 @@ from cachewatch.report.lines import rows_of
 from cachewatch.report.rows import Row, Section
 
 
-@dataclass(slots=True)
-class Bucket:
+class Bucket(Struct):
     """The first lines of one section, state and cause, and what all of them amount to."""
 
     rows: list[Row] = field(default_factory=list)
@@ -38,8 +38,7 @@ class Bucket:
 Buckets = dict[tuple[Section, str, Cause], Bucket]
 
 
-@dataclass(frozen=True, slots=True)
-class SectionReport:
+class SectionReport(Struct, frozen=True):
     """One section: what is printed, what is not, and what an event already told."""
 
     section: Section

@@ -4,8 +4,10 @@ The state is two characters. A capital says that somebody can notice, a small le
 there is one copy more or less; `!` marks a last copy, `*` a new package.
 """
 
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.causes import NO_CAUSE, Cause
 from cachewatch.model import Kind
@@ -26,8 +28,7 @@ class Section(Enum):
     REBUILT = "rebuilt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """One line. `before` and `after` are versions or the like; a count of None is told elsewhere."""
 
     section: Section

@@ -5,15 +5,15 @@ to it. `files.py` reads documents without any git. All of them yield the values 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from cachewatch.model import Fault, Side
 from cachewatch.sources.layout import DOCUMENT
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(Struct, frozen=True):
     """The content of a document, not yet read: an object id in git, or a path."""
 
     name: str
@@ -28,8 +28,7 @@ class Blob:
         return f"{self.folder}/{self.package}/{DOCUMENT}" if self.folder else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPair:
+class DocumentPair(Struct, frozen=True):
     """One package's documents in the two states; at most one of them is None."""
 
     package: str
@@ -42,8 +41,7 @@ class DocumentPair:
         return sum(blob.size for blob in (self.before, self.after) if blob)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """All documents of one tag on one side, by package."""
 
     side: Side
@@ -54,8 +52,7 @@ class Listing:
     is_one_document: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """The documents of one tag that differ, by package, and how many there are in all."""
 
     documents: tuple[DocumentPair, ...]
@@ -84,8 +81,7 @@ class Difference:
         return sum(document.size for document in self.documents)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TagPair:
+class TagPair(Struct, frozen=True, kw_only=True):
     """Two states of one tag (or of two tags) and what differs between them."""
 
     before: Side
@@ -96,8 +92,7 @@ class TagPair:
     is_lost_tag: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """Everything that `diff` was asked to compare, before any document is read."""
 
     pairs: tuple[TagPair, ...]
@@ -121,8 +116,7 @@ class Reader(Protocol):
         """Return another reader of the same blobs, for another process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readers:
+class Readers(Struct, frozen=True):
     """The readers of the two sides; often one and the same."""
 
     before: Reader

@@ -1,8 +1,9 @@
 """Two revisions in, pairs of tags with the documents that differ out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from msgspec import Struct
 
 from cachewatch import tags
 from cachewatch.errors import UnknownRevision
@@ -15,8 +16,7 @@ from cachewatch.sources.tagsfile import read_tags_file
 from cachewatch.sources.trees import differing_documents, folders
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """One tag of one revision; a tree of None is a tag without any documents."""
 
     revision: Revision
@@ -24,8 +24,7 @@ class State:
     tree: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(Struct, frozen=True):
     """Two states that belong together, and whether only one revision has their tag."""
 
     before: State
@@ -91,8 +90,7 @@ def list_revision(repository: Repository, revision: Revision, *, wanted_package:
     return Listing(revision.side(tag), blobs, GitReader(repository), found.faults)
 
 
-@dataclass(frozen=True, slots=True)
-class PackageDocument:
+class PackageDocument(Struct, frozen=True):
     """One package's document in one revision, and the revision that wrote it."""
 
     path: str

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any, BinaryIO, cast
@@ -25,6 +24,7 @@ os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 import git
 from git.exc import GitError
+from msgspec import Struct
 
 from cachewatch.errors import SourceError
 
@@ -85,8 +85,7 @@ _READING_SECONDS = 120.0
 _PIPE_BYTES = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(Struct, frozen=True):
     """One object out of a repository."""
 
     id: str

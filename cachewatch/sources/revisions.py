@@ -1,8 +1,9 @@
 """What people call revisions: names that git resolves, dates, and REV:TAG."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+
+from msgspec import Struct
 
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.model import Side
@@ -20,8 +21,7 @@ _NOTHING = "0" * 40
 _COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(Struct, frozen=True):
     """One commit, with the tag that was asked for, if any."""
 
     name: str

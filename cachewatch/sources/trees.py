@@ -6,7 +6,8 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cachewatch.errors import SourceError
 from cachewatch.model import Fault, FaultKind
@@ -28,8 +29,7 @@ _MAX_ENTRIES = 200_000
 Listing = dict[bytes, tuple[bytes, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One name that differs between two folders; an id is None on a side that lacks it."""
 
     name: bytes

@@ -1,17 +1,17 @@
 """Write revisions into a repository of our own, without a work tree: git fast-import."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from cachewatch.sources.git import make_repository
 
 _AUTHOR = "cachewatch <cachewatch@localhost>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRevision:
+class NewRevision(Struct, frozen=True, kw_only=True):
     """A revision to be: what it adds or replaces, and what it removes."""
 
     message: str
