@@ -11,7 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.sources.git import Repository, fetch, git_command
+from cachewatch.sources.git import Repository, fetch
+from cachewatch.sources.hardening import git_command
 
 _SCHEMES = ("https", "http", "ssh", "git", "file")
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
