@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,7 @@ from cachewatch.sources.hardening import git_command
 
 _READING_SECONDS = 120.0
 _PIPE_BYTES = 2**20
+_ENDING_SECONDS = 5.0
 
 
 class Object(Struct, frozen=True):
@@ -153,7 +155,7 @@ def fetch(
     with _input(lines) as stdin:
         guard = git.Git().execute(list(command), istream=stdin, as_process=True, start_new_session=True)
         process: Any = guard.proc
-        watchdog = Timer(seconds, _kill, (process.pid,))
+        watchdog = Timer(seconds, _signal, (process.pid, signal.SIGKILL))
         watchdog.start()
         said = b""
         try:
@@ -164,7 +166,7 @@ def fetch(
                         report(line.decode("utf-8", "replace"))
             process.wait()
         except BaseException:
-            _kill(process.pid)  # Ctrl-C: git and what it started end with us
+            _end(process)  # Ctrl-C: git and what it started end with us
             raise
         finally:
             watchdog.cancel()
@@ -227,9 +229,18 @@ def _widen(process: Any) -> None:
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
-def _kill(pid: int) -> None:
+def _end(process: Any) -> None:
+    """Ask a process and all that it started to clean up and end; make it if it takes too long."""
+    _signal(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        _signal(process.pid, signal.SIGKILL)
+
+
+def _signal(pid: int, number: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)
 
 
 def _stop(process: Any) -> None:
