@@ -34,8 +34,8 @@ def in_processes(
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
     processes = [
-        context.Process(target=_serve, args=(make_work, items[number::jobs], writer), daemon=True)
-        for number, (_, writer) in enumerate(pipes)
+        context.Process(target=_serve, args=(make_work, items[number::jobs], number, pipes), daemon=True)
+        for number in range(jobs)
     ]
     try:
         for process, (_, writer) in zip(processes, pipes, strict=True):
@@ -58,9 +58,22 @@ def _is_started(process: "ForkProcess") -> bool:
     return process.pid is not None
 
 
-def _serve(make_work: Callable[[], Callable[[Any], Any]], items: Sequence[Any], writer: "Connection") -> None:
-    # Ctrl-C is for the process that collects the results; it ends the others.
+def _serve(
+    make_work: Callable[[], Callable[[Any], Any]],
+    items: Sequence[Any],
+    number: int,
+    pipes: Sequence[tuple["Connection", "Connection"]],
+) -> None:
+    # Ctrl-C is for the process that collects the results; it ends the others. What it
+    # handles is not for us, and should it be killed, a pipe that nobody reads ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_DFL)
+    for place, (reader, other) in enumerate(pipes):
+        reader.close()
+        if place != number and not other.closed:
+            other.close()
+    writer = pipes[number][1]
     with suppress(BrokenPipeError):
         try:
             for result in map(make_work(), items):

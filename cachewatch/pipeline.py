@@ -170,7 +170,7 @@ def _conclude(comparison: Comparison, pair: TagPair, tally: Tally, faults: tuple
         packages=packages,
         tally=tally,
         events=_events(comparison, pair, tally, packages),
-        faults=pair.difference.faults + faults,
+        faults=(*(comparison.faults if pair is comparison.pairs[0] else ()), *pair.difference.faults, *faults),
     )
 
 

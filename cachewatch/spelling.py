@@ -56,7 +56,7 @@ def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
 @lru_cache(maxsize=16384)
 def _variant(text: str) -> str:
     if text.startswith("-"):
-        return "~" + text[1:]
+        return "~~" + text[2:] if text.startswith("--") else "~" + text[1:]
     name, equals, value = text.partition("=")
     if not equals:
         return text

@@ -127,11 +127,25 @@ def test_left_over_is_told_when_it_begins() -> None:
 
 
 def test_nothing_is_left_over_where_nothing_is_pruned() -> None:
-    """In a release everything may be in root alone, and stays."""
+    """In a release everything may be in root alone, and stays: that is a fact, and no news."""
     change = changed([], records([1], stacks=["root"]), is_pruned=False)
 
-    assert change.left_over == ()
+    assert change.left_over == (spec_hash(1),)
+    assert change.newly_left_over == ()
     assert Kind.LEFT_OVER not in change.kinds
+
+
+def test_the_form_of_a_kept_hash_never_shows() -> None:
+    """However a kept spec is written, it is what it was, beside anything that did change."""
+    change = changed(
+        [record(1, compiler="none", target="t1"), record(2)],
+        [record(1, compiler="gcc@9", target="t2", variants=["+zz"], stacks=["ml"]), record(3)],
+    )
+
+    assert rungs(change) == {"rebuilt": 1}
+    assert change.facts["targets"] == change.facts["compilers"] == change.facts["variants"] == Delta()
+    assert change.facts["stacks"] == Delta(("ml",), ())
+    assert not change.kinds & {Kind.TARGET, Kind.COMPILER, Kind.VARIANT}
 
 
 def test_each_rung_takes_what_the_one_above_left() -> None:

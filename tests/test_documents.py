@@ -168,6 +168,8 @@ def test_no_specs_is_a_document_too() -> None:
         pytest.param(document(records([1])).decode().encode("utf-16"), "UTF-8", id="UTF-16"),
         pytest.param(details('{"hash": "a"}'), "array", id="a mapping for a list"),
         pytest.param(details("null"), "array", id="null"),
+        pytest.param(details(""), "array", id="nothing behind the key"),
+        pytest.param(details("{}"), "array", id="an empty mapping"),
         pytest.param(details('["a"]'), "$[0]", id="a text for a record"),
         pytest.param(details('[{"os": "x"}]'), "hash", id="no hash"),
         pytest.param(details('[{"hash": null}]'), "hash", id="a hash of null"),
@@ -271,3 +273,29 @@ def test_no_bytes_crash_the_parser(data: bytes) -> None:
     for text in (data, b"---\n" + data + b"\n---", b"---\nspec_details: " + data + b"\n---"):
         with suppress(DocumentError):
             assert parse(text, "specs.md").specs is not None
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        '{"num_specs": 1, "num_specs": 9}',
+        '{"num_specs": NaN}',
+        '{"versions": ["\\ud800"]}',
+        "{" * 3000,
+        '{"versions": [1.0]}',
+    ],
+)
+def test_both_ways_judge_meta_alike(meta: str) -> None:
+    """Whatever meta holds, it costs no specs, and the same is said of it however the rest is written."""
+    quick = document(records([1])).replace(json.dumps(meta_of(records([1]))).encode(), meta.encode())
+    patient = quick.replace(b"layout: cache", b"foo: bar")
+
+    assert parse(quick, "").faults == parse(patient, "").faults
+    assert parse(quick, "").specs == parse(patient, "").specs
+
+
+def test_an_empty_list_is_not_believed_against_meta() -> None:
+    """That all specs are gone is said by the document itself, or it is a loss."""
+    (fault,) = parsed([], meta=meta_of(records([1]))).faults[:1]
+
+    assert fault.is_loss

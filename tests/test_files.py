@@ -35,7 +35,8 @@ def test_two_documents(run: Run, tmp_path: Path) -> None:
     write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2])), "c.md": document([], package="x")})
 
     assert packages(run, tmp_path / "a.md", tmp_path / "b.md") == [("zlib", "changed")]
-    assert packages(run, tmp_path / "a.md", tmp_path / "c.md") == [("x", "added"), ("zlib", "removed")]
+    assert packages(run, tmp_path / "a.md", tmp_path / "b.md") == [("zlib", "changed")]
+    assert packages(run, tmp_path / "a.md", tmp_path / "c.md") == [("x", "changed")]
     assert packages(run, tmp_path / "a.md", "/dev/null") == [("zlib", "removed")]
 
 

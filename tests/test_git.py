@@ -136,6 +136,7 @@ def test_revisions_that_are_equal(run: Run, two: Path) -> None:
         ("2025-06-02T03:59:59", "HEAD~1"),
         ("2025-06-02T05:59:59+02:00", "HEAD~1"),
         ("2025-06-02T04:00:00Z", "HEAD"),
+        ("2025-06-02t04:00:00z", "HEAD"),
         ("yesterday", "HEAD"),
         ("3 days ago", "HEAD"),
         (":/State 1", "HEAD~1"),
@@ -350,7 +351,7 @@ def test_odd_names_hide_nothing(run: Run, bare: Path, name: bytes) -> None:
     assert result.exit_code == (0 if is_a_name else 4)
     if not is_a_name:
         (warning,) = found["warnings"]
-        assert "no package can be called that" in warning["message"]
+        assert "of a name that nothing in a catalogue can have" in warning["message"]
     assert "\x1b" not in result.error
 
 
@@ -392,7 +393,7 @@ def test_what_is_no_regular_file_is_refused(run: Run, irregular: tuple[Path, str
     warned = {warning["path"].split("/")[-2]: warning["message"] for warning in found["warnings"]}
     assert {"document-is-link", "document-is-folder", "document-is-module", "_cache"} == warned.keys()
     assert "mode 120000" in warned["document-is-link"]
-    assert "a-link and 1 more" in warned["_cache"]
+    assert "'a-link' and 1 more" in warned["_cache"]
     assert "root:" not in result.output
 
 
@@ -444,7 +445,8 @@ def test_revisions_without_documents(run: Run, tmp_path: Path, bare: Path) -> No
     top = tree(bare)
     old, other = (git(bare, "commit-tree", top, "-m", message) for message in ("x", "y"))
 
-    assert json.loads(run("diff", old, other, "--repo", bare, "--format", "json").output)["changesets"] == []
+    result = run("diff", old, other, "--repo", bare)
+    assert (result.exit_code, "neither revision has a catalogue" in result.error) == (2, True)
     assert run("diff", "HEAD", "HEAD", "--repo", bare).exit_code == 2
     assert run("diff", "HEAD", "HEAD", "--repo", tmp_path / "nowhere").exit_code == 3
     assert run("diff", "HEAD", "HEAD", "--repo", tmp_path).exit_code == 3
@@ -624,5 +626,85 @@ def test_a_name_that_stands_twice(run: Run, bare: Path) -> None:
     result = run("diff", old, commit(bare, (package(bare, b"a", document(records([4]))), one, other)), "--repo", bare)
 
     assert result.exit_code == 4
-    assert "ignored twice" in result.error
+    assert "ignored 'twice'" in result.error
     assert "twice" not in result.output
+
+
+def test_a_missing_tree_is_not_somebody_elses(run: Run, bare: Path) -> None:
+    """Git passes over a tree that it cannot read; nothing else takes its place."""
+    old = commit(bare, tuple(package(bare, name, document(records([n]))) for n, name in enumerate((b"a", b"b", b"c"))))
+    entries = [package(bare, name, document(records([10 + n]))) for n, name in enumerate((b"a", b"b", b"c"))]
+    new = commit(bare, tuple(entries), old)
+    lost = entries[1][1]
+    (bare / "objects" / lost[:2] / lost[2:]).unlink()
+    result = run("diff", old, new, "--repo", bare)
+
+    assert (result.exit_code, result.output) == (3, "")
+    assert "damaged or incomplete" in result.error
+
+
+@pytest.mark.parametrize("kind", ["module", "twice", "name"])
+def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path, kind: str) -> None:
+    """What stands where a tag should be is named, and nobody is told that the tag is gone."""
+    develop = tree(bare, package(bare, b"a", document(records([1]))))
+    other = tree(bare, package(bare, b"a", document(records([2]))))
+    kept = ("40000", develop, b"zzz")
+
+    def make(*entries: tuple[str, str, bytes]) -> str:
+        top = tree(bare, ("40000", tree(bare, *entries), b"_cache"))
+        return git(bare, "commit-tree", top, "-m", "x")
+
+    old = make(("40000", develop, b"develop"), kept)
+    odd = {
+        "module": [("160000", old, b"develop")],
+        "twice": [("40000", develop, b"develop"), ("40000", other, b"develop")],
+        "name": [("40000", develop, b"bad name"), ("40000", develop, b"develop")],
+    }
+    result = run("diff", old, make(*odd[kind], kept), "--repo", bare)
+
+    assert result.exit_code == 4, result
+    assert "gone" not in result.output
+    assert "ignored" in result.error
+
+
+def test_documents_that_stand_twice(run: Run, bare: Path) -> None:
+    """Of two documents of one package, neither is believed, and the package is not new."""
+    one, two = (blob(bare, document(records([n]))) for n in (1, 2))
+    old = commit(bare, (("40000", tree(bare, ("100644", one, b"specs.md")), b"p"),))
+    both = tree(bare, ("100644", one, b"specs.md"), ("100644", two, b"specs.md"))
+    result = run("diff", old, commit(bare, (("40000", both, b"p"),), old), "--repo", bare)
+
+    assert result.exit_code in (3, 4)
+    assert "package" not in result.output.replace("package changed", "").replace("1 package", "")
+
+
+def test_zeros_before_a_mode_mean_nothing(run: Run, bare: Path) -> None:
+    """Old tools wrote 040000 for a folder."""
+    old = commit(bare, (package(bare, b"a", document(records([1]))),))
+    folder = tree(bare, ("100644", blob(bare, document(records([2]))), b"specs.md"))
+    new = commit(bare, (("040000", folder, b"a"),), old)
+
+    assert [(p["name"], p["status"]) for p in diff(run, old, new, "--repo", bare)["packages"]] == [("a", "changed")]
+
+
+def test_a_tag_that_nothing_matches(run: Run, two: Path) -> None:
+    """A gate with a slip of the pen does not pass in silence."""
+    result = run("diff", "HEAD~1", "HEAD", "--repo", two, "--tag", "develp")
+    assert (result.exit_code, "no tag matches; there are develop" in result.error) == (2, True)
+    assert run("diff", "HEAD~1", "HEAD", "--repo", two, "--kind", "bogus").exit_code == 2
+
+
+def test_a_folder_does_not_hide_a_branch(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A folder of the name of a branch is no revision of nothing."""
+    (tmp_path / "main").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert "No differences" in run("diff", "main", "HEAD", "--repo", two).output
+
+
+def test_show_follows_no_link(run: Run, bare: Path) -> None:
+    """A link in the place of a document is refused, not shown."""
+    git(bare, "update-ref", "refs/heads/main", commit(bare, (package(bare, b"a", b"/etc/passwd", "120000"),)))
+    result = run("show", "a", "--repo", bare)
+
+    assert (result.exit_code, "mode 120000" in result.error) == (4, True)

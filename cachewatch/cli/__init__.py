@@ -5,6 +5,7 @@ that it does not use.
 """
 
 import importlib
+import signal
 import sys
 from typing import NoReturn
 
@@ -46,6 +47,9 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line; every expected failure is one sentence and an exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # So that whatever was begun cleans up behind itself.
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         status = cli.main(prog_name="cachewatch", standalone_mode=False)
     except click.exceptions.Abort:
@@ -58,4 +62,7 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        click.echo(f"cachewatch: {error.strerror}", err=True)
+        sys.exit(3)
     sys.exit(status if isinstance(status, int) else 0)

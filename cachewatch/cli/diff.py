@@ -14,6 +14,7 @@ import click
 from cachewatch.changesets import Body, Changeset, Outcome
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
+from cachewatch.errors import UsageError
 from cachewatch.model import Fault, Kind
 from cachewatch.pipeline import changesets
 from cachewatch.safetext import safe
@@ -114,6 +115,9 @@ def diff(
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
     globs = {name: Globs(patterns) for name, patterns in filters.items()}
+    for pattern in filters["kind"]:
+        if not any(Globs([pattern.removeprefix("!")])(kind) for kind in Kind):
+            raise UsageError(f"--kind {pattern}: there is no such kind of change; see `cachewatch kinds`")
     return Selection(
         tags=globs["tag"],
         packages=globs["package"],
@@ -154,7 +158,12 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
 
 def may_paint() -> bool:
     """Tell whether standard output is a terminal whose user likes colour."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (
+        sys.stdout is not None
+        and sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changeset]:

@@ -1,6 +1,7 @@
 """Where data goes: standard output, or a file that is whole or not there."""
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -8,16 +9,33 @@ from pathlib import Path
 
 from cachewatch.errors import UsageError
 
+# As shells report a process that SIGPIPE ended.
+_BROKEN_PIPE = 141
+
 
 def write(pieces: Iterable[bytes], file: str | None) -> None:
-    """Write `pieces` as they come to standard output, or to `file` once all of them are there."""
+    """Write `pieces` as they come to standard output, or to `file` once all of them are there.
+
+    A file that is no regular one (a device, a pipe) is written to as it is.
+    """
     if file is None or file == "-":
         _write_stdout(pieces)
-    else:
-        _write_file(pieces, Path(file))
+        return
+    path = Path(file)
+    try:
+        path = path.resolve()  # through a link, to what it names
+        if path.exists() and not path.is_file():
+            with path.open("wb") as special:
+                special.writelines(pieces)
+        else:
+            _write_file(pieces, path)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def _write_stdout(pieces: Iterable[bytes]) -> None:
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; name a file with --output")
     try:
         for piece in pieces:
             sys.stdout.buffer.write(piece)
@@ -25,22 +43,22 @@ def _write_stdout(pieces: Iterable[bytes]) -> None:
     except BrokenPipeError:
         # The reader has seen enough (| head). Python would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _write_file(pieces: Iterable[bytes], file: Path) -> None:
-    try:
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        sys.exit(_BROKEN_PIPE)
     except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UsageError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def _write_file(pieces: Iterable[bytes], path: Path) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as temporary:
             temporary.writelines(pieces)
             temporary.flush()
             os.fsync(temporary.fileno())
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(file)
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
+        Path(name).chmod(mode)
+        Path(name).replace(path)
     finally:
         Path(name).unlink(missing_ok=True)
 

@@ -4,6 +4,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
 
+from msgspec.structs import replace
+
 from cachewatch.compare.facts import differing_facts, differing_fields
 from cachewatch.compare.kinds import count_specs, kinds_of
 from cachewatch.compare.ladder import account
@@ -35,10 +37,14 @@ def compare(
     is so in develop and not in releases and snapshots.
     """
     old, new = _specs(before, selected), _specs(after, selected)
+    rewritten = _rewritten(package, old, new)
+    if rewritten:
+        old = {**old, **{h: replace(s, stacks=old[h].stacks) for h, s in rewritten.items()}}
+        new = {**new, **{h: replace(s, stacks=new[h].stacks) for h, s in rewritten.items()}}
     status = Status.ADDED if before is None else Status.REMOVED if after is None else Status.CHANGED
     went = {spec_hash: signature for spec_hash, signature in old.items() if spec_hash not in new}
     came = {spec_hash: signature for spec_hash, signature in new.items() if spec_hash not in old}
-    restacked = _restacked(package, old, new, sees_stack)
+    restacked = _restacked(old, new, sees_stack)
     if not (went or came or restacked) and (status is Status.CHANGED or selected is not None):
         return None
     is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
@@ -47,16 +53,16 @@ def compare(
     vanished = Counter(went.values()) if len(went) < len(old) else old_counts.copy()
     fresh = Counter(came.values()) if len(came) < len(new) else new_counts.copy()
     found = account(vanished, fresh, is_compiler_unknown=is_unknown)
-    old_facts, new_facts = (
-        _facts(before, old_counts, selected, sees_stack),
-        _facts(after, new_counts, selected, sees_stack),
-    )
+    is_whole = selected is None and not rewritten
+    old_facts = _facts(before if is_whole else None, old_counts, sees_stack)
+    new_facts = _facts(after if is_whole else None, new_counts, sees_stack)
     facts = differing_facts(old_facts, new_facts, is_compiler_unknown=is_unknown)
     copies_before, copies_after = count_places(old_counts, sees_stack), count_places(new_counts, sees_stack)
     last_copies = lost_places(copies_before, copies_after)
     stack_versions = tuple(judge_versions(copies_before, copies_after))
-    left_over = _left_over(new, new_counts) if is_pruned else ()
-    newly_left_over = tuple(Spec(h, new[h]) for h in left_over if h not in old or not old[h].is_left_over)
+    left_over = _left_over(new, new_counts)
+    newly = [h for h in left_over if h not in old or not old[h].is_left_over] if is_pruned else []
+    newly_left_over = tuple(Spec(spec_hash, new[spec_hash]) for spec_hash in newly)
     counts = count_specs(len(old), len(new), found, len(left_over))
     return PackageChange(
         package=package,
@@ -97,13 +103,9 @@ def _specs(document: Document | None, selected: Set[str] | None) -> Specs:
     return {h: s for h, s in document.specs.items() if h in selected}
 
 
-def _facts(
-    document: Document | None,
-    counts: Counter[Signature],
-    selected: Set[str] | None,
-    sees_stack: Callable[[str], bool] | None,
-) -> Facts:
-    facts = document.facts if document is not None and selected is None else facts_of(counts)
+def _facts(document: Document | None, counts: Counter[Signature], sees_stack: Callable[[str], bool] | None) -> Facts:
+    """Return the facts of a whole document, or of what was counted if there is none."""
+    facts = facts_of(counts) if document is None else document.facts
     return seen_facts(facts, sees_stack) if sees_stack else facts
 
 
@@ -113,17 +115,25 @@ def _left_over(specs: Specs, counts: Counter[Signature]) -> tuple[str, ...]:
     return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_left_over))
 
 
-def _restacked(package: str, old: Specs, new: Specs, sees_stack: Callable[[str], bool] | None) -> tuple[Restacked, ...]:
-    """Return the kept hashes whose stacks changed; nothing else of a kept hash can (law 2)."""
-    restacked = []
+def _rewritten(package: str, old: Specs, new: Specs) -> Specs:
+    """Return the kept specs that are written differently, each in one of the two ways.
+
+    Nothing but its stacks can change of a kept hash (law 2), so this is form, which is logged.
+    """
+    rewritten = {}
     # Documents that are read together share their signatures, so most are one object.
     for spec_hash in sorted(h for h, s in old.items() if h in new and new[h] is not s):
         before, after = old[spec_hash], new[spec_hash]
-        differing = differing_fields(before, after) if before != after else frozenset()
-        if differing - {"stacks"}:
-            fields = ", ".join(sorted(differing))
-            logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], fields)
-        kept = Restacked(spec_hash, before, after)
-        if "stacks" in differing and (sees_stack is None or any(map(sees_stack, kept.gained + kept.lost))):
-            restacked.append(kept)
-    return tuple(restacked)
+        form = differing_fields(before, after) - {"stacks"} if before != after else frozenset()
+        if form:
+            logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
+            # The same one whichever comes first; a compiler that is named, before none.
+            rewritten[spec_hash] = min(before, after, key=lambda s: s.sort_key)
+    return rewritten
+
+
+def _restacked(old: Specs, new: Specs, sees_stack: Callable[[str], bool] | None) -> tuple[Restacked, ...]:
+    """Return the kept hashes whose stacks changed."""
+    kept = (h for h, s in old.items() if h in new and new[h] is not s and new[h].stacks != s.stacks)
+    restacked = (Restacked(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(kept))
+    return tuple(r for r in restacked if sees_stack is None or any(map(sees_stack, r.gained + r.lost)))

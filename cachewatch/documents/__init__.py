@@ -61,7 +61,7 @@ def _read_patiently(data: bytes, known: Known) -> tuple[FrontMatter, Records]:
     front = _read_yaml(data)
     if front.details is None:
         _refuse_without_specs(front)
-    return front, records_of(front.details, known)
+    return front, records_of([] if front.details is None else front.details, known)
 
 
 def _read_yaml(data: bytes) -> FrontMatter:
@@ -83,7 +83,8 @@ def _faults(path: str, front: FrontMatter, records: Records, facts: Facts) -> li
         for spec_hash, count in sorted(records.repeated.items())
     ]
     faults += [
-        Fault(path, FaultKind.INCONSISTENT, message, is_loss=False)
+        # That all specs are gone is believed only of a document that says so itself.
+        Fault(path, FaultKind.INCONSISTENT, message, is_loss=not records.specs)
         for message in disagreements(front.meta, records, facts)
     ]
     return faults

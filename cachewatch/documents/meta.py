@@ -1,5 +1,6 @@
 """Check `meta`, which repeats the specs, against them. It is never compared itself."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,8 +29,8 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
     if meta is None or records.repeated:
         return  # what is listed twice is a fault of its own
     try:
-        said = _decode_meta(meta) if isinstance(meta, str) else msgspec.convert(meta, _Meta, strict=False)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        said = _read(meta)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         yield f"meta cannot be read ({error}); the specs are used"
         return
     listed = len(records.specs)
@@ -39,6 +40,16 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
         if values is not None and values != found:
             differing = ", ".join(sorted(values ^ found)[:5])
             yield f"meta and the specs name different {name} ({differing}); the specs are used"
+
+
+def _read(meta: Any) -> _Meta:
+    if not isinstance(meta, str):
+        return msgspec.convert(meta, _Meta, strict=False)
+    try:
+        return _decode_meta(meta)
+    except msgspec.MsgspecError:
+        # A version without quotes is the text that it was written as.
+        return msgspec.convert(json.loads(meta, parse_float=str), _Meta, strict=False)
 
 
 def _pairs(said: _Meta, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:

@@ -133,7 +133,7 @@ def _are_hashes(specs: Mapping[str, Signature]) -> bool:
 def records_of(details: Any, known: Known) -> Records:
     """Make records of plain Python values, or say which value is not what it should be."""
     try:
-        records = msgspec.convert(details or [], list[_AnyRecord], strict=False)
+        records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:
         raise UnreadableDocument(f"spec_details: {error}") from error
     specs: dict[str, Signature] = {}

@@ -56,7 +56,8 @@ def _values_by_line(lines: list[str]) -> dict[str, Any] | None:
     """Read each line by itself, as JSON where it is; None where a value takes several lines."""
     values: dict[str, Any] = {}
     for line in lines:
-        found = _json_value(line) or load_yaml(line)
+        # What meta is wrong about is told, not refused, so it is left to meta.py.
+        found = {"meta": line[6:]} if line.startswith("meta: {") else _json_value(line) or load_yaml(line)
         if not isinstance(found, dict) or line[:1].isspace():
             return None
         for name in values.keys() & found.keys():
@@ -133,7 +134,7 @@ _TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _con
 
 def _refuse_bad_text(value: Any) -> None:
     """Refuse what cannot be stored or shown: lone surrogates."""
-    waiting = [value]
+    waiting: list[Any] = [value]
     while waiting:
         found = waiting.pop()
         if isinstance(found, dict):

@@ -24,6 +24,7 @@ from cachewatch.model import (
     Spec,
     SpecCounts,
 )
+from cachewatch.safetext import safe
 
 SCHEMA = "cachewatch.changesets/1"
 
@@ -87,7 +88,7 @@ def delta_values(delta: Delta) -> dict[str, Any]:
 
 def side_values(side: Side) -> dict[str, Any]:
     """Return one of the two states."""
-    return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": side.name}
+    return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
 
 
 def event_values(event: Event) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def event_values(event: Event) -> dict[str, Any]:
 
 def fault_values(fault: Fault) -> dict[str, Any]:
     """Return one warning."""
-    return {"path": fault.path, "kind": fault.kind, "message": fault.message}
+    return {"path": safe(fault.path), "kind": fault.kind, "message": fault.message}
 
 
 def summary_values(packages: PackageCounts, specs: SpecCounts) -> dict[str, Any]:

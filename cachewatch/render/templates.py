@@ -11,7 +11,7 @@ from cachewatch.render import words
 from cachewatch.safetext import safe
 
 # What means something in the middle of a line; our templates never begin one with data.
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|~&])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]<|~&]|:(?=//)|\.(?<=www\.))")
 
 
 def render(name: str, **context: Any) -> str:

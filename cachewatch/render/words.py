@@ -57,21 +57,24 @@ def span(report: Report) -> str:
         parts.append(number(report.revisions_between, "revision"))
     if report.before.time and report.after.time and report.before.time != report.after.time:
         apart = datetime.fromisoformat(report.after.time) - datetime.fromisoformat(report.before.time)
-        days = abs(apart.total_seconds()) / 86400
-        word = f"{days:.1f} days" if days < 2 and days != 1 else number(round(days), "day")
+        hours = abs(apart.total_seconds()) / 3600
+        word = number(round(hours / 24), "day") if hours >= 36 else number(max(1, round(hours)), "hour")
         parts.append(f"{word} {'later' if apart.total_seconds() > 0 else 'earlier'}")
     return ", ".join(parts)
 
 
 def nothing(report: Report) -> str:
     """Say that there is nothing to say."""
+    counts = report.packages
+    if counts.changed or counts.added or counts.removed:
+        return f"Nothing of what was asked for: {package_totals(counts)}; {spec_totals(report.specs)}"
     seen = " in what could be compared" if report.losses else ""
-    return f"No differences{seen}: {package_totals(report.packages)}."
+    return f"No differences{seen} of {number(max(counts.before, counts.after), 'package')}."
 
 
 def package_totals(counts: PackageCounts) -> str:
     """Count the packages: 4 of 1,256 packages changed, 1 new, 1 gone, 2 only rebuilt."""
-    parts = [f"{counts.changed:,} of {number(counts.after, 'package')} changed"]
+    parts = [f"{counts.changed:,} of {number(max(counts.before, counts.after), 'package')} changed"]
     parts += [f"{counts.rebuilt_only:,} of them only rebuilt"] if counts.rebuilt_only else []
     parts += [f"{counts.added:,} new"] if counts.added else []
     parts += [f"{counts.removed:,} gone"] if counts.removed else []

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from cachewatch.causes import Cause, cause_of_gain, cause_of_loss, cause_of_move
 from cachewatch.model import Alike, Direction, Kind, PackageChange, Pairing, Place, Rung, Signature, Spec, Status
 from cachewatch.report.cover import name_stacks, spots_of
@@ -12,9 +14,18 @@ from cachewatch.spelling import NO_COMPILER
 
 Item = TypeVar("Item")
 
+_OF_FACTS = {Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT, Kind.STACK_ADDED, Kind.STACK_REMOVED}
+_WITH_SPECS = {Section.ADDED, Section.REMOVED, Section.STACKS, Section.COMPILERS, Section.VARIANTS}
+
 
 def rows_of(change: PackageChange) -> Iterator[Row]:
     """Return the lines that tell everything about `change`; their counts add up to its counts."""
+    for row in _rows(change):
+        # What came and went of the facts of a package did so with the specs of these lines.
+        yield replace(row, kinds=row.kinds | (change.kinds & _OF_FACTS)) if row.section in _WITH_SPECS else row
+
+
+def _rows(change: PackageChange) -> Iterator[Row]:
     yield from _gone(change)
     yield from _left_over(change)
     yield from _regraded(change)

@@ -98,6 +98,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     pairs: tuple[TagPair, ...]
     readers: "Readers"
     revisions_between: int | None = None  # None where that cannot be known
+    faults: tuple[Fault, ...] = ()  # of tags that cannot be compared at all
     # The stacks that each side says its tags have, by tag; empty where it does not say.
     stacks: tuple["TagStacks", "TagStacks"] = field(default_factory=lambda: (no_stacks, no_stacks))
 

@@ -6,14 +6,17 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from cachewatch import tags
-from cachewatch.errors import UnknownRevision
+from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.model import Side
 from cachewatch.sources import Blob, Comparison, Content, Listing, Readers, TagPair
 from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.sources.revisions import Revision, count_between, resolve
 from cachewatch.sources.tagsfile import read_tags_file
-from cachewatch.sources.trees import differing_documents, folders
+from cachewatch.sources.trees import Folders, differing_documents, document_mode, folders, ignored
+
+# Real ones have 50 kB.
+_LARGEST_TAGS_FILE = 2**20
 
 
 class State(Struct, frozen=True):
@@ -57,9 +60,10 @@ def compare_revisions(
     wanted_package: Wanted,
 ) -> Comparison:
     """Find what differs between two revisions: in one tag if either names one, else in every tag."""
+    had, has = _tags_of(repository, before), _tags_of(repository, after)
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
-    for states in _states(repository, before, after, wanted_tag):
+    for states in _states(before, after, had, has, wanted_tag):
         if (pairs or quiet) and states.before.tree == states.after.tree:
             continue
         pair = _compare_states(repository, states, wanted_package)
@@ -70,22 +74,27 @@ def compare_revisions(
     if not pairs and quiet is not None:
         # Nothing differs anywhere: the first tag says so.
         pairs.append(quiet)
+    if not pairs:
+        raise UsageError(_nothing_to_compare(repository, had, has))
     reader = GitReader(repository)
     return Comparison(
         pairs=tuple(pairs),
         readers=Readers(reader, reader),
         revisions_between=count_between(repository, before, after),
         stacks=(lambda: _stacks_of(repository, before), lambda: _stacks_of(repository, after)),
+        faults=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
     )
 
 
-def list_revision(repository: Repository, revision: Revision, *, wanted_package: Wanted) -> Listing:
-    """List every document of one tag of a revision: the one it names, or develop."""
-    tag = revision.tag or "develop"
-    tree = _tags_of(repository, revision).get(tag)
-    if tree is None:
-        raise UnknownRevision(f"{repository.path}: {revision.name!r} has no tag {tag!r}; write REVISION:TAG")
-    found = differing_documents(repository, f"{CATALOGUE}/{tag}", None, tree, wanted=wanted_package)
+def list_revision(
+    repository: Repository, revision: Revision, *, wanted_tag: Callable[[str], bool], wanted_package: Wanted
+) -> Listing:
+    """List every document of one tag of a revision: the one it names, the only one wanted, or develop."""
+    trees = _tags_of(repository, revision).ids
+    wanted = [tag for tag in trees if wanted_tag(tag)]
+    tag = revision.tag or (wanted[0] if len(wanted) == 1 else "develop")
+    state = _named(revision, tag, trees)
+    found = differing_documents(repository, f"{CATALOGUE}/{tag}", None, state.tree, wanted=wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     return Listing(revision.side(tag), blobs, GitReader(repository), found.faults)
 
@@ -102,40 +111,56 @@ class PackageDocument(Struct, frozen=True):
 def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
     """Read one document of the tag that `revision` names, or of develop."""
     tag = revision.tag or "develop"
-    trees = _tags_of(repository, revision)
-    state = _named(revision, tag, trees)
+    state = _named(revision, tag, _tags_of(repository, revision).ids)
     path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
-    found = repository.objects().get(f"{revision.commit}:{path}") if is_name(package.encode()) else None
+    found = (
+        repository.objects().get(f"{revision.commit}:{path}") if is_name(package.encode("utf-8", "replace")) else None
+    )
     if found is None or found.type != "blob":
-        near = get_close_matches(package, folders(repository, str(state.tree)), 3)
+        near = get_close_matches(package, folders(repository, str(state.tree)).ids, 3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
+    if problem := document_mode(repository, f"{revision.commit}:{CATALOGUE}/{tag}/{package}"):
+        raise UnreadableDocument(f"{path}: {problem}")
     writer = repository.run(["rev-list", "-1", revision.commit, "--", path]).decode().strip()
     since = resolve(repository, writer).side(tag) if writer else None
     return PackageDocument(path, found.content, revision.side(tag), since)
 
 
-def _tags_of(repository: Repository, revision: Revision) -> Mapping[str, str]:
+def _tags_of(repository: Repository, revision: Revision) -> Folders:
     """Return the trees of the tags of `revision`; the folders of 2022, packages without a tag, are none."""
     return folders(repository, f"{revision.commit}:{CATALOGUE}")
 
 
 def _states(
-    repository: Repository, before: Revision, after: Revision, wanted: Callable[[str], bool]
+    before: Revision, after: Revision, had: Folders, has: Folders, wanted: Callable[[str], bool]
 ) -> Iterator[States]:
-    had, has = _tags_of(repository, before), _tags_of(repository, after)
+    old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
-        yield States(_named(before, tag_before, had), _named(after, tag_after, has))
+        yield States(_named(before, tag_before, old), _named(after, tag_after, new))
         return
-    for tag in filter(wanted, tags.in_order(had.keys() | has.keys())):
-        new = State(after, tag, has.get(tag))
-        earlier = tags.predecessor(tag, has) if tag not in had else None
+    for tag in filter(wanted, tags.in_order(old.keys() | new.keys())):
+        if tag.encode() in had.odd | has.odd:
+            continue  # not what it was, and neither gone nor new
+        later = State(after, tag, new.get(tag))
+        earlier = tags.predecessor(tag, new) if tag not in old else None
         if earlier is None:
-            yield States(State(before, tag, had.get(tag)), new, is_new_tag=tag not in had, is_lost_tag=tag not in has)
+            yield States(State(before, tag, old.get(tag)), later, is_new_tag=tag not in old, is_lost_tag=tag not in new)
         else:
             # A new snapshot is news against the one before it, not against nothing.
-            yield States(State(after, earlier, has[earlier]), new, is_new_tag=True)
+            yield States(State(after, earlier, new[earlier]), later, is_new_tag=True)
+
+
+def _is_news(name: bytes, had: Folders, has: Folders) -> bool:
+    return not (name in had.odd and name in has.odd)
+
+
+def _nothing_to_compare(repository: Repository, had: Folders, has: Folders) -> str:
+    there = tags.in_order(had.ids.keys() | has.ids.keys())
+    if not there:
+        return f"{repository.path}: neither revision has a catalogue, which is a folder {CATALOGUE}"
+    return f"{repository.path}: no tag matches; there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
 
 
 def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
@@ -158,5 +183,8 @@ def _compare_states(repository: Repository, states: States, wanted: Wanted) -> T
 
 
 def _stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
-    found = repository.objects().get(f"{revision.commit}:{TAGS_FILE}")
+    try:
+        found = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
+    except SourceError:
+        return {}  # whatever that is, it is no list of tags
     return read_tags_file(found.content) if found else {}

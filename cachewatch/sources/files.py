@@ -1,6 +1,7 @@
 """Documents that lie in files: one, a folder of them, one tag, or a whole catalogue."""
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -37,6 +38,9 @@ def is_documents(name: str) -> bool:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return False
+    if stat.S_ISDIR(mode) and re.fullmatch(r"[^/.~][^/]*", name):
+        # What looks like a branch is one, unless the folder of that name holds documents.
+        return any(listing.blobs for listing in list_path(name, wanted_package=lambda _: True))
     return (name != "" and not stat.S_ISREG(mode)) or path.suffix == ".md"
 
 
@@ -98,6 +102,8 @@ def _list_flat(name: str, folder: Path, wanted: Wanted) -> Listing:
     for file in sorted(folder.glob("*.md")):
         if is_name(os.fsencode(file.stem)) and wanted(file.stem):
             _add(file, file.stem, blobs, faults)
+    if not blobs and not faults:
+        faults.append(Fault(name, FaultKind.INCONSISTENT, "holds no documents", is_loss=False))
     return Listing(Side(name=name), blobs, FileReader(), tuple(faults))
 
 

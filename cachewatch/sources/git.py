@@ -33,6 +33,7 @@ from cachewatch.sources.hardening import git_command
 _READING_SECONDS = 120.0
 _PIPE_BYTES = 2**20
 _ENDING_SECONDS = 5.0
+_LARGEST = 32 * 2**20
 
 
 class Object(Struct, frozen=True):
@@ -64,7 +65,9 @@ class Repository:
         return self._objects
 
     def again(self) -> "Repository":
-        """Return the same repository with processes of its own."""
+        """Return the same repository for the forked process that we are in, with git processes of its own."""
+        if self._objects is not None:
+            self._objects.abandon()
         twin = copy(self)
         twin._objects = None  # noqa: SLF001  it is one of us
         return twin
@@ -92,12 +95,15 @@ class ObjectPipe:
         self._process: Any = self._guard.proc
         _widen(self._process)
 
-    def get(self, name: str) -> Object | None:
-        """Return the object that `name` names in git's own notation, or None."""
+    def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
+        """Return the object that `name` names in git's own notation, or None.
+
+        Raises SourceError where it has more than `most` bytes, without holding them.
+        """
         if "\n" in name or "\0" in name:
             return None
         self._write([name])
-        return self._read()
+        return self._read(most)
 
     def stream(self, ids: Iterable[str]) -> Iterator[bytes]:
         """Yield the contents of the objects with these ids, in their order."""
@@ -118,6 +124,13 @@ class ObjectPipe:
         """End the process."""
         _stop(self._process)
 
+    def abandon(self) -> None:
+        """Let go of a process that belongs to the process that we were forked from."""
+        self._guard.proc = None  # or its end here would be git's end there
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with suppress(OSError):
+                os.close(pipe.fileno())
+
     def _write(self, names: Iterable[str]) -> None:
         try:
             self._process.stdin.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
@@ -125,17 +138,26 @@ class ObjectPipe:
         except (BrokenPipeError, ValueError):
             pass  # git ended; the reading side says why
 
-    def _read(self) -> Object | None:
+    def _read(self, most: int = _LARGEST) -> Object | None:
         header = self._process.stdout.readline()
         if not header:
             raise SourceError(f"{self._path}: {self._last_words()}")
         if header.endswith((b" missing\n", b" ambiguous\n")):
             return None
         object_id, object_type, size = header.split()
+        if int(size) > most:
+            self._skip(int(size) + 1)
+            raise SourceError(
+                f"{self._path}: object {object_id.decode()} has {int(size):,} bytes; that is no catalogue"
+            )
         content = self._process.stdout.read(int(size) + 1)[:-1]
         if len(content) != int(size):
             raise SourceError(f"{self._path}: {self._last_words()}")
         return Object(object_id.decode(), object_type.decode(), content)
+
+    def _skip(self, size: int) -> None:
+        while size > 0 and (chunk := self._process.stdout.read(min(size, _PIPE_BYTES))):
+            size -= len(chunk)
 
     def _last_words(self) -> str:
         with suppress(OSError):  # what was not taken cannot be flushed
@@ -152,25 +174,14 @@ def fetch(
     report: Callable[[str], None] | None = None,
 ) -> None:
     """Run a git command that fetches, for at most `seconds`, and pass on what it says of its progress."""
-    with _input(lines) as stdin:
-        guard = git.Git().execute(list(command), istream=stdin, as_process=True, start_new_session=True)
-        process: Any = guard.proc
-        watchdog = Timer(seconds, _signal, (process.pid, signal.SIGKILL))
-        watchdog.start()
-        said = b""
-        try:
-            while chunk := process.stderr.read1():
-                said = (said + chunk)[-65536:]
-                if report:
-                    for line in re.split(rb"[\r\n]+", chunk):
-                        report(line.decode("utf-8", "replace"))
-            process.wait()
-        except BaseException:
-            _end(process)  # Ctrl-C: git and what it started end with us
-            raise
-        finally:
-            watchdog.cancel()
-            _stop(process)
+    said = b""
+    with _input(lines) as stdin, _started(command, stdin, seconds) as process:
+        while chunk := process.stderr.read1():
+            said = (said + chunk)[-65536:]
+            if report:
+                for line in re.split(rb"[\r\n]+", chunk):
+                    report(line.decode("utf-8", "replace"))
+        process.wait()
     if process.returncode:
         raise SourceError(f"{what}: {explain(said)}")
 
@@ -189,18 +200,30 @@ def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> No
 
 
 def _execute(command: Sequence[str], stdin: BinaryIO, *, what: str) -> bytes:
-    status, stdout, stderr = git.Git().execute(
-        list(command),
-        istream=stdin,
-        with_extended_output=True,
-        with_exceptions=False,
-        stdout_as_string=False,
-        strip_newline_in_stdout=False,
-        kill_after_timeout=_READING_SECONDS,
-    )
-    if status:
+    with _started(command, stdin, _READING_SECONDS) as process:
+        stdout, stderr = process.communicate()
+    if process.returncode:
         raise SourceError(f"{what}: {explain(stderr)}")
-    return stdout
+    return bytes(stdout)
+
+
+@contextmanager
+def _started(command: Sequence[str], stdin: BinaryIO, seconds: float) -> Iterator[Any]:
+    """Start a process through GitPython, which ends after `seconds`, or with us."""
+    guard = git.Git().execute(list(command), istream=stdin, as_process=True, start_new_session=True)
+    process: Any = guard.proc
+    # GitPython's own watchdog outlives an interrupted command, and holds the interpreter until it is due.
+    watchdog = Timer(seconds, _signal, (process.pid, signal.SIGKILL))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield process
+    except BaseException:
+        _end(process)  # Ctrl-C: git and what it started end with us
+        raise
+    finally:
+        watchdog.cancel()
+        _stop(process)
 
 
 @contextmanager
@@ -256,7 +279,7 @@ def _find(path: Path) -> str:
     if not path.exists():
         raise SourceError(f"{path}: there is no such folder")
     try:
-        with git.Repo(path, search_parent_directories=True) as repository:
+        with git.Repo(path.absolute(), search_parent_directories=True, expand_vars=False) as repository:
             return str(Path(repository.git_dir).absolute())
     except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
         raise SourceError(f"{path}: not a git repository, or a damaged one") from error

@@ -1,5 +1,6 @@
 """What `diff BEFORE AFTER` was asked to compare: revisions, tags, files, folders, or a mix."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -42,7 +43,9 @@ def open_comparison(
             old, new = (
                 files.list_path(name, wanted_package=wanted_package)
                 if files.is_documents(name)
-                else [list_revision(opened, resolve(opened, name), wanted_package=wanted_package)]
+                else [
+                    list_revision(opened, resolve(opened, name), wanted_tag=wanted_tag, wanted_package=wanted_package)
+                ]
                 for name in (before, after)
             )
             yield _compare_listings(_match(old, new, wanted_tag))
@@ -92,6 +95,8 @@ def _compare_listings(
     matched: list[tuple[Listing, Listing]],
     stacks: tuple[Callable[[], Mapping[str, frozenset[str]]], Callable[[], Mapping[str, frozenset[str]]]] | None = None,
 ) -> Comparison:
+    if not matched:
+        raise UsageError("no tag matches")
     pairs = tuple(_compare_two(old, new) for old, new in matched)
     readers = Readers(matched[0][0].reader, matched[0][1].reader)
     if stacks is None:
@@ -100,10 +105,14 @@ def _compare_listings(
 
 
 def _compare_two(old: Listing, new: Listing) -> TagPair:
-    had, has = _named(old.blobs, new.blobs), _named(new.blobs, old.blobs)
-    if old.is_one_document and not new.is_one_document and new.side.name != "/dev/null":
+    had, has = old.blobs, new.blobs
+    if old.is_one_document and new.is_one_document:
+        # Who names two documents wants them compared, whatever their titles say.
+        package = next(filter(None, (*has, *had)), "unknown")
+        had, has = ({package: blob for blob in side.values()} for side in (had, has))
+    elif old.is_one_document and not _is_nothing(new):
         has = _only(has, had)
-    if new.is_one_document and not old.is_one_document and old.side.name != "/dev/null":
+    elif new.is_one_document and not _is_nothing(old):
         had = _only(had, has)
     names = sorted(had.keys() | has.keys())
     return TagPair(
@@ -118,11 +127,8 @@ def _compare_two(old: Listing, new: Listing) -> TagPair:
     )
 
 
-def _named(blobs: Mapping[str, Blob], others: Mapping[str, Blob]) -> Mapping[str, Blob]:
-    """Give a single document that cannot be read the name of the one that it is compared with."""
-    if "" not in blobs:
-        return blobs
-    return {next(filter(None, others), "unknown"): blobs[""]}
+def _is_nothing(listing: Listing) -> bool:
+    return listing.side.name == os.devnull
 
 
 def _only(blobs: Mapping[str, Blob], like: Mapping[str, Blob]) -> Mapping[str, Blob]:

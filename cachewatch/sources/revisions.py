@@ -71,7 +71,7 @@ def as_moment(text: str, now: datetime) -> datetime | None:
     try:
         if len(text) == len("2025-06-01"):
             return _end_of(date.fromisoformat(text))
-        moment = datetime.fromisoformat(text) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
+        moment = datetime.fromisoformat(text.upper()) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
     except ValueError:
         return None
     return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)

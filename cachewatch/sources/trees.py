@@ -5,7 +5,7 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -15,9 +15,10 @@ from cachewatch.sources import Blob, Difference, DocumentPair
 from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import DOCUMENT, Wanted, is_name
 
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RECORD = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0")
 _FOLDER, _FILES = b"40000", (b"100644", b"100755", b"100664")
-_LINK, _MODULE, _TWICE = b"120000", b"160000", b"twice"
+_NO_MODE, _LINK, _MODULE, _TWICE = b"0", b"120000", b"160000", b"twice"
 _ODD_MODES = (_LINK, _MODULE, _TWICE)
 _EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -39,13 +40,20 @@ class Entry(Struct, frozen=True):
     after: str | None
 
 
-def folders(repository: Repository, name: str) -> dict[str, str]:
-    """Return the ids of the folders in the tree that `name` names, by their names.
+class Folders(Struct, frozen=True):
+    """The folders of a tree by name, and the names of what is none and could be meant as one."""
 
-    Names that no tag or package has are left out.
-    """
+    ids: Mapping[str, str]
+    odd: frozenset[bytes]
+
+
+def folders(repository: Repository, name: str) -> Folders:
+    """Return the folders in the tree that `name` names; of no tree, none."""
     listed = _listing(repository, name)
-    return {n.decode(): i for n, (mode, i) in listed.items() if mode == _FOLDER and is_name(n)}
+    return Folders(
+        {n.decode(): i for n, (mode, i) in listed.items() if mode == _FOLDER and is_name(n)},
+        frozenset(n for n, entry in listed.items() if _is_odd(entry) or (entry[0] == _FOLDER and not is_name(n))),
+    )
 
 
 def differing_documents(
@@ -77,18 +85,20 @@ def differing_documents(
         documents=tuple(documents),
         packages_before=kept + sum(document.before is not None for document in documents),
         packages_after=kept + sum(document.after is not None for document in documents),
-        faults=(*([_ignored(label, odd)] if odd else []), *faults),
+        faults=(*ignored(label, odd), *faults),
     )
 
 
 def _listing(repository: Repository, name: str) -> Listing:
     """Return mode and id of each entry of a tree; of an entry that stands twice, neither."""
     found = repository.objects().get(name)
+    if found is None and _ID.fullmatch(name):
+        raise SourceError(f"{repository.path}: tree {name} is missing; the repository is damaged or incomplete")
     if found is None or found.type != "tree":
         return {}
     listing: Listing = {}
     for mode, entry, object_id in _tree_entries(found.content, len(found.id) // 2):
-        listing[entry] = (mode, object_id) if entry not in listing else (_TWICE, "")
+        listing[entry] = (_mode(mode), object_id) if entry not in listing else (_TWICE, "")
     if len(listing) > _MAX_ENTRIES:
         raise SourceError(f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has")
     return listing
@@ -111,16 +121,17 @@ def _documents(
 ) -> tuple[list[DocumentPair], list[Fault]]:
     names = [name for name, trees in packages.items() if any(trees)]
     found: dict[str, Entry] = {}
-    faults: list[Fault] = []
+    faults: dict[str, Fault] = {}
     for number, entry in _diff(repository, [packages[name] for name in names]):
-        if entry.name != DOCUMENT.encode():
-            continue
-        path = f"{label}/{names[number]}/{DOCUMENT}"
-        modes = [mode for mode in (entry.before_mode, entry.after_mode) if mode not in _FILES and mode != b"000000"]
-        if modes:
-            faults.append(Fault(path, FaultKind.UNREADABLE, f"is not a regular file (mode {modes[0].decode()})"))
-        else:
-            found[names[number]] = entry
+        name = names[number]
+        if entry.name == DOCUMENT.encode():
+            is_twice = name in found or _stands_twice(repository, entry, packages[name])
+            problem = "stands twice in its folder" if is_twice else _problem(entry)
+            if problem:
+                faults[name] = Fault(f"{label}/{name}/{DOCUMENT}", FaultKind.UNREADABLE, problem)
+            found[name] = entry
+    for name in faults:
+        del found[name]
     ids = {i for entry in found.values() for i in (entry.before, entry.after) if i}
     repository.obtain(ids)
     sizes = _sizes(repository, ids)
@@ -132,7 +143,20 @@ def _documents(
         )
         for name in sorted(found)
     ]
-    return documents, faults
+    return documents, list(faults.values())
+
+
+def _stands_twice(repository: Repository, entry: Entry, trees: tuple[str | None, str | None]) -> bool:
+    # Git compares entry by entry, so that one of two looks as if it came or went.
+    if entry.before and entry.after:
+        return False
+    listings = (_listing(repository, tree) for tree in trees if tree)
+    return any(listing.get(DOCUMENT.encode(), (_NO_MODE, ""))[0] == _TWICE for listing in listings)
+
+
+def _problem(entry: Entry) -> str:
+    modes = [mode for mode in (entry.before_mode, entry.after_mode) if mode not in (*_FILES, _NO_MODE)]
+    return f"is not a regular file (mode {modes[0].decode()})" if modes else ""
 
 
 def _blob(label: str, package: str, object_id: str | None, sizes: Mapping[str, int]) -> Blob | None:
@@ -154,9 +178,14 @@ def _diff(repository: Repository, pairs: list[tuple[str | None, str | None]]) ->
     number, position, entries = -1, 0, 0
     while position < len(printed):
         if printed[position : position + 1] != b":":
-            # The pair that follows, as it was asked for.
-            position = printed.index(b"\n", position) + 1
+            # The pair that follows, as it was asked for. Git passes over a pair that it cannot read.
+            end = printed.index(b"\n", position)
             number += 1
+            if number >= len(lines) or printed[position:end].decode() != lines[number]:
+                raise SourceError(
+                    f"{repository.path}: git could not read a tree; the repository is damaged or incomplete"
+                )
+            position = end + 1
             continue
         match = _RECORD.match(printed, position)
         if match is None:
@@ -167,8 +196,16 @@ def _diff(repository: Repository, pairs: list[tuple[str | None, str | None]]) ->
             raise SourceError(
                 f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has"
             )
-        yield number, Entry(printed[match.end() : end], match[1], match[2], _id(match[3]), _id(match[4]))
+        name = printed[match.end() : end]
+        yield number, Entry(name, _mode(match[1]), _mode(match[2]), _id(match[3]), _id(match[4]))
         position = end + 1
+    if number + 1 < len(lines):
+        raise SourceError(f"{repository.path}: git could not read a tree; the repository is damaged or incomplete")
+
+
+def _mode(text: bytes) -> bytes:
+    # Old tools wrote modes with zeros before them.
+    return text.lstrip(b"0") or _NO_MODE
 
 
 def _id(text: bytes) -> str | None:
@@ -202,7 +239,17 @@ def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes,
         position = end + 1 + id_bytes
 
 
-def _ignored(label: str, names: list[bytes]) -> Fault:
-    shown = names[0][:60].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
+def ignored(label: str, names: Collection[bytes]) -> list[Fault]:
+    """Return the fault of entries below `label` that are no folders of documents, if there are any."""
+    if not names:
+        return []
+    first = min(names)[:60].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return Fault(label, FaultKind.UNREADABLE, f"ignored {shown}{more}: no package can be called that")
+    reason = "a link, a module, listed twice, or of a name that nothing in a catalogue can have"
+    return [Fault(label, FaultKind.UNREADABLE, f"ignored {first!r}{more}: {reason}")]
+
+
+def document_mode(repository: Repository, folder: str) -> str:
+    """Return what is wrong with the document in the folder that `folder` names; "" if nothing is."""
+    mode, _ = _listing(repository, folder).get(DOCUMENT.encode(), (_NO_MODE, ""))
+    return "" if mode in (*_FILES, _NO_MODE) else f"is not a regular file (mode {mode.decode()})"
