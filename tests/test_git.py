@@ -675,7 +675,7 @@ def test_documents_that_stand_twice(run: Run, bare: Path) -> None:
     result = run("diff", old, commit(bare, (("40000", both, b"p"),), old), "--repo", bare)
 
     assert result.exit_code in (3, 4)
-    assert "package" not in result.output.replace("package changed", "").replace("1 package", "")
+    assert "[" not in result.output
 
 
 def test_zeros_before_a_mode_mean_nothing(run: Run, bare: Path) -> None:

@@ -109,7 +109,7 @@ def _compare_two(old: Listing, new: Listing) -> TagPair:
     if old.is_one_document and new.is_one_document:
         # Who names two documents wants them compared, whatever their titles say.
         package = next(filter(None, (*has, *had)), "unknown")
-        had, has = ({package: blob for blob in side.values()} for side in (had, has))
+        had, has = _renamed(had, package), _renamed(has, package)
     elif old.is_one_document and not _is_nothing(new):
         has = _only(has, had)
     elif new.is_one_document and not _is_nothing(old):
@@ -129,6 +129,11 @@ def _compare_two(old: Listing, new: Listing) -> TagPair:
 
 def _is_nothing(listing: Listing) -> bool:
     return listing.side.name == os.devnull
+
+
+def _renamed(blobs: Mapping[str, Blob], package: str) -> Mapping[str, Blob]:
+    (blob,) = blobs.values()
+    return {package: blob}
 
 
 def _only(blobs: Mapping[str, Blob], like: Mapping[str, Blob]) -> Mapping[str, Blob]:
