@@ -235,3 +235,70 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def cachewatch(*arguments: object, shell: str = "") -> subprocess.CompletedProcess[bytes]:
+    """Run the command as a process of its own, through a shell."""
+    command = " ".join(f"'{argument}'" for argument in (sys.executable, "-m", "cachewatch", *arguments))
+    return subprocess.run(["bash", "-c", f"{command} {shell}"], capture_output=True, check=False)
+
+
+def test_output_through_links_devices_and_pipes(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """A link keeps pointing where it did, a pipe stays a pipe, and a file keeps who may read it."""
+    target, link, fifo = tmp_path / "target", tmp_path / "link", tmp_path / "fifo"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    os.mkfifo(fifo)
+    run("diff", *sides, "-o", link)
+    done = cachewatch("diff", *sides, "-o", fifo, shell=f"& cat {fifo}; wait")
+
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert done.stdout.decode() == target.read_text()
+    assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("shell", [">&-", ">/dev/full"])
+def test_standard_output_that_takes_nothing(sides: tuple[Path, Path], shell: str) -> None:
+    """Closed or full: one sentence, and no exit code that means something else."""
+    done = cachewatch("diff", *sides, "--format", "json", "--exit-code", shell=shell)
+
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(b"cachewatch: standard output")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_standard_output_that_nobody_reads(sides: tuple[Path, Path]) -> None:
+    """A reader that is gone ends us as it ends any other command."""
+    command = [sys.executable, "-m", "cachewatch", "diff", *map(str, sides), "--format", "json", "--exit-code"]
+    read, written = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, check=False)
+    os.close(written)
+
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    """A file name that is not UTF-8 is shown with its bytes, in every format."""
+    file = tmp_path / os.fsdecode(b"\xff.md")
+    file.write_bytes(document(records([1])))
+    for form in ("text", "json", "csv", "markdown"):
+        command = [sys.executable, "-m", "cachewatch", "diff", str(file), str(file), "--format", form]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), form
+
+
+def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """What systemd or a closing terminal ends cleans up behind itself."""
+    code = (
+        "import os, signal, sys\nfrom cachewatch.cli import main\nimport cachewatch.cli.diff as d\n"
+        "def write(*_):\n    yield b'x'\n    os.kill(os.getpid(), signal.SIGTERM)\n    yield b'y'\n"
+        "d._format = lambda *_, **__: (None, write)\n"
+        f"sys.argv = ['cachewatch', 'diff', {str(sides[0])!r}, {str(sides[1])!r}, '-o', {str(tmp_path / 'out')!r}]\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+
+    assert done.returncode == 143
+    assert {file.name for file in tmp_path.iterdir()} == {"a.md", "b.md"}
