@@ -505,6 +505,7 @@ def test_a_missing_blob_is_one_sentence(run: Run, two: Path, tmp_path: Path) -> 
     result = run("diff", "HEAD~1", "--repo", tmp_path / "partial.git")
 
     assert result.exit_code == 3
+    assert "give --repo the URL" in result.error
     assert result.error.count("\n") == 1
 
 

@@ -94,7 +94,7 @@ def diff(
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     selection = _selection(filters)
     make_body, write_format = _format("stat" if stat else format_, selection, is_all=is_all, color=color, output=output)
-    is_shown = sys.stderr.isatty() and not no_progress
+    is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
     line = ProgressLine(is_shown=is_shown)
     done: list[Outcome] = []
     opened = open_comparison(

@@ -240,6 +240,8 @@ def explain(stderr: bytes | str) -> str:
     text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
     if "No such file or directory" in text and text.startswith("env:"):
         return "git is not installed, or not on the PATH"
+    if "promisor remote" in text:
+        return "this partial clone lacks the contents of documents; fetch them, or give --repo the URL"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
     chosen = (fatal or lines or ["git ended without a word"])[0]
