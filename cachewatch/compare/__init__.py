@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.compare.facts import differing_facts, differing_fields
@@ -11,7 +12,7 @@ from cachewatch.compare.kinds import count_specs, kinds_of
 from cachewatch.compare.ladder import account
 from cachewatch.compare.places import count_places, judge_versions, lost_places
 from cachewatch.facts import Facts, facts_of, seen_facts
-from cachewatch.model import Document, PackageChange, Restacked, Signature, Spec, Status
+from cachewatch.model import Document, PackageChange, Place, Restacked, Signature, Spec, Status
 from cachewatch.safetext import safe
 
 __all__ = ["compare"]
@@ -19,6 +20,15 @@ __all__ = ["compare"]
 logger = logging.getLogger(__name__)
 
 Specs = Mapping[str, Signature]
+
+
+class _State(Struct, frozen=True):
+    """One side of a comparison: its specs, and what they amount to."""
+
+    specs: Specs
+    counts: Counter[Signature]
+    facts: Facts
+    copies: Mapping[Place, int]
 
 
 def compare(
@@ -38,31 +48,23 @@ def compare(
     """
     old, new = _specs(before, selected), _specs(after, selected)
     rewritten = _rewritten(package, old, new)
-    if rewritten:
-        old = {**old, **{h: replace(s, stacks=old[h].stacks) for h, s in rewritten.items()}}
-        new = {**new, **{h: replace(s, stacks=new[h].stacks) for h, s in rewritten.items()}}
+    old, new = _in_one_form(old, rewritten), _in_one_form(new, rewritten)
     status = Status.ADDED if before is None else Status.REMOVED if after is None else Status.CHANGED
     went = {spec_hash: signature for spec_hash, signature in old.items() if spec_hash not in new}
     came = {spec_hash: signature for spec_hash, signature in new.items() if spec_hash not in old}
     restacked = _restacked(old, new, sees_stack)
     if not (went or came or restacked) and (status is Status.CHANGED or selected is not None):
         return None
-    is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
-    old_counts, new_counts = Counter(old.values()), Counter(new.values())
-    # Often all hashes are new, and counting is the larger part of comparing.
-    vanished = Counter(went.values()) if len(went) < len(old) else old_counts.copy()
-    fresh = Counter(came.values()) if len(came) < len(new) else new_counts.copy()
-    found = account(vanished, fresh, is_compiler_unknown=is_unknown)
     is_whole = selected is None and not rewritten
-    old_facts = _facts(before if is_whole else None, old_counts, sees_stack)
-    new_facts = _facts(after if is_whole else None, new_counts, sees_stack)
-    facts = differing_facts(old_facts, new_facts, is_compiler_unknown=is_unknown)
-    copies_before, copies_after = count_places(old_counts, sees_stack), count_places(new_counts, sees_stack)
-    last_copies = lost_places(copies_before, copies_after)
-    stack_versions = tuple(judge_versions(copies_before, copies_after))
-    left_over = _left_over(new, new_counts)
-    newly = [h for h in left_over if h not in old or not old[h].is_left_over] if is_pruned else []
-    newly_left_over = tuple(Spec(spec_hash, new[spec_hash]) for spec_hash in newly)
+    had = _state(old, before if is_whole else None, sees_stack)
+    has = _state(new, after if is_whole else None, sees_stack)
+    is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
+    found = account(_counts(went, had), _counts(came, has), is_compiler_unknown=is_unknown)
+    facts = differing_facts(had.facts, has.facts, is_compiler_unknown=is_unknown)
+    last_copies = lost_places(had.copies, has.copies)
+    stack_versions = tuple(judge_versions(had.copies, has.copies))
+    left_over = _left_over(has)
+    newly_left_over = _newly(left_over, had, has) if is_pruned else ()
     counts = count_specs(len(old), len(new), found, len(left_over))
     return PackageChange(
         package=package,
@@ -79,8 +81,8 @@ def compare(
         left_over=left_over,
         newly_left_over=newly_left_over,
         last_copies=last_copies,
-        copies_before=copies_before,
-        copies_after=copies_after,
+        copies_before=had.copies,
+        copies_after=has.copies,
         kinds=kinds_of(
             status,
             facts,
@@ -90,9 +92,32 @@ def compare(
             has_left_over=bool(newly_left_over),
             has_lost_places=bool(last_copies),
         ),
-        before=old_facts,
-        after=new_facts,
+        before=had.facts,
+        after=has.facts,
     )
+
+
+def _state(specs: Specs, document: Document | None, sees_stack: Callable[[str], bool] | None) -> _State:
+    """Sum up `specs`; a `document` that holds just them has their facts already."""
+    counts = Counter(specs.values())
+    facts = facts_of(counts) if document is None else document.facts
+    return _State(
+        specs=specs,
+        counts=counts,
+        facts=seen_facts(facts, sees_stack) if sees_stack else facts,
+        copies=count_places(counts, sees_stack),
+    )
+
+
+def _counts(some: Specs, state: _State) -> Counter[Signature]:
+    # Often all hashes are new, and counting is the larger part of comparing.
+    return Counter(some.values()) if len(some) < len(state.specs) else state.counts.copy()
+
+
+def _in_one_form(specs: Specs, rewritten: Specs) -> Specs:
+    if not rewritten:
+        return specs
+    return {**specs, **{h: replace(s, stacks=specs[h].stacks) for h, s in rewritten.items()}}
 
 
 def _specs(document: Document | None, selected: Set[str] | None) -> Specs:
@@ -103,16 +128,15 @@ def _specs(document: Document | None, selected: Set[str] | None) -> Specs:
     return {h: s for h, s in document.specs.items() if h in selected}
 
 
-def _facts(document: Document | None, counts: Counter[Signature], sees_stack: Callable[[str], bool] | None) -> Facts:
-    """Return the facts of a whole document, or of what was counted if there is none."""
-    facts = facts_of(counts) if document is None else document.facts
-    return seen_facts(facts, sees_stack) if sees_stack else facts
-
-
-def _left_over(specs: Specs, counts: Counter[Signature]) -> tuple[str, ...]:
-    if not any(signature.is_left_over for signature in counts):
+def _left_over(state: _State) -> tuple[str, ...]:
+    if not any(signature.is_left_over for signature in state.counts):
         return ()
-    return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_left_over))
+    return tuple(sorted(spec_hash for spec_hash, signature in state.specs.items() if signature.is_left_over))
+
+
+def _newly(left_over: Iterable[str], had: _State, has: _State) -> tuple[Spec, ...]:
+    news = (h for h in left_over if h not in had.specs or not had.specs[h].is_left_over)
+    return tuple(Spec(spec_hash, has.specs[spec_hash]) for spec_hash in news)
 
 
 def _rewritten(package: str, old: Specs, new: Specs) -> Specs:
