@@ -4,15 +4,17 @@ import csv
 import io
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, document, history, record, records, signature
+from helpers import START, catalogue, document, history, record, records, signature
 
 from cachewatch.render.colour import Palette
 from cachewatch.report.cover import cover, name_stacks, spots_of
 from cachewatch.safetext import safe
+from cachewatch.sources.writing import NewRevision, write_repository
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -253,3 +255,22 @@ def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Pa
     shown = run("show", tmp_path / "good.md")
     assert "zlib" in shown.output
     assert "listed 2 times" in shown.error
+
+
+@pytest.mark.parametrize(
+    ("apart", "said"),
+    [
+        (timedelta(seconds=1), "1 minute later"),
+        (timedelta(minutes=-45), "45 minutes earlier"),
+        (timedelta(hours=20), "20 hours later"),
+        (timedelta(days=7), "7 days later"),
+    ],
+)
+def test_how_far_apart(run: Run, tmp_path: Path, apart: timedelta, said: str) -> None:
+    """The head says how far the two states are apart, in words that fit."""
+    revisions = [
+        NewRevision(message="x", time=START + n * apart, files=catalogue({"zlib": records([n])})) for n in (0, 1)
+    ]
+    write_repository(tmp_path / "r.git", revisions)
+
+    assert f"(1 revision, {said})" in run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output

@@ -57,10 +57,17 @@ def span(report: Report) -> str:
         parts.append(number(report.revisions_between, "revision"))
     if report.before.time and report.after.time and report.before.time != report.after.time:
         apart = datetime.fromisoformat(report.after.time) - datetime.fromisoformat(report.before.time)
-        hours = abs(apart.total_seconds()) / 3600
-        word = number(round(hours / 24), "day") if hours >= 36 else number(max(1, round(hours)), "hour")
-        parts.append(f"{word} {'later' if apart.total_seconds() > 0 else 'earlier'}")
+        seconds = apart.total_seconds()
+        parts.append(f"{_duration(abs(seconds))} {'later' if seconds > 0 else 'earlier'}")
     return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 36 * 3600:
+        return number(round(seconds / 86400), "day")
+    if seconds >= 90 * 60:
+        return number(round(seconds / 3600), "hour")
+    return number(max(1, round(seconds / 60)), "minute")
 
 
 def nothing(report: Report) -> str:
