@@ -2,13 +2,17 @@
 
     CachewatchError
     ├── UsageError             2   the command or the configuration must be mended
+    │   ├── ConfigError        2   the configuration file has mistakes
     │   ├── UnknownRevision    2   no such revision, date or tag
     │   └── RefusedAddress     2   a URL that could run a command or leak a password
     ├── SourceError            3   a source could not be read; the next run may succeed
     ├── DocumentError          4   one document cannot be used; the others can
     │   ├── UnreadableDocument
     │   └── NotComparableDocument
-    └── TemplateError          6   a template is missing or wrong
+    ├── StateError             5   the state cannot be used
+    ├── TemplateError          6   a template is missing or wrong
+    ├── DeliveryError          7   something could not be delivered, for good
+    └── AnotherInstance       75   another cachewatch works on the same state
 
 The number is the exit code. A message says where, what, and what to do about it.
 """
@@ -24,6 +28,10 @@ class UsageError(CachewatchError):
     """The command line or the configuration asks for something that cannot be done."""
 
     exit_code = 2
+
+
+class ConfigError(UsageError):
+    """The configuration file has mistakes, all of which the message lists."""
 
 
 class UnknownRevision(UsageError):
@@ -56,3 +64,21 @@ class TemplateError(CachewatchError):
     """A template is missing or cannot be rendered."""
 
     exit_code = 6
+
+
+class StateError(CachewatchError):
+    """The state is damaged, of a newer version, or in a place that cannot be used."""
+
+    exit_code = 5
+
+
+class DeliveryError(CachewatchError):
+    """A delivery failed for good; it is kept and can be retried by hand."""
+
+    exit_code = 7
+
+
+class AnotherInstance(CachewatchError):
+    """Another process works on the same state."""
+
+    exit_code = 75

@@ -1,0 +1,103 @@
+"""A digest on its way out: what a channel is handed, makes of it, and answers.
+
+A channel turns one letter into parcels, one per recipient, file or address, whose bytes are
+final: they are stored before anything is sent, and every retry sends the same ones.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Attachment(Struct, frozen=True):
+    """A file that goes with a letter."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """One rendered digest (or notice to operators), in every form that a channel may want."""
+
+    key: str  # names this digest for good: the same span of the same subscription has the same
+    subscription: str
+    title: str  # the subject of a mail, without any prefix of its own
+    period: str  # 2026-07-27 or 2026-07-27..2026-08-02; fit for a file name
+    created: datetime  # UTC; the date of the mail, and fixed with the bytes
+    to: tuple[str, ...] = ()  # whom a mail goes to; other channels know their place
+    is_urgent: bool = False
+    is_notice: bool = False  # to operators, about cachewatch itself
+    tags: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    revisions: tuple[str, ...] = ()  # before..after of each source
+    archive_url: str | None = None
+    text: str
+    html: str
+    markdown: str
+    json: bytes
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Parcel(Struct, frozen=True, kw_only=True):
+    """The final bytes for one target."""
+
+    key: str  # of the digest
+    target: str  # an address, a path or a URL without secrets; unique within a digest
+    payload: bytes
+    content_type: str
+    message_id: str | None = None
+    created: datetime
+
+
+class Verdict(StrEnum):
+    """What became of a parcel."""
+
+    SENT = "sent"
+    DEFERRED = "deferred"  # try again later
+    DEAD = "dead"  # no retry can help this parcel
+    BLOCKED = "blocked"  # the channel is to blame, not the parcel: no attempt is used up
+    TOO_LARGE = "too-large"  # a shorter form may pass
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a carrier reports of one attempt."""
+
+    verdict: Verdict
+    said: str = ""  # the other side's words, without secrets and control characters
+    may_have_arrived: bool = False  # the connection was lost after all was handed over
+    is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
+    retry_after: float | None = None  # seconds, where the other side asked for them
+
+
+SENT = Answer(verdict=Verdict.SENT)
+
+
+class Carrier(Protocol):
+    """Takes parcels out, one after the other, over one connection where there is one."""
+
+    def deliver(self, parcel: Parcel) -> Answer:
+        """Hand over one parcel; every failure is an answer, never an exception."""
+
+
+# Returns the parcels that were sent to a target before, newest first, at most so many.
+Shelf = Callable[[str, int], Sequence[Parcel]]
+
+
+class Channel(Protocol):
+    """A way out, as configured under one name."""
+
+    name: str
+
+    def pack(self, letter: Letter) -> Sequence[Parcel]:
+        """Return the final bytes for every target of `letter`."""
+
+    def repack(self, letter: Letter, original: Parcel) -> Parcel:
+        """Return a parcel that repeats what was sent before, marked as resent."""
+
+    def open(self, shelf: Shelf) -> AbstractContextManager[Carrier]:
+        """Begin a run of deliveries; nothing is connected before the first parcel."""
