@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test axe check bench lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -16,6 +17,11 @@ test: $(READY)   ## Run all tests, with the coverage gate
 	$(BIN)/coverage run -m pytest $(PYTEST)
 	@$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+
+axe:             ## Install axe-core for the tests in a browser, outside the tree
+	@mkdir -p $(AXE)
+	@cp tests/browser/axe/package.json tests/browser/axe/package-lock.json $(AXE)
+	npm ci --prefix $(AXE) --ignore-scripts --no-audit --no-fund --loglevel=error
 
 check: $(READY)  ## Run the linters
 	$(BIN)/ruff check .

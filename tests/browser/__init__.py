@@ -1,0 +1,1 @@
+"""What is seen in a browser; the fixtures are in conftest.py."""

@@ -1,0 +1,70 @@
+"""A browser for tests, and axe-core to audit what it shows.
+
+    def test_page(show: Show, view: View, audit: Audit) -> None:
+        shown = show("file:///...", view)
+        assert not shown.overflow() and not shown.complaints and not audit(shown)
+
+`view` runs a test at three widths, light and dark.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from browser import chromium
+from browser.chromium import AXE, CHROMIUM, VIEWS, Shown, View
+
+Show = Callable[[str | Path, View], Shown]
+Audit = Callable[[Shown], list[str]]
+
+
+def _need(file: Path, remedy: str) -> None:
+    if not file.is_file():
+        message = f"{file} is not there; {remedy}"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, for the tests of one module."""
+    _need(CHROMIUM, "install Debian's package chromium, or set CACHEWATCH_CHROMIUM")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=chromium.ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def show(browser: Browser) -> Iterator[Show]:
+    """Open a file or an address as a view; all are closed at the end of the test."""
+    opened: list[Shown] = []
+
+    def open_page(address: str | Path, view: View) -> Shown:
+        url = address.as_uri() if isinstance(address, Path) else address
+        opened.append(chromium.show(browser, url, view))
+        return opened[-1]
+
+    yield open_page
+    for shown in opened:
+        shown.page.context.close()
+
+
+@pytest.fixture(params=VIEWS, ids=str)
+def view(request: pytest.FixtureRequest) -> View:
+    """Each way in which a page has to look right."""
+    chosen = request.param
+    assert isinstance(chosen, View)
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def audit() -> Audit:
+    """Return what axe-core finds wrong with a page."""
+    _need(AXE, "`make axe` installs it, or set CACHEWATCH_AXE")
+    source = AXE.read_text("utf-8")
+    return lambda shown: chromium.violations(shown, source)
