@@ -6,6 +6,7 @@
     │   ├── UnknownRevision    2   no such revision, date or tag
     │   └── RefusedAddress     2   a URL that could run a command or leak a password
     ├── SourceError            3   a source could not be read; the next run may succeed
+    │   └── HttpError          3   a server did not answer, or not with what was asked for
     ├── DocumentError          4   one document cannot be used; the others can
     │   ├── UnreadableDocument
     │   └── NotComparableDocument
@@ -44,6 +45,24 @@ class RefusedAddress(UsageError):
 
 class SourceError(CachewatchError):
     """A source could not be read; nothing is wrong with the command."""
+
+
+class HttpError(SourceError):
+    """A server did not answer, or not with what was asked for."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        is_transient: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        """Say what happened; without a `status` nothing was answered. `retry_after` is in seconds."""
+        super().__init__(message)
+        self.status = status
+        self.is_transient = is_transient
+        self.retry_after = retry_after
 
 
 class DocumentError(CachewatchError):

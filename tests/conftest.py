@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -58,6 +59,9 @@ def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+_connect = socket.socket.connect
+
+
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test of ours reaches beyond this machine."""
@@ -66,6 +70,20 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"a test connects to {address!r}")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture
+def loopback(_no_network: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test connect to servers that it runs on this machine, and to no others."""
+
+    def connect(self: socket.socket, address: Any) -> None:
+        assert address[0] in ("127.0.0.1", "::1"), f"a test connects to {address!r}"
+        _connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture(scope="session")
