@@ -5,7 +5,7 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -122,7 +122,7 @@ def _documents(
     names = [name for name, trees in packages.items() if any(trees)]
     found: dict[str, Entry] = {}
     faults: dict[str, Fault] = {}
-    for number, entry in _diff(repository, [packages[name] for name in names]):
+    for number, entry in diff_trees(repository, [packages[name] for name in names]):
         name = names[number]
         if entry.name == DOCUMENT.encode():
             is_twice = name in found or _stands_twice(repository, entry, packages[name])
@@ -134,7 +134,7 @@ def _documents(
         del found[name]
     ids = {i for entry in found.values() for i in (entry.before, entry.after) if i}
     repository.obtain(ids)
-    sizes = _sizes(repository, ids)
+    sizes = sizes_of(repository, ids)
     documents = [
         DocumentPair(
             name,
@@ -168,7 +168,7 @@ def _blob(label: str, package: str, object_id: str | None, sizes: Mapping[str, i
     return blob
 
 
-def _diff(repository: Repository, pairs: list[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
+def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
     """Yield what differs between the trees of each pair, with the number of the pair."""
     empty = _EMPTY_TREE[max((len(tree) for pair in pairs for tree in pair if tree), default=40)]
     lines = [f"{before or empty} {after or empty}" for before, after in pairs]
@@ -212,7 +212,8 @@ def _id(text: bytes) -> str | None:
     return text.decode() if text.strip(b"0") else None
 
 
-def _sizes(repository: Repository, ids: Iterable[str]) -> dict[str, int]:
+def sizes_of(repository: Repository, ids: Iterable[str]) -> dict[str, int]:
+    """Return the size in bytes of each of these objects that is here."""
     asked = sorted(ids)
     if not asked:
         return {}

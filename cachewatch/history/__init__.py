@@ -1,0 +1,29 @@
+"""What became of every package, revision by revision: the past that a site tells.
+
+Each document is followed through all revisions by itself (walking.py): deltas of one path
+lie together in git, two neighbours at a time are alive, and a document that did not change
+is never read. What stays of a package is one small value (records.py), from which arrivals
+(arrivals.py) and totals (totals.py) are counted.
+"""
+
+from cachewatch.history.arrivals import Lag, Stay, lags_of, stays_of
+from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Past, Present, Step
+from cachewatch.history.totals import Totals, totals_of
+from cachewatch.history.walking import read_tag, walk
+
+__all__ = [
+    "NO_STACK",
+    "Copies",
+    "Lag",
+    "PackageHistory",
+    "Past",
+    "Present",
+    "Stay",
+    "Step",
+    "Totals",
+    "lags_of",
+    "read_tag",
+    "stays_of",
+    "totals_of",
+    "walk",
+]
