@@ -1,13 +1,14 @@
 """What the configuration file says, as frozen values; reading.py makes and checks them."""
 
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
 
 from cachewatch.model import Kind
+from cachewatch.schedule import Quiet
 
 
 class Secret:
@@ -103,14 +104,6 @@ class Silence(Struct, frozen=True, kw_only=True):
     changes: frozenset[Kind] | None = None  # None is all
     until: date
     reason: str
-
-
-class Quiet(Struct, frozen=True, kw_only=True):
-    """A time in which nothing is sent; what happens then is told afterwards."""
-
-    days: frozenset[int] = frozenset()  # 0 is Monday
-    start: datetime | None = None  # with the zone of the configuration
-    end: datetime | None = None
 
 
 class Operators(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,181 @@
+"""When digests are due: `weekly mon 07:30`, or crontab's notation, to moments. And when all is quiet.
+
+A schedule is made of crontab lines, which is what cronsim understands, so that there is one
+arithmetic of days, months and daylight saving for all of them. A time of day that the clock
+skips in spring comes at the end of the gap, one that it shows twice in autumn comes once.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+from msgspec import Struct
+
+from cachewatch.errors import ConfigError
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+FORMS = "each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30, or cron: 30 7 * * 1"
+
+_AT_ONCE = ("each revision", "at once")
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+_NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """When something is due again and again; without lines, whenever there is a new revision."""
+
+    lines: tuple[str, ...] = ()  # of a crontab; each of their moments is due
+    words: str
+    zone: str
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return the first moment (UTC) after `moment`, or None where revisions set the pace."""
+        slots = (_slot_after(line, moment, ZoneInfo(self.zone)) for line in self.lines)
+        return min((slot for slot in slots if slot is not None), default=None)
+
+    def in_words(self) -> str:
+        """Say the schedule as one would tell a colleague."""
+        return f"{self.words} ({self.zone})" if self.lines else self.words
+
+
+class Quiet(Struct, frozen=True, kw_only=True):
+    """A time in which nothing is sent; what happens then is told afterwards.
+
+    With days and a span, only those days within the span are quiet.
+    """
+
+    days: frozenset[int] = frozenset()  # 0 is Monday; none are all
+    start: datetime | None = None
+    end: datetime | None = None  # the first moment after it
+    zone: str = "UTC"
+
+
+def check_zone(name: str) -> str:
+    """Return `name` if it is a time zone that is known here."""
+    if name not in available_timezones():
+        raise ConfigError(f"{name!r} is no time zone; write one such as Europe/Berlin or UTC")
+    return name
+
+
+def parse_when(text: str, zone: str = "UTC") -> Schedule:
+    """Understand when a subscription wants its digests; times of day are those of `zone`."""
+    text = " ".join(text.split())
+    if text.lower() in _AT_ONCE:
+        return Schedule(words="with each new revision", zone=zone)
+    if text.startswith(("cron:", "@")):
+        return _cron(text.removeprefix("cron:").strip(), zone)
+    match text.lower().split():
+        case ["daily", at]:
+            return Schedule(lines=(f"{_time(at)} * * *",), words=f"every day at {_clock(at)}", zone=zone)
+        case ["weekly", days, at]:
+            return _weekly(days, at, zone)
+        case ["monthly", day, at]:
+            return _monthly(day, at, zone)
+    raise ConfigError(f"{text!r} is no schedule; write {FORMS}")
+
+
+def parse_days(text: str) -> frozenset[int]:
+    """Understand `mon`, `mon,thu` or `sat-sun` (0 is Monday)."""
+    days: set[int] = set()
+    for part in text.lower().split(","):
+        first, dash, last = (piece.strip() for piece in part.partition("-"))
+        start = _day(first)
+        end = _day(last) if dash else start
+        days |= {day % 7 for day in range(start, end + 1 if end >= start else end + 8)}
+    return frozenset(days)
+
+
+def is_quiet(quiets: Iterable[Quiet], moment: datetime) -> bool:
+    """Tell whether nothing is to be sent at `moment`."""
+    return any(_end(quiet, moment) is not None for quiet in quiets)
+
+
+def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
+    """Return the first moment from `moment` on that is not quiet: itself, if it is not.
+
+    Windows that never end are ended after ten years, so that nothing waits for ever.
+    """
+    quiets = tuple(quiets)
+    limit = moment + timedelta(days=3650)
+    while moment < limit and (ends := [end for quiet in quiets if (end := _end(quiet, moment))]):
+        moment = max(ends)
+    return moment
+
+
+def _slot_after(line: str, moment: datetime, zone: ZoneInfo) -> datetime | None:
+    slots = (slot.astimezone(UTC) for slot in CronSim(line, moment.astimezone(zone)))
+    # In the repeated hour of autumn cronsim may begin with the first pass, which is over.
+    return next((slot for slot in slots if slot > moment), None)
+
+
+def _cron(line: str, zone: str) -> Schedule:
+    line = _NICKNAMES.get(line, line)
+    if len(line.split()) != 5:
+        raise ConfigError(f"{line!r} is no line of a crontab: it takes minute, hour, day of month, month, day of week")
+    try:
+        words = CronSim(line, datetime.now(UTC)).explain()
+    except CronSimError as error:
+        raise ConfigError(f"cron: {line}: {str(error).lower()}; write it as in a crontab: 30 7 * * 1") from error
+    return Schedule(lines=(line,), words=words[:1].lower() + words[1:], zone=zone)
+
+
+def _weekly(days: str, at: str, zone: str) -> Schedule:
+    chosen = sorted(parse_days(days))
+    numbers = ",".join(str(day + 1) for day in chosen)  # crontab's Monday is 1, Sunday 7
+    names = " and ".join(WEEKDAYS[day].capitalize() for day in chosen)
+    return Schedule(lines=(f"{_time(at)} * * {numbers}",), words=f"every {names} at {_clock(at)}", zone=zone)
+
+
+def _monthly(day: str, at: str, zone: str) -> Schedule:
+    if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
+        raise ConfigError(f"{day!r} is no day of a month; write 1 to 31, or last")
+    number = 31 if day == "last" else int(day)
+    # Months that have no such day end with it.
+    lines = {31: (f"{_time(at)} L * *",)}.get(number, (f"{_time(at)} {number} * *",))
+    if number in (29, 30):
+        lines += (f"{_time(at)} L 2 *",)
+    which = "the last day" if number == 31 else f"day {number}" + " (or the last)" * (number > 28)
+    return Schedule(lines=lines, words=f"on {which} of every month at {_clock(at)}", zone=zone)
+
+
+def _day(name: str) -> int:
+    found = [number for number, full in enumerate(WEEKDAYS) if len(name) > 2 and full.startswith(name)]
+    if not found:
+        raise ConfigError(f"{name!r} is no day of the week; write mon, tue, wed, thu, fri, sat or sun")
+    return found[0]
+
+
+def _time(text: str) -> str:
+    """Return the minute and hour of `text` as a crontab has them."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"{text!r} is no time of day; write it from 00:00 to 23:59")
+    return f"{int(match[2])} {int(match[1])}"
+
+
+def _clock(text: str) -> str:
+    return text.zfill(5)
+
+
+def _end(quiet: Quiet, moment: datetime) -> datetime | None:
+    """Return when `quiet` ends, or at least this day of it; None if it does not hold at `moment`."""
+    if (quiet.start and moment < quiet.start) or (quiet.end and moment >= quiet.end):
+        return None
+    if not quiet.days:
+        return quiet.end
+    zone = ZoneInfo(quiet.zone)
+    today = moment.astimezone(zone).date()
+    if today.weekday() not in quiet.days:
+        return None
+    midnight = datetime.combine(today + timedelta(days=1), time(), tzinfo=zone).astimezone(UTC)
+    return min(midnight, quiet.end) if quiet.end else midnight
