@@ -1,11 +1,22 @@
 """A digest: the selected changes of one span, for one subscription, as values to be rendered."""
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 from msgspec import Struct
 
 from cachewatch.model import Side
 from cachewatch.report import Report
+from cachewatch.report.places import TableGroup
+from cachewatch.report.topics import TopicReport
+
+
+class Gap(Struct, frozen=True):
+    """A time in which a source published nothing, longer than it usually takes."""
+
+    since: datetime
+    until: datetime
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -18,7 +29,27 @@ class Span(Struct, frozen=True, kw_only=True):
     revisions: int | None = None  # in between, counting the newest; None where that is unknown
     newest: datetime | None = None  # when the newest data was published, UTC
     checked: datetime | None = None  # when the source was last asked with success, UTC
+    gaps: tuple[Gap, ...] = ()  # between revisions; find_gaps finds them
+    mirror: str | None = None  # where Spack installs from; {tag} is filled in
     notes: tuple[str, ...] = ()  # such as: history was rewritten; no news for 5 days
+
+
+class Example(Struct, frozen=True, kw_only=True):
+    """One new binary, to be tried out."""
+
+    package: str
+    version: str
+    hash: str
+    stacks: tuple[str, ...]
+    target: str
+
+
+class Table(Struct, frozen=True):
+    """The changed specs as lines of CSV without a heading, compressed with gzip."""
+
+    content: bytes = b""
+    size: int = 0  # bytes before compression
+    is_complete: bool = True  # False if it grew too large, and is empty then
 
 
 class TagDigest(Struct, frozen=True, kw_only=True):
@@ -26,6 +57,11 @@ class TagDigest(Struct, frozen=True, kw_only=True):
 
     source: str
     report: Report
+    topics: tuple[TopicReport, ...] = ()
+    places: tuple[TableGroup, ...] = ()  # versions, compilers and targets by stack
+    place_packages: int = 0  # that `places` speaks of
+    examples: tuple[Example, ...] = ()
+    table: Table = Table()
 
 
 class Silenced(Struct, frozen=True):
@@ -38,7 +74,7 @@ class Silenced(Struct, frozen=True):
 
 
 class Digest(Struct, frozen=True, kw_only=True):
-    """All that a template may say: the documented, stable context of digest templates."""
+    """All that a template may say; docs/templates.md describes what templates are given of it."""
 
     key: str
     subscription: str
@@ -57,3 +93,28 @@ class Digest(Struct, frozen=True, kw_only=True):
     operator: str = ""  # who runs this, as people may write to them
     links: str = ""  # base of links to the catalogue's pages; empty for none
     group_by: str = "stack"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happened of what was asked for."""
+        return all(tag.report.is_empty for tag in self.tags)
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """Something that operators must know of cachewatch itself."""
+
+    key: str
+    created: datetime
+    title: str  # such as: source public cannot be read
+    is_good: bool = False  # it works again
+    said: tuple[str, ...] = ()  # what happened, a sentence each
+    facts: tuple[tuple[str, str], ...] = ()  # such as: ("last success", "2026-07-27 04:10 UTC")
+    remedy: str = ""  # what to do
+    commands: tuple[str, ...] = ()
+    operator: str = ""
+
+
+def find_gaps(times: Iterable[datetime], longest: timedelta) -> tuple[Gap, ...]:
+    """Return where more than `longest` passed between two of `times`, in any order."""
+    ordered = sorted(times)
+    return tuple(Gap(a, b) for a, b in pairwise(ordered) if b - a > longest)

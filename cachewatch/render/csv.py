@@ -58,11 +58,11 @@ class CsvBody:
 
 def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
     """Yield the table with its heading, as spreadsheets read it."""
-    yield _table([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    yield csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
     for changeset in changesets:
         tag = changeset.after.tag or ""
         for lines in changeset.bodies():
-            yield _table({"tag": tag, **line} for line in lines)
+            yield csv_table({"tag": tag, **line} for line in lines)
         outcome = changeset.outcome
         specs = outcome.tally.specs
         last: list[Line] = [
@@ -70,7 +70,7 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         ]
         last += [{"change": fault.kind, "name": fault.path, "after": fault.message} for fault in outcome.faults]
         last.append({"change": "total", "before": specs.before, "after": specs.after})
-        yield _table({"tag": tag, **line} for line in last)
+        yield csv_table({"tag": tag, **line} for line in last)
 
 
 def _lines(change: PackageChange) -> Iterator[Line]:
@@ -122,7 +122,8 @@ def _spec(spec: Spec) -> dict[str, str]:
     }
 
 
-def _table(lines: Iterable[Line]) -> bytes:
+def csv_table(lines: Iterable[Line]) -> bytes:
+    """Return `lines` as CSV, each on one line, with nothing in them that a spreadsheet would run."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\r\n")
     for line in lines:

@@ -60,7 +60,11 @@ class Board:
 
     def add(self, change: PackageChange) -> None:
         """Take the lines of one package."""
-        for row in filter(self._wants, rows_of(change)):
+        self.add_rows(rows_of(change))
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Take lines of one package that were made before."""
+        for row in filter(self._wants, rows):
             self._bucket(row.section, row.state, row.cause).add(row, self._most_of(row.section))
 
     def take(self) -> Buckets:
@@ -90,7 +94,7 @@ class Board:
 
 
 def _section(section: Section, left: Sequence[Bucket], told: Sequence[Bucket], most: int) -> SectionReport:
-    rows = _merged(sorted((row for bucket in left for row in bucket.rows), key=_severity))[:most]
+    rows = merged(sorted((row for bucket in left for row in bucket.rows), key=_severity))[:most]
     specs = sum(bucket.specs for bucket in left)
     uncounted = sum(row.count is None for row in rows)
     return SectionReport(
@@ -108,12 +112,12 @@ def _severity(row: Row) -> tuple[bool, str]:
     return (row.state[0].islower(), row.package)
 
 
-def _merged(rows: Iterable[Row]) -> list[Row]:
+def merged(rows: Iterable[Row]) -> list[Row]:
     """Put lines together that had different causes but say the same."""
-    merged: list[Row] = []
+    found: list[Row] = []
     for row in rows:
-        if merged and merged[-1].says_as_much(row):
-            merged[-1] = merged[-1].joined(row)
+        if found and found[-1].says_as_much(row):
+            found[-1] = found[-1].joined(row)
         else:
-            merged.append(row)
-    return merged
+            found.append(row)
+    return found

@@ -1,0 +1,161 @@
+"""What a digest needs of a changeset: capped lines, exact counts, and all that changed as CSV."""
+
+import heapq
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Set
+from typing import Any
+
+from msgspec import Struct
+
+from cachewatch.changesets import Changeset
+from cachewatch.digests import Example, Table, TagDigest
+from cachewatch.model import Kind, PackageChange, Signature
+from cachewatch.render.csv import CsvBody, csv_table
+from cachewatch.report import Report
+from cachewatch.report.board import Board, Buckets
+from cachewatch.report.lines import rows_of
+from cachewatch.report.places import Table as Places
+from cachewatch.report.topics import Ledger
+
+# Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
+MOST_CSV = 4 * 2**20
+_MOST_EXAMPLES = 3
+
+Wants = Callable[[Set[Kind]], bool]
+Ranked = tuple[int, str, Example]
+
+
+class Taken(Struct, frozen=True):
+    """What was collected of some packages."""
+
+    board: Buckets
+    ledger: Any
+    places: Any
+    examples: list[Ranked]
+    csv: bytes
+
+
+class DigestBody:
+    """What is kept of packages for a digest."""
+
+    def __init__(self, most: int, wants: Wants, group_by: str = "stack") -> None:
+        """Keep `most` lines a section, topic or group, of the kinds that `wants` chooses."""
+        self._wants = wants
+        self._board, self._ledger, self._places = _collectors(most, wants, group_by)
+        self._examples: list[Ranked] = []
+        self._csv = CsvBody()
+
+    def add(self, change: PackageChange) -> None:
+        """Take what there is to say of one package."""
+        rows = [row for row in rows_of(change) if self._wants(row.kinds)]
+        self._board.add_rows(rows)
+        self._ledger.add(rows)
+        self._places.add(change)
+        if rows:
+            self._csv.add(change)
+            self._examples = _best([*self._examples, *_examples(change)])
+
+    def take(self) -> Taken:
+        """Hand over what was collected."""
+        examples, self._examples = self._examples, []
+        return Taken(
+            self._board.take(), self._ledger.take(), self._places.take(), examples, csv_table(self._csv.take())
+        )
+
+
+def read_tag_digest(
+    changeset: Changeset, *, source: str = "", most: int, wants: Wants, group_by: str = "stack"
+) -> TagDigest:
+    """Take all packages of `changeset`, which was made with a DigestBody of the same options."""
+    board, ledger, places = _collectors(most, wants, group_by)
+    examples: list[Ranked] = []
+    table = _Packer(changeset.after.tag or "")
+    for taken in changeset.bodies():
+        board.join(taken.board)
+        ledger.join(taken.ledger)
+        places.join(taken.places)
+        examples = _best([*examples, *taken.examples])
+        table.add(taken.csv)
+    outcome = changeset.outcome
+    explains = outcome.events.explains
+    return TagDigest(
+        source=source,
+        report=Report(
+            before=outcome.before,
+            after=outcome.after,
+            revisions_between=outcome.revisions_between,
+            packages=outcome.packages,
+            specs=outcome.tally.specs,
+            events=tuple(event for event in outcome.events.events if wants({event.kind})),
+            sections=tuple(board.sections(explains)),
+            faults=outcome.faults,
+        ),
+        topics=tuple(ledger.reports(explains)),
+        places=places.groups(explains),
+        place_packages=places.packages(explains),
+        examples=tuple(example for _, _, example in examples),
+        table=table.finish(),
+    )
+
+
+def _collectors(most: int, wants: Wants, group_by: str) -> tuple[Board, Ledger, Places]:
+    return Board(most, lambda row: wants(row.kinds)), Ledger(most), Places(most, wants, group_by)
+
+
+def _best(examples: Iterable[Ranked]) -> list[Ranked]:
+    return heapq.nsmallest(_MOST_EXAMPLES, examples, key=lambda ranked: ranked[:2])
+
+
+def _examples(change: PackageChange) -> Iterator[Ranked]:
+    """Yield a new binary to try out: of a new package sooner than of a new version."""
+    added = set(change.facts["versions"].added)
+    if not added:
+        return
+    found = [(s, h) for h, s in change.came.items() if s.stacks and not added.isdisjoint(s.versions)]
+    if found:
+        signature, spec_hash = min(found, key=lambda pair: (pair[0].sort_key, pair[1]))
+        yield (
+            0 if Kind.PACKAGE_ADDED in change.kinds else 1,
+            change.package,
+            Example(
+                package=change.package,
+                version=_first_added(signature, added),
+                hash=spec_hash,
+                stacks=signature.stacks,
+                target=signature.target,
+            ),
+        )
+
+
+def _first_added(signature: Signature, added: Set[str]) -> str:
+    return next(version for version in signature.versions if version in added)
+
+
+class _Packer:
+    """Compresses lines as they come, up to a limit; what grows beyond it is dropped."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = csv_table([{"tag": tag}]).split(b",", 1)[0]
+        self._gzip = zlib.compressobj(6, wbits=31)
+        self._parts: list[bytes] = []
+        self._packed = self._size = 0
+
+    def add(self, lines: bytes) -> None:
+        """Take lines without a tag, each of which therefore begins with a comma."""
+        self._size += len(lines)
+        if self._packed <= MOST_CSV:
+            tagged = b"".join(self._tag + line for line in lines.splitlines(keepends=True))
+            self._keep(self._gzip.compress(tagged))
+
+    def finish(self) -> Table:
+        """Return what there is."""
+        self._keep(self._gzip.flush())
+        if self._packed > MOST_CSV:
+            return Table(b"", self._size, is_complete=False)
+        return Table(b"".join(self._parts) if self._size else b"", self._size)
+
+    def _keep(self, packed: bytes) -> None:
+        self._packed += len(packed)
+        self._parts.append(packed)
+        if self._packed > MOST_CSV:
+            self._parts.clear()
