@@ -6,7 +6,8 @@
     │   ├── UnknownRevision    2   no such revision, date or tag
     │   └── RefusedAddress     2   a URL that could run a command or leak a password
     ├── SourceError            3   a source could not be read; the next run may succeed
-    │   └── HttpError          3   a server did not answer, or not with what was asked for
+    │   ├── HttpError          3   a server did not answer, or not with what was asked for
+    │   └── BrokenSource       3   a source that stays unreadable until somebody mends it
     ├── DocumentError          4   one document cannot be used; the others can
     │   ├── UnreadableDocument
     │   └── NotComparableDocument
@@ -45,6 +46,14 @@ class RefusedAddress(UsageError):
 
 class SourceError(CachewatchError):
     """A source could not be read; nothing is wrong with the command."""
+
+    is_transient = True
+
+
+class BrokenSource(SourceError):
+    """A source that cannot be read until somebody mends an address, a branch, a key, an owner or a full disk."""
+
+    is_transient = False
 
 
 class HttpError(SourceError):

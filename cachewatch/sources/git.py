@@ -165,6 +165,21 @@ class ObjectPipe:
         return explain(self._process.stderr.read())
 
 
+class Answer(Struct, frozen=True):
+    """How a git command ended, and everything that it said."""
+
+    code: int  # negative is the signal that ended it
+    output: bytes
+    error: str
+
+
+def ask(command: Sequence[str], lines: Iterable[str] = (), *, seconds: float) -> Answer:
+    """Run a git command for at most `seconds`, and leave the judgement to the caller."""
+    with _input(lines) as stdin, _started(command, stdin, seconds) as process:
+        output, error = process.communicate()
+    return Answer(process.returncode, bytes(output), error.decode("utf-8", "replace"))
+
+
 def fetch(
     command: Sequence[str],
     lines: Iterable[str] = (),

@@ -5,6 +5,7 @@ ask for a password, follow a redirection or leave a process behind.
 """
 
 import os
+from collections.abc import Iterable, Mapping
 
 # What a person's shell may hand on: how to find git, and how to reach the network.
 _INHERITED = (
@@ -21,6 +22,9 @@ _INHERITED = (
     "SSL_CERT_DIR",
 )
 
+# How ssh is started; a shell reads it.
+SSH = "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3"
+
 _ENVIRONMENT = {
     "HOME": "/nonexistent",
     "LC_ALL": "C.UTF-8",
@@ -29,7 +33,7 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "/bin/false",
     "SSH_ASKPASS": "/bin/false",
-    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3",
+    "GIT_SSH_COMMAND": SSH,
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
@@ -60,15 +64,22 @@ _CONFIG = {
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 
 
-def git_command(*, may_fetch: bool = False) -> list[str]:
-    """Return how to start git with an environment of our own making."""
-    config = dict(_CONFIG)
+def git_command(
+    *,
+    may_fetch: bool = False,
+    config: Iterable[tuple[str, str]] = (),
+    environment: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return how to start git with an environment of our own making, and what the caller adds to it."""
+    settings = list(_CONFIG.items())
     if may_fetch:
-        config |= {f"protocol.{name}.allow": "always" for name in _PROTOCOLS}
-    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
-    environment["GIT_CONFIG_COUNT"] = str(len(config))
-    for number, (key, value) in enumerate(config.items()):
-        environment[f"GIT_CONFIG_KEY_{number}"] = key
-        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+        settings += [(f"protocol.{name}.allow", "always") for name in _PROTOCOLS]
+    settings += config
+    values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
+    values.update(environment or {})
+    values["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings):
+        values[f"GIT_CONFIG_KEY_{number}"] = key
+        values[f"GIT_CONFIG_VALUE_{number}"] = value
     # GitPython adds to the environment that it inherits and can take nothing away.
-    return ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), "git"]
+    return ["env", "-i", *(f"{name}={value}" for name, value in values.items()), "git"]
