@@ -4,14 +4,24 @@ Everything here is frozen. Nothing here reads, writes or formats. The words are 
 the README; a spec is one built binary, its signature all that is known of it but the hash.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
 from enum import StrEnum
+from functools import cached_property
+from operator import add
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 
-class Kind(StrEnum):
+class _Word(StrEnum):
+    """A word that is counted so often that it is hashed as the text that it is."""
+
+    __hash__ = str.__hash__
+
+
+class Kind(_Word):
     """What can happen to a package or a tag, in the words of reports, JSON and `--kind`."""
 
     TAG_ADDED = "tag-added"
@@ -41,7 +51,7 @@ class Kind(StrEnum):
     REBUILT = "rebuilt"
 
 
-class Status(StrEnum):
+class Status(_Word):
     """What became of a package's document."""
 
     ADDED = "added"
@@ -49,7 +59,7 @@ class Status(StrEnum):
     CHANGED = "changed"
 
 
-class Rung(StrEnum):
+class Rung(_Word):
     """How a vanished and a new spec were paired."""
 
     REBUILT = "rebuilt"
@@ -60,7 +70,7 @@ class Rung(StrEnum):
     RECONFIGURED = "reconfigured"
 
 
-class Direction(StrEnum):
+class Direction(_Word):
     """What became of the versions of one package in one stack."""
 
     UPGRADE = "upgrade"
@@ -70,7 +80,7 @@ class Direction(StrEnum):
     CHANGED = "changed"
 
 
-class FaultKind(StrEnum):
+class FaultKind(_Word):
     """Why a document was not, or not wholly, believed."""
 
     NOT_COMPARABLE = "not-comparable"
@@ -107,6 +117,62 @@ class Spec(Struct, frozen=True):
     signature: Signature
 
 
+class Specs(Mapping[str, Signature]):
+    """Specs by hash. Which hashes there are and how many of each signature is known; which has which, once asked."""
+
+    def __init__(
+        self, hashes: frozenset[str], counts: Counter[Signature], pairs: Iterable[tuple[str, Signature]]
+    ) -> None:
+        """Take `hashes` and `counts` as what `pairs` amount to; those are not looked at before somebody asks."""
+        self.hashes = hashes
+        self.counts = counts
+        self._pairs = pairs
+
+    @classmethod
+    def of(cls, signatures: Mapping[str, Signature]) -> "Specs":
+        """Return these specs."""
+        return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
+
+    def only(self, hashes: Set[str]) -> "Specs":
+        """Return those of `hashes`."""
+        return self if hashes >= self.hashes else Specs.of({h: s for h, s in self.items() if h in hashes})
+
+    def without(self, hashes: Set[str]) -> "Specs":
+        """Return those of other hashes."""
+        if self.hashes.isdisjoint(hashes):
+            return self
+        return Specs.of({h: s for h, s in self.items() if h not in hashes})
+
+    def __getitem__(self, spec_hash: str) -> Signature:
+        return self._by_hash[spec_hash]
+
+    def __contains__(self, spec_hash: object) -> bool:
+        return spec_hash in self.hashes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_hash)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def items(self) -> ItemsView[str, Signature]:
+        """Return hashes with their signatures, in the order of the document."""
+        return self._by_hash.items()
+
+    def values(self) -> ValuesView[Signature]:
+        """Return the signatures, in the order of the document."""
+        return self._by_hash.values()
+
+    def in_order(self) -> Iterator[tuple[str, Signature]]:
+        """Yield hashes with their signatures, by hash."""
+        by_hash = self._by_hash
+        return ((spec_hash, by_hash[spec_hash]) for spec_hash in sorted(by_hash))
+
+    @cached_property
+    def _by_hash(self) -> dict[str, Signature]:
+        return dict(self._pairs)
+
+
 class Fault(Struct, frozen=True):
     """A document, or part of one, that could not be used as it stands."""
 
@@ -122,7 +188,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
     package: str
     tag: str
-    specs: Mapping[str, Signature]
+    specs: Specs
     facts: Mapping[str, frozenset[str]]  # the values of each fact over the specs
     # Compilers written as before Spack 1.0 (`gcc@=11.4.0`).
     has_old_compilers: bool = False
@@ -211,7 +277,7 @@ class SpecCounts(Struct, frozen=True):
     left_over: int = 0
 
     def __add__(self, other: "SpecCounts") -> "SpecCounts":
-        return SpecCounts(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+        return SpecCounts(*map(add, astuple(self), astuple(other)))
 
     @property
     def paired(self) -> int:
@@ -249,8 +315,8 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     pairings: tuple[Pairing, ...]
     gone: tuple[Alike, ...]  # vanished without anything in their place
     new: tuple[Alike, ...]  # came without anything that they replace
-    came: Mapping[str, Signature]  # by hash, in no order
-    went: Mapping[str, Signature]
+    came: Specs
+    went: Specs
     restacked: tuple[Restacked, ...]
     left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
     newly_left_over: tuple[Spec, ...]
@@ -265,12 +331,12 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     @property
     def added(self) -> tuple[Spec, ...]:
         """The specs whose hash is new, by hash; few who ask for counts want to see them."""
-        return tuple(Spec(spec_hash, self.came[spec_hash]) for spec_hash in sorted(self.came))
+        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.came.in_order())
 
     @property
     def removed(self) -> tuple[Spec, ...]:
         """The specs whose hash is gone, by hash."""
-        return tuple(Spec(spec_hash, self.went[spec_hash]) for spec_hash in sorted(self.went))
+        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.went.in_order())
 
 
 # The facts of a package, in the order of reports and JSON.

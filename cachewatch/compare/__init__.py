@@ -1,7 +1,6 @@
 """Two documents of one package in, what happened to the package out. The laws are in docs/laws.md."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from msgspec import Struct
@@ -12,21 +11,18 @@ from cachewatch.compare.kinds import count_specs, kinds_of
 from cachewatch.compare.ladder import account
 from cachewatch.compare.places import count_places, judge_versions, lost_places
 from cachewatch.facts import Facts, facts_of, seen_facts
-from cachewatch.model import Document, PackageChange, Place, Restacked, Signature, Spec, Status
+from cachewatch.model import Document, PackageChange, Place, Restacked, Signature, Spec, Specs, Status
 from cachewatch.safetext import safe
 
 __all__ = ["compare"]
 
 logger = logging.getLogger(__name__)
 
-Specs = Mapping[str, Signature]
-
 
 class _State(Struct, frozen=True):
     """One side of a comparison: its specs, and what they amount to."""
 
     specs: Specs
-    counts: Counter[Signature]
     facts: Facts
     copies: Mapping[Place, int]
 
@@ -47,19 +43,19 @@ def compare(
     is so in develop and not in releases and snapshots.
     """
     old, new = _specs(before, selected), _specs(after, selected)
-    rewritten = _rewritten(package, old, new)
+    kept = old.hashes & new.hashes
+    rewritten = _rewritten(package, old, new, kept)
     old, new = _in_one_form(old, rewritten), _in_one_form(new, rewritten)
     status = Status.ADDED if before is None else Status.REMOVED if after is None else Status.CHANGED
-    went = {spec_hash: signature for spec_hash, signature in old.items() if spec_hash not in new}
-    came = {spec_hash: signature for spec_hash, signature in new.items() if spec_hash not in old}
-    restacked = _restacked(old, new, sees_stack)
+    went, came = old.without(kept), new.without(kept)
+    restacked = _restacked(old, new, kept, sees_stack)
     if not (went or came or restacked) and (status is Status.CHANGED or selected is not None):
         return None
     is_whole = selected is None and not rewritten
     had = _state(old, before if is_whole else None, sees_stack)
     has = _state(new, after if is_whole else None, sees_stack)
     is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
-    found = account(_counts(went, had), _counts(came, has), is_compiler_unknown=is_unknown)
+    found = account(went.counts.copy(), came.counts.copy(), is_compiler_unknown=is_unknown)
     facts = differing_facts(had.facts, has.facts, is_compiler_unknown=is_unknown)
     last_copies = lost_places(had.copies, has.copies)
     stack_versions = tuple(judge_versions(had.copies, has.copies))
@@ -99,37 +95,28 @@ def compare(
 
 def _state(specs: Specs, document: Document | None, sees_stack: Callable[[str], bool] | None) -> _State:
     """Sum up `specs`; a `document` that holds just them has their facts already."""
-    counts = Counter(specs.values())
-    facts = facts_of(counts) if document is None else document.facts
+    facts = facts_of(specs.counts) if document is None else document.facts
     return _State(
         specs=specs,
-        counts=counts,
         facts=seen_facts(facts, sees_stack) if sees_stack else facts,
-        copies=count_places(counts, sees_stack),
+        copies=count_places(specs.counts, sees_stack),
     )
 
 
-def _counts(some: Specs, state: _State) -> Counter[Signature]:
-    # Often all hashes are new, and counting is the larger part of comparing.
-    return Counter(some.values()) if len(some) < len(state.specs) else state.counts.copy()
-
-
-def _in_one_form(specs: Specs, rewritten: Specs) -> Specs:
+def _in_one_form(specs: Specs, rewritten: Mapping[str, Signature]) -> Specs:
     if not rewritten:
         return specs
-    return {**specs, **{h: replace(s, stacks=specs[h].stacks) for h, s in rewritten.items()}}
+    return Specs.of({**specs, **{h: replace(s, stacks=specs[h].stacks) for h, s in rewritten.items()}})
 
 
 def _specs(document: Document | None, selected: Set[str] | None) -> Specs:
     if document is None:
-        return {}
-    if selected is None:
-        return document.specs
-    return {h: s for h, s in document.specs.items() if h in selected}
+        return Specs.of({})
+    return document.specs if selected is None else document.specs.only(selected)
 
 
 def _left_over(state: _State) -> tuple[str, ...]:
-    if not any(signature.is_left_over for signature in state.counts):
+    if not any(signature.is_left_over for signature in state.specs.counts):
         return ()
     return tuple(sorted(spec_hash for spec_hash, signature in state.specs.items() if signature.is_left_over))
 
@@ -139,14 +126,14 @@ def _newly(left_over: Iterable[str], had: _State, has: _State) -> tuple[Spec, ..
     return tuple(Spec(spec_hash, has.specs[spec_hash]) for spec_hash in news)
 
 
-def _rewritten(package: str, old: Specs, new: Specs) -> Specs:
+def _rewritten(package: str, old: Specs, new: Specs, kept: Set[str]) -> Mapping[str, Signature]:
     """Return the kept specs that are written differently, each in one of the two ways.
 
     Nothing but its stacks can change of a kept hash (law 2), so this is form, which is logged.
     """
     rewritten = {}
     # Documents that are read together share their signatures, so most are one object.
-    for spec_hash in sorted(h for h, s in old.items() if h in new and new[h] is not s):
+    for spec_hash in sorted(h for h in kept if old[h] is not new[h]):
         before, after = old[spec_hash], new[spec_hash]
         form = differing_fields(before, after) - {"stacks"} if before != after else frozenset()
         if form:
@@ -156,8 +143,10 @@ def _rewritten(package: str, old: Specs, new: Specs) -> Specs:
     return rewritten
 
 
-def _restacked(old: Specs, new: Specs, sees_stack: Callable[[str], bool] | None) -> tuple[Restacked, ...]:
+def _restacked(
+    old: Specs, new: Specs, kept: Set[str], sees_stack: Callable[[str], bool] | None
+) -> tuple[Restacked, ...]:
     """Return the kept hashes whose stacks changed."""
-    kept = (h for h, s in old.items() if h in new and new[h] is not s and new[h].stacks != s.stacks)
-    restacked = (Restacked(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(kept))
+    moved = (h for h in kept if old[h] is not new[h] and old[h].stacks != new[h].stacks)
+    restacked = (Restacked(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))
     return tuple(r for r in restacked if sees_stack is None or any(map(sees_stack, r.gained + r.lost)))

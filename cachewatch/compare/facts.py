@@ -39,10 +39,10 @@ def differing_fields(before: Signature, after: Signature) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _deltas(differing: tuple[tuple[str, frozenset[str], frozenset[str]], ...]) -> dict[str, Delta]:
-    # As keys, not as sets, of which DeepDiff would hash every item again.
+    # As the keys of one dict, not as sets, of which DeepDiff would hash every item again.
     diff = _deep_diff(
-        {name: dict.fromkeys(before) for name, before, _ in differing},
-        {name: dict.fromkeys(after) for name, _, after in differing},
+        {(name, value): None for name, before, _ in differing for value in before},
+        {(name, value): None for name, _, after in differing for value in after},
     )
     came, went = (_values(diff.get(report, ())) for report in ("dictionary_item_added", "dictionary_item_removed"))
     return {name: Delta(tuple(sorted(came[name])), tuple(sorted(went[name]))) for name, _, _ in differing}
@@ -51,7 +51,7 @@ def _deltas(differing: tuple[tuple[str, frozenset[str], frozenset[str]], ...]) -
 def _values(levels: Iterable[Any]) -> Mapping[str, list[str]]:
     values: defaultdict[str, list[str]] = defaultdict(list)
     for level in levels:
-        fact, value = level.path(output_format="list")
+        ((fact, value),) = level.path(output_format="list")
         values[fact].append(value)
     return values
 

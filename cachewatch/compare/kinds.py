@@ -1,6 +1,5 @@
 """Count what became of the specs of a package, and name the kinds of change that this amounts to."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from cachewatch.compare.ladder import Account
@@ -9,11 +8,12 @@ from cachewatch.model import Delta, Direction, Kind, Restacked, Rung, SpecCounts
 
 def count_specs(before: int, after: int, account: Account, left_over: int) -> SpecCounts:
     """Count an account by rung; `before`, `after` and `left_over` are taken as they are."""
-    by_rung: Counter[Rung] = Counter()
+    by_rung = dict.fromkeys(Rung, 0)
     for pairing in account.pairings:
         by_rung[pairing.rung] += pairing.count
-    gone, new = (sum(alike.count for alike in side) for side in (account.gone, account.new))
-    added, removed = by_rung.total() + new, by_rung.total() + gone
+    gone, new = (sum([alike.count for alike in side]) for side in (account.gone, account.new))
+    paired = sum(by_rung.values())
+    added, removed = paired + new, paired + gone
     return SpecCounts(
         before=before,
         after=after,
@@ -24,7 +24,7 @@ def count_specs(before: int, after: int, account: Account, left_over: int) -> Sp
         net_added=added - by_rung[Rung.REBUILT],
         net_removed=removed - by_rung[Rung.REBUILT],
         left_over=left_over,
-        **{rung.value: by_rung[rung] for rung in Rung},
+        **by_rung,
     )
 
 

@@ -37,7 +37,7 @@ def parse(data: bytes, path: str, known: Known | None = None) -> Document:
         raise UnreadableDocument(f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
     known = known or Known()
     front, records = _read_quickly(data, known) or _read_patiently(data, known)
-    facts = facts_of(set(records.specs.values()))
+    facts = facts_of(records.specs.counts)
     return Document(
         package=front.title,
         tag=front.tag,

@@ -1,13 +1,13 @@
 """The records of `spec_details`: the quick way into types, and the patient one.
 
 A document of a hundred specs has about ten signatures, and the generator writes equal ones
-byte for byte alike. So the quick way cuts each record at its hash and finds the signature by
-the text that is left; only what was not seen yet is decoded, and checked, as JSON.
+byte for byte alike. So the quick way cuts each record at its hash, counts the texts that are
+left, and decodes, and checks, each of them once as JSON.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from cachewatch import spelling
 from cachewatch.errors import UnreadableDocument
-from cachewatch.model import Signature
+from cachewatch.model import Signature, Specs
 
 
 class Records(Struct, frozen=True):
     """What `spec_details` holds, in one spelling."""
 
-    specs: Mapping[str, Signature]
+    specs: Specs
     repeated: Mapping[str, int]  # hashes that stand more than once, and how often
     has_old_compilers: bool
 
@@ -62,16 +62,24 @@ class _AnyRecord(msgspec.Struct):
 _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 
-_HASH_KEY = '"hash": "'
 _HASH_LENGTH = 32
+# What stands before the hash of a record, the hash, and what stands behind it.
+_CUT = re.compile(r'\{((?:"compiler": [^,]*, )?"hash": ")([^"]{32})([^}]*)\}(?:, |\])')
+_CUT_AWAY = len("{") + _HASH_LENGTH + len("}, ")
 _OLD_COMPILER = re.compile(r'"compiler": "[^"]*@=')
+# Any hash will do to see that a text is a record around it.
+_SOME_HASH = "a" * _HASH_LENGTH
+
+
+# The text of a record without its hash: what stands before it, and what behind.
+Text = tuple[str, str]
 
 
 class Known:
     """The signatures of documents that are read together, each one once."""
 
     def __init__(self) -> None:
-        self.by_text: dict[str, Signature] = {}  # of a record, but for its hash
+        self.by_text: dict[Text, Signature] = {}
         self._signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
@@ -82,52 +90,56 @@ class Known:
 def read_records(details: str, known: Known) -> Records | None:
     """Read `spec_details` of the form that the generator writes, or return None: it takes patience."""
     try:
-        found = {} if details == "[]" else _cut(details, known)
+        return Records(Specs.of({}), {}, False) if details == "[]" else _cut(details, known)
     except msgspec.MsgspecError:
         return None
     except RecursionError as error:
         raise UnreadableDocument("is nested too deeply") from error
-    if found is None:
-        return None
-    return Records(found, {}, "@=" in details and _OLD_COMPILER.search(details) is not None)
 
 
-def _cut(details: str, known: Known) -> dict[str, Signature] | None:
+def _cut(details: str, known: Known) -> Records | None:
     """Cut `details` into records, and those at their hashes; None if it is not of that form."""
-    if not (details.startswith("[{") and details.endswith("}]")):
+    cut = _CUT.findall(details, 1)
+    if not (cut and details.startswith("[{") and details.endswith("}]")):
         return None
-    specs: dict[str, Signature] = {}
-    by_text = known.by_text
-    pieces = details[2:-2].split("}, {")
-    for piece in pieces:
-        start = piece.find(_HASH_KEY) + len(_HASH_KEY)
-        end = start + _HASH_LENGTH
-        spec_hash = piece[start:end]
-        # No text holds a NUL, so none is taken for another.
-        rest = f"{piece[:start]}\0{piece[end:]}"
-        signature = by_text.get(rest)
+    heads, hashes, tails = zip(*cut, strict=True)
+    texts = list(zip(heads, tails, strict=True))
+    copies = Counter(texts)
+    length = sum((len(head) + len(tail)) * count for (head, tail), count in copies.items())
+    distinct = frozenset(hashes)
+    if length + len(hashes) * _CUT_AWAY != len(details) or len(distinct) < len(hashes) or not _are_hashes(hashes):
+        return None  # something stands between the records, or a hash twice, or it is none
+    counts: Counter[Signature] = Counter()
+    for text, count in copies.items():
+        signature = known.by_text.get(text) or _learn(text, known)
         if signature is None:
-            signature = _decode(f"{{{piece}}}", spec_hash)
-            if signature is None:
-                return None
-            signature = by_text[rest] = known.one(signature)
-        specs[spec_hash] = signature
-    return specs if len(specs) == len(pieces) and _are_hashes(specs) else None
+            return None
+        counts[signature] += count
+    specs = Specs(distinct, counts, zip(hashes, map(known.by_text.__getitem__, texts), strict=True))
+    return Records(specs, {}, any(map(_has_old_compiler, copies)))
 
 
-def _decode(text: str, spec_hash: str) -> Signature | None:
-    """Decode one record as JSON; None unless it has this hash, and each of the usual members once."""
-    record = (_decode_record_with_tarball if '"tarball":' in text else _decode_record)(text)
+def _learn(text: Text, known: Known) -> Signature | None:
+    """Decode the record that `text` is without its hash; None unless it has each of the usual members once."""
+    whole = f"{{{text[0]}{_SOME_HASH}{text[1]}}}"
+    record = (_decode_record_with_tarball if '"tarball":' in whole else _decode_record)(whole)
     # msgspec lets a repeated key win over the one before. All keys are required here and
     # no others allowed, so one too many shows in their number.
-    is_usual = text.count('":') == len(record.__struct_fields__) and record.hash == spec_hash
-    return _signature(record) if is_usual and "\\u0000" not in text else None
+    is_usual = whole.count('":') == len(record.__struct_fields__) and record.hash == _SOME_HASH
+    if not is_usual or ("\\" in whole and "\\u0000" in whole):
+        return None
+    signature = known.by_text[text] = known.one(_signature(record))
+    return signature
 
 
-def _are_hashes(specs: Mapping[str, Signature]) -> bool:
+def _has_old_compiler(text: Text) -> bool:
+    return any("@=" in part and _OLD_COMPILER.search(part) for part in text)
+
+
+def _are_hashes(hashes: Collection[str]) -> bool:
     # The hashes are the one part of a record that was not decoded.
-    together = "".join(specs).encode()
-    return together.isalnum() and len(together) == _HASH_LENGTH * len(specs)
+    together = "".join(hashes).encode()
+    return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes)
 
 
 def records_of(details: Any, known: Known) -> Records:
@@ -147,7 +159,7 @@ def records_of(details: Any, known: Known) -> Records:
         if not (spec_hash.isascii() and spec_hash.isalnum()):
             raise UnreadableDocument(f"spec_details: {spec_hash[:40]!r} is not a hash")
     repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
-    return Records(specs, repeated, any(spelling.is_old_compiler(record.compiler) for record in records))
+    return Records(Specs.of(specs), repeated, any(spelling.is_old_compiler(record.compiler) for record in records))
 
 
 def _signature(record: "_Record | _AnyRecord") -> Signature:

@@ -5,7 +5,7 @@ harm wherever it is shown.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -21,8 +21,8 @@ from cachewatch.model import (
     Restacked,
     Side,
     Signature,
-    Spec,
     SpecCounts,
+    Specs,
 )
 from cachewatch.safetext import safe
 
@@ -51,8 +51,8 @@ def package_json(change: PackageChange) -> bytes:
     del counts["added"], counts["removed"], counts["left_over"]
     specs = [
         _members(counts),
-        b'"added":' + _specs(change.added),
-        b'"removed":' + _specs(change.removed),
+        b'"added":' + _specs(change.came),
+        b'"removed":' + _specs(change.went),
         b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
         b'"left_over":' + _encode(change.left_over),
         b'"newly_left_over":' + _encode([spec.hash for spec in change.newly_left_over]),
@@ -110,15 +110,10 @@ def _members(values: Mapping[str, Any]) -> bytes:
     return _encode(values)[1:-1]
 
 
-def _specs(specs: Iterable[Spec]) -> bytes:
-    rest: dict[Signature, bytes] = {}
-    parts = []
-    for spec in specs:
-        found = rest.get(spec.signature)
-        if found is None:
-            found = rest[spec.signature] = b'",' + _members(spec_values(spec.signature)) + b"}"
-        parts.append(b'{"hash":"' + spec.hash.encode() + found)
-    return b"[" + b",".join(parts) + b"]"
+def _specs(specs: Specs) -> bytes:
+    rest = {signature: f'",{_members(spec_values(signature)).decode()}}}' for signature in specs.counts}
+    parts = [f'{{"hash":"{spec_hash}{rest[signature]}' for spec_hash, signature in specs.in_order()]
+    return f"[{','.join(parts)}]".encode()
 
 
 def _restacked(entry: Restacked) -> dict[str, Any]:
