@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
+from cachewatch.cli import garbage
 from cachewatch.errors import CachewatchError
 from cachewatch.safetext import safe_lines
 
@@ -35,7 +36,8 @@ class LazyCommands(click.Group):
         """Load one command."""
         if name not in _COMMANDS:
             return None
-        command = getattr(importlib.import_module(_COMMANDS[name]), name)
+        with garbage.loading():
+            command = getattr(importlib.import_module(_COMMANDS[name]), name)
         return command if isinstance(command, click.Command) else None
 
 
@@ -65,4 +67,6 @@ def main() -> NoReturn:
     except OSError as error:
         click.echo(f"cachewatch: {error.strerror}", err=True)
         sys.exit(3)
+    finally:
+        garbage.keep()
     sys.exit(status if isinstance(status, int) else 0)

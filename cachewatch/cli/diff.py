@@ -5,13 +5,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
 import click
 
 from cachewatch.changesets import Body, Changeset, Outcome
+from cachewatch.cli import garbage
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
 from cachewatch.errors import UsageError
@@ -105,7 +106,10 @@ def diff(
         wanted_package=selection.packages,
         report=line.git if is_shown else None,
     )
-    with opened as comparison, closing(line):
+    with ExitStack() as stack:
+        with garbage.loading():
+            comparison = stack.enter_context(opened)
+        stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
         found = changesets(comparison, selection, make_body, jobs=jobs, progress=line.advance)
         write(write_format(_noting(found, done)), output)

@@ -1,0 +1,24 @@
+"""Keep Python's collector from searching what was loaded for garbage: it is in use to the end.
+
+In a run of a tenth of a second, that would be a fifth of the time.
+"""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load something, and count it among what is never garbage."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        keep()
+        gc.enable()
+
+
+def keep() -> None:
+    """Never search again what there is now; at the end of the program, that is everything."""
+    gc.freeze()
