@@ -23,7 +23,7 @@ from msgspec import Struct
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.sources import upkeep
 from cachewatch.sources.access import Access, redact
-from cachewatch.sources.git import Answer, Repository
+from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import CATALOGUE, TAGS_FILE
 from cachewatch.sources.remote import Remote, Tip, Unreachable
 
@@ -105,7 +105,7 @@ class Mirror:
             upkeep.check_owner(self.folder)
             try:
                 done = self._fetch(tip, most)
-            except _Damaged as error:
+            except upkeep.DamagedClone as error:
                 return self._clone(tip, str(error))
             except SourceError as error:
                 self._failures += 1
@@ -190,7 +190,7 @@ class Mirror:
     def _fetch(self, tip: Tip, most: int) -> Update:
         before = self._head()
         if None in (before, self._whole) and (problem := upkeep.damage(self.folder, thoroughly=False)):
-            raise _Damaged(problem)
+            raise upkeep.DamagedClone(problem)
         tip = self._follow(self._remote, self.folder, tip, most)
         self._make_whole(self.folder, tip.commit, most)
         self._whole = tip.commit
@@ -229,10 +229,7 @@ class Mirror:
             name for name in listed.output.decode("utf-8", "surrogateescape").split("\0") if name and "\n" not in name
         ]
         wanted = [f":(literal){CATALOGUE}/{tag}" for tag in tags if self._wanted_tag(tag)]
-        absent = upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *wanted])
-        if isinstance(absent, Answer):
-            raise SourceError(f"{folder}: {redact(absent.error.strip())}")
-        return absent
+        return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *wanted])
 
     def _clone(self, tip: Tip, problem: str = "") -> Update:
         """Clone beside what is there, if anything, and take its place."""
@@ -289,10 +286,6 @@ class Mirror:
 
     def _head(self) -> str | None:
         return _commit_of(self.folder, "HEAD")
-
-
-class _Damaged(SourceError):
-    """The clone is damaged, as the message says."""
 
 
 class MirrorRepository(Repository):

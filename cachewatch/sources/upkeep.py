@@ -129,25 +129,35 @@ def _remove(path: Path, now: float, seconds: float, why: str) -> None:
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
     """Return what is wrong with the clone at `folder`, in git's words; "" if nothing is."""
+    if not folder.is_dir() or "bare = true" not in _config(folder):
+        return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
     if refs.code or refs.error.strip():
         return _first(refs)
     head = read(folder, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
     if head.code:
         return _first(head) or "its branch is empty"
-    checked = read(folder, ["fsck", "--no-dangling", "--no-progress"]) if thoroughly else missing(folder, ["HEAD"])
-    if isinstance(checked, Answer):
+    if thoroughly:
+        checked = read(folder, ["fsck", "--no-dangling", "--no-progress"])
         return (_first(checked) or "git finds faults in it") if checked.code else ""
-    return f"{len(checked)} objects are missing" if checked and not is_partial(folder) else ""
+    try:
+        absent = missing(folder, ["HEAD"])
+    except DamagedClone as error:
+        return str(error)
+    return f"{len(absent)} objects are missing" if absent and not is_partial(folder) else ""
 
 
-def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str] | Answer:
-    """List the objects in the trees of `commits` that are not here, or return why that cannot be told."""
+def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
+    """List the objects in the trees of `commits` that are not here. Raises DamagedClone if it cannot be told."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
-    if found.code:
-        return found
+    if found.code or "error:" in found.error:
+        raise DamagedClone(_first(found) or "git cannot walk it")
     return re.findall(r"^\?([0-9a-f]+)$", found.output.decode(), re.MULTILINE)
+
+
+class DamagedClone(SourceError):
+    """A clone of ours is damaged, as the message says."""
 
 
 def _first(answer: Answer) -> str:
@@ -157,10 +167,14 @@ def _first(answer: Answer) -> str:
 
 def is_partial(folder: Path) -> bool:
     """Tell whether the clone at `folder` was made without the contents of documents."""
+    return "promisor = true" in _config(folder)
+
+
+def _config(folder: Path) -> str:
     try:
-        return "promisor = true" in (folder / "config").read_text("utf-8", "replace")
+        return (folder / "config").read_text("utf-8", "replace")
     except OSError:
-        return False
+        return ""
 
 
 def set_aside(folder: Path) -> Path:
