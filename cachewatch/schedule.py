@@ -81,6 +81,8 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
             return _weekly(days, at, zone)
         case ["monthly", day, at]:
             return _monthly(day, at, zone)
+        case _:
+            pass
     raise ConfigError(f"{text!r} is no schedule; write {FORMS}")
 
 
@@ -141,11 +143,11 @@ def _monthly(day: str, at: str, zone: str) -> Schedule:
         raise ConfigError(f"{day!r} is no day of a month; write 1 to 31, or last")
     number = 31 if day == "last" else int(day)
     # Months that have no such day end with it.
-    lines = {31: (f"{_time(at)} L * *",)}.get(number, (f"{_time(at)} {number} * *",))
+    lines = [f"{_time(at)} {'L' if number == 31 else number} * *"]
     if number in (29, 30):
-        lines += (f"{_time(at)} L 2 *",)
+        lines.append(f"{_time(at)} L 2 *")
     which = "the last day" if number == 31 else f"day {number}" + " (or the last)" * (number > 28)
-    return Schedule(lines=lines, words=f"on {which} of every month at {_clock(at)}", zone=zone)
+    return Schedule(lines=tuple(lines), words=f"on {which} of every month at {_clock(at)}", zone=zone)
 
 
 def _day(name: str) -> int:

@@ -4,31 +4,14 @@ Patterns of one list are alternatives, lists of different things must all agree,
 pattern that begins with `!` excludes and wins.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Set
-from fnmatch import translate
 
 from msgspec import Struct, field
 
 from cachewatch.model import Document, Kind, Signature
+from cachewatch.patterns import Globs
 
-
-class Globs:
-    """Case-sensitive shell patterns; without any, everything matches."""
-
-    def __init__(self, patterns: Iterable[str] = ()) -> None:
-        patterns = tuple(patterns)
-        self._included = _compile(p for p in patterns if not p.startswith("!"))
-        self._excluded = _compile(p[1:] for p in patterns if p.startswith("!"))
-        self.is_open = not patterns
-
-    def __call__(self, name: str) -> bool:
-        """Tell whether `name` is chosen."""
-        if self.is_open:
-            return True
-        if self._excluded is not None and self._excluded.fullmatch(name):
-            return False
-        return self._included is None or self._included.fullmatch(name) is not None
+__all__ = ["Globs", "Selection"]
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -73,8 +56,3 @@ class Selection(Struct, frozen=True, kw_only=True):
     def _chosen(self, specs: Mapping[str, Signature]) -> Iterable[str]:
         chosen = {signature: self.chooses(signature) for signature in set(specs.values())}
         return (spec_hash for spec_hash, signature in specs.items() if chosen[signature])
-
-
-def _compile(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    expressions = [translate(pattern) for pattern in patterns]
-    return re.compile("|".join(expressions)) if expressions else None

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,10 @@ from conftest import Run
 from helpers import document, record, records
 
 from cachewatch import __version__, cli
-from cachewatch.cli import about
 from cachewatch.cli.diff import diff
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import LONG_BYTES, ProgressLine
+from cachewatch.kinds import MEANINGS
 from cachewatch.model import Kind
 
 
@@ -140,10 +141,11 @@ def test_the_package_says_the_same_version() -> None:
 
 def test_kinds(run: Run) -> None:
     """Every kind is explained, in one order."""
-    output = run("kinds").output
+    output, _, groups = run("kinds").output.partition("\n\n")
 
-    assert [line[2:].split()[0] for line in output.splitlines()] == [kind.value for kind in about._MEANINGS]
-    assert set(about._MEANINGS) == set(Kind)
+    assert [line[2:].split()[0] for line in output.splitlines()] == [kind.value for kind in MEANINGS]
+    assert set(MEANINGS) == set(Kind)
+    assert re.search(r"^  stack-lost +stack-event, stack-removed$", groups, re.MULTILINE)
 
 
 def test_schema(run: Run) -> None:

@@ -1,0 +1,92 @@
+"""Addresses of mail, of the web and of machines, checked before anything is sent to them."""
+
+import re
+from collections.abc import Callable
+from email.utils import parseaddr
+from urllib.parse import urlsplit
+
+from cachewatch.config.forms import Form, of_text
+from cachewatch.errors import ConfigError
+
+_LOCAL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_MAIL = re.compile(rf"{_LOCAL}@{_LABEL}(\.{_LABEL})*")
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
+
+
+def parse_mail(text: str) -> str:
+    """Return a mail address without a name, such as ops@example.org."""
+    if not text.isascii():
+        raise ConfigError(
+            f"{text!r} is not plain ASCII, which many mail servers refuse (they lack SMTPUTF8);"
+            " use an address without accents, and the xn-- form of the domain"
+        )
+    if len(text) > 254 or not _MAIL.fullmatch(text):
+        raise ConfigError(f"{text!r} is no mail address; write it as name@example.org")
+    return text
+
+
+def parse_sender(text: str) -> str:
+    """Return a mail address with or without a name: `Cachewatch <cachewatch@example.org>`."""
+    name, address = parseaddr(text)
+    if not text.isprintable() or not address:
+        raise ConfigError(f"{text!r} is no mail address; write Name <name@example.org>")
+    parse_mail(address)
+    if not text.rstrip().endswith(f"<{address}>") and (name or text.strip() != address):
+        raise ConfigError(f"{text!r} is not clear; write Name <name@example.org>, with quotes around odd names")
+    return text
+
+
+def parse_host(text: str) -> str:
+    """Return the name or number of a machine."""
+    is_ipv6 = ":" in text and re.fullmatch(r"[0-9A-Fa-f:.]+", text)
+    if not is_ipv6 and (len(text) > 253 or not _HOST.fullmatch(text)):
+        raise ConfigError(f"{text!r} is no host; write its name or address alone: smtp.example.org")
+    return text
+
+
+def parse_listen(text: str) -> str:
+    """Return `host:port` to listen on."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{text!r} is no place to listen on; write 127.0.0.1:9469, or [::1]:9469")
+    parse_host(host.removeprefix("[").removesuffix("]"))
+    return text
+
+
+def url_parser(*schemes: str) -> Callable[[str], str]:
+    """Return what checks URLs of these schemes. Messages never repeat the URL, which may be a secret."""
+
+    def parse(text: str) -> str:
+        example = f"write one that begins with {' or '.join(f'{scheme}:' for scheme in schemes)}"
+        try:
+            parts = urlsplit(text)
+            has_host = parts.scheme == "mailto" or (parts.hostname and (parts.port or True))
+        except ValueError as error:
+            raise ConfigError(f"is no URL; {example}") from error
+        if parts.scheme not in schemes or not text.isascii() or not text.isprintable() or " " in text or not has_host:
+            raise ConfigError(f"is no URL; {example}")
+        return text
+
+    return parse
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether `host` is this machine, so that nothing crosses a network."""
+    return _LOOPBACK.fullmatch(host) is not None
+
+
+def _unsubscribe(text: str) -> str:
+    url_parser("mailto", "https")(text)
+    if text.startswith("mailto:"):
+        parse_mail(text.removeprefix("mailto:").partition("?")[0])
+    return text
+
+
+MAIL = of_text(parse_mail, format="email")
+SENDER = of_text(parse_sender)
+HOST = of_text(parse_host)
+LISTEN = of_text(parse_listen)
+WEB: Form = of_text(url_parser("https", "http"), format="uri")
+UNSUBSCRIBE = of_text(_unsubscribe)

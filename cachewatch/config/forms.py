@@ -1,0 +1,138 @@
+"""What values must look like: each form reads one, and says the same as JSON Schema for editors."""
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import date
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+from msgspec import Struct
+
+from cachewatch.config.durations import DURATION, SIZE, parse_duration, parse_size
+from cachewatch.config.nodes import Broken, Context, Node, unknown
+from cachewatch.errors import ConfigError, UsageError
+
+Read = Callable[[Node, Context], Any]
+Schema = dict[str, Any]
+
+
+class Form(Struct, frozen=True):
+    """What a value must look like; `read` raises a UsageError that says what is wrong and what to do."""
+
+    read: Read
+    schema: Schema
+
+
+def of_text(parse: Callable[[str], Any], **schema: Any) -> Form:
+    """Return the form of a single value that `parse` understands."""
+    return Form(lambda node, _: parse(node.text()), {"type": "string", **schema})
+
+
+def attempt(read: Read, node: Node, context: Context) -> Any:
+    """Read a value; what is wrong with it is noted where it stands, and raised as Broken."""
+    try:
+        return read(node, context)
+    except Broken:
+        raise
+    except UsageError as error:
+        context.note(node, str(error))
+        raise Broken from error
+
+
+def list_of(form: Form) -> Form:
+    """Return the form of a list, which may be a single value."""
+
+    def read(node: Node, context: Context) -> tuple[Any, ...]:
+        return each(form.read, node.items(), context)
+
+    return Form(read, {"oneOf": [form.schema, {"type": "array", "items": form.schema}]})
+
+
+def each(read: Read, nodes: Iterable[Node], context: Context) -> tuple[Any, ...]:
+    """Read all of `nodes`, so that every mistake is noted before Broken is raised."""
+    values, is_broken = [], False
+    for node in nodes:
+        try:
+            values.append(attempt(read, node, context))
+        except Broken:
+            is_broken = True
+    if is_broken:
+        raise Broken
+    return tuple(values)
+
+
+def choice(*words: str) -> Form:
+    """Return the form of one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ConfigError(f"{text!r} is none of its values; {unknown(text, words)}")
+        return text
+
+    return Form(lambda node, _: parse(node.text()), {"enum": list(words)})
+
+
+def number(least: int, most: int) -> Form:
+    """Return the form of a whole number."""
+
+    def parse(text: str) -> int:
+        digits = text.replace("_", "")
+        if not re.fullmatch(r"\d{1,15}", digits, re.ASCII) or not least <= int(digits) <= most:
+            raise ConfigError(f"{text!r} is no whole number from {least} to {most}")
+        return int(digits)
+
+    return Form(lambda node, _: parse(node.text()), {"type": "integer", "minimum": least, "maximum": most})
+
+
+def template(*names: str, needed: Iterable[str] = ()) -> Form:
+    """Return the form of a path or URL with `{names}` to be filled in, some of which it must have."""
+
+    def parse(text: str) -> str:
+        try:
+            fields = [(name, form or kind) for _, name, form, kind in Formatter().parse(text) if name is not None]
+        except ValueError as error:
+            raise ConfigError(f"{text!r}: {error}; braces stand around names only, as in {{subscription}}") from error
+        for name, extra in fields:
+            if name not in names or extra:
+                raise ConfigError(f"{{{name}}} is nothing that is filled in here; {unknown(name, names)}")
+        for name in needed:
+            if name not in dict(fields):
+                raise ConfigError(f"{text!r} lacks {{{name}}}, without which one digest would overwrite another")
+        return text
+
+    return of_text(parse)
+
+
+def _text(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ConfigError("is empty or holds control characters; give it a line of text")
+    return text
+
+
+def _flag(text: str) -> bool:
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if text.lower() not in words:
+        raise ConfigError(f"{text!r} is neither true nor false")
+    return words[text.lower()]
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no date; write it as 2026-12-01") from error
+
+
+def _path(node: Node, context: Context) -> Path:
+    return context.folder / Path(_text(node.text())).expanduser()
+
+
+TEXT = of_text(_text)
+FLAG = Form(lambda node, _: _flag(node.text()), {"type": "boolean"})
+DAY = of_text(_day, format="date")
+DURATIONS = of_text(parse_duration, pattern=DURATION)
+SIZES = Form(
+    lambda node, _: parse_size(node.text()), {"oneOf": [{"type": "string", "pattern": SIZE}, {"type": "integer"}]}
+)
+PATH = Form(_path, {"type": "string"})

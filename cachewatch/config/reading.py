@@ -1,0 +1,188 @@
+"""The configuration file: YAML with the place of every value, to a checked Config.
+
+Every scalar stays the text that was written, so that 07:30 is no number and `no` no flag before
+somebody asks for one. Events are read one by one, which costs no depth and names every line.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from cachewatch.config.forms import attempt
+from cachewatch.config.model import Config
+from cachewatch.config.nodes import Broken, Context, Mistake, Node
+from cachewatch.config.whole import read_whole
+from cachewatch.errors import ConfigError
+
+_MOST_BYTES = 2**20
+_MOST_DEPTH = 32
+_HINTS = {
+    "mapping values are not allowed": "a colon with a space behind it makes a section; put quotes around the text",
+    "cannot start any token": "text cannot begin with @, %, ` or a tab; put quotes around it, and indent with spaces",
+    "scanning a tag": "text that begins with ! needs quotes around it",
+    "did not find expected ',' or ']'": "a list that begins with [ ends with ]",
+    "did not find expected ',' or '}'": "a section that begins with { ends with }",
+    "alias": "text that begins with * needs quotes around it",
+    "anchor": "text that begins with & needs quotes around it",
+}
+
+
+def read_config(path: Path) -> Config:
+    """Read and check the file at `path`, and `subscriptions.d/*.yaml` beside it.
+
+    Raises ConfigError, whose message lists every mistake with its line.
+    """
+    context = Context(folder=path.absolute().parent)
+    try:
+        entries = dict(attempt(_section, _read_tree(path, context), context))
+    except Broken:
+        context.raise_mistakes()
+        raise
+    _add_subscriptions(entries, path, context)
+    return read_whole(Node(value=entries, file=path, line=1, path=""), context)
+
+
+def _add_subscriptions(entries: dict[str, Node], path: Path, context: Context) -> None:
+    """Add the subscriptions of other files, which have the same form and nothing else in them."""
+    main = entries.get("subscriptions")
+    found = dict(main.value) if main and isinstance(main.value, Mapping) else {}
+    for file in sorted((path.parent / "subscriptions.d").glob("*.y*ml")):
+        for name, node in _subscriptions_in(file, context).items():
+            if name in found:
+                context.note(node, f"stands in {found[name].file}:{found[name].line} already; choose another name")
+            found.setdefault(name, node)
+    if found:
+        entries["subscriptions"] = Node(value=found, file=path, line=main.line if main else 1, path="subscriptions")
+
+
+def _subscriptions_in(file: Path, context: Context) -> Mapping[str, Node]:
+    try:
+        entries = attempt(_section, _read_tree(file, context), context)
+        for name in entries.keys() - {"subscriptions"}:
+            context.note(entries[name], "does not belong here; files in subscriptions.d hold `subscriptions:` alone")
+        if "subscriptions" not in entries:
+            return {}
+        found: Mapping[str, Node] = attempt(_section, entries["subscriptions"], context)
+    except Broken:
+        return {}
+    return found
+
+
+def _section(node: Node, _: Context) -> Mapping[str, Node]:
+    return node.section()
+
+
+def _read_tree(path: Path, context: Context) -> Node:
+    """Return the tree of a file; what is wrong with it as a whole is noted, and Broken raised."""
+    content = b""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, which no configuration is")
+        return _Composer(path, context).compose(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        context.mistakes.append(Mistake(str(path), line, "", "is not UTF-8 text; save it as UTF-8"))
+    except yaml.YAMLError as error:
+        context.mistakes.append(Mistake(str(path), _line(error, content), "", _explain(error)))
+    except Broken:
+        pass
+    except (ConfigError, OSError) as error:
+        reason = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+        context.mistakes.append(Mistake(str(path), 0, "", reason))
+    raise Broken
+
+
+class _Composer:
+    """Makes a tree of YAML's events."""
+
+    def __init__(self, file: Path, context: Context) -> None:
+        self._file = file
+        self._context = context
+        self._anchors: dict[str, Node] = {}
+
+    def compose(self, text: str) -> Node:
+        events: Iterator[Any] = yaml.parse(text, Loader=yaml.CSafeLoader)
+        next(events)
+        if isinstance(next(events), yaml.StreamEndEvent):
+            return self._make({}, 1, "")
+        tree = self._node(next(events), events, 1, "", 0)
+        next(events)
+        extra = next(events)
+        if not isinstance(extra, yaml.StreamEndEvent):
+            self._refuse(extra, "", "begins a second document; one file holds one, so take the --- out")
+        return tree
+
+    def _node(self, event: Any, events: Iterator[Any], line: int, path: str, depth: int) -> Node:
+        """Return the value that begins with `event`; `line` is that of its key."""
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                self._refuse(event, path, f"*{event.anchor} refers to nothing; {_HINTS['alias']}")
+            return self._anchors[event.anchor]
+        if event.tag is not None and not event.tag.startswith("tag:yaml.org,2002:"):
+            self._refuse(event, path, f"{event.tag} is taken for a tag of YAML; {_HINTS['scanning a tag']}")
+        if depth > _MOST_DEPTH:
+            self._refuse(event, path, f"is nested more than {_MOST_DEPTH} levels deep")
+        node = self._make(self._value(event, events, path, depth), line, path)
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _value(self, event: Any, events: Iterator[Any], path: str, depth: int) -> Any:
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(events, path, depth)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return tuple(self._items(events, path, depth))
+        is_plain = event.implicit[0]
+        return None if is_plain and event.value.lower() in ("", "~", "null") else event.value
+
+    def _mapping(self, events: Iterator[Any], path: str, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                self._refuse(event, path, "has a key that is not a word")
+            key = event.value
+            line = _line_of(event)
+            node = self._node(next(events), events, line, f"{path}.{key}" if path else key, depth + 1)
+            if key in found:
+                self._context.note(
+                    self._make(None, line, node.path), f"stands in line {found[key].line} already; keep one of them"
+                )
+            found.setdefault(key, node)
+        return found
+
+    def _items(self, events: Iterator[Any], path: str, depth: int) -> Iterator[Node]:
+        number = 0
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            number += 1
+            yield self._node(event, events, _line_of(event), f"{path}[{number}]", depth + 1)
+
+    def _make(self, value: Any, line: int, path: str) -> Node:
+        return Node(value=value, file=self._file, line=line, path=path)
+
+    def _refuse(self, event: Any, path: str, message: str) -> NoReturn:
+        self._context.note(self._make(None, _line_of(event), path), message)
+        raise Broken
+
+
+def _line_of(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _line(error: yaml.YAMLError, content: bytes) -> int:
+    """Return the line that YAML complains about: where the trouble began, if it knows."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        is_open = str(error.problem).startswith(("did not find", "found unexpected end"))
+        mark = (error.context_mark or error.problem_mark) if is_open else error.problem_mark
+        return int(mark.line) + 1
+    return content.decode(errors="replace")[: getattr(error, "position", 0)].count("\n") + 1
+
+
+def _explain(error: yaml.YAMLError) -> str:
+    said = " ".join(str(error).split())
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or said
+    hint = next((hint for words, hint in _HINTS.items() if words in said), "check the line, and the one above it")
+    return f"is not YAML: {problem}; {hint}"

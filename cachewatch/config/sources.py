@@ -1,0 +1,120 @@
+"""`sources:` where revisions come from."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cachewatch.config.forms import DURATIONS, PATH, TEXT, Form, choice
+from cachewatch.config.model import Poll, Source
+from cachewatch.config.nodes import Context, Node
+from cachewatch.config.patterns import GLOBS
+from cachewatch.config.secrets import find_secret_file
+from cachewatch.config.tables import Key, Table, named
+from cachewatch.errors import ConfigError
+
+_SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
+_LEAST_PERIOD = timedelta(seconds=1)
+
+
+def _repository(node: Node, context: Context) -> str:
+    """Return the address of a repository: a URL as it is, a path from the folder of the file on."""
+    text = node.text()
+    if not text or not text.isprintable() or text.startswith("-"):
+        raise ConfigError(f"{text!r} is no address; write a URL such as https://host/repository.git, or a path")
+    if "://" not in text:
+        return (
+            text if _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0] else str(_absolute(text, context))
+        )
+    return _url(text)
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no URL: {error}") from error
+    if parts.password is not None:
+        raise ConfigError(
+            "holds a password, which would end up in logs; take it out and name a file under `credentials:`"
+        )
+    return text
+
+
+def _absolute(text: str, context: Context) -> Path:
+    return context.folder / Path(text).expanduser()
+
+
+def _secret_path(node: Node, context: Context) -> str:
+    return str(find_secret_file(node.text(), context.folder))
+
+
+def _make_poll(**values: timedelta) -> Poll:
+    poll = Poll(**values)
+    if poll.every < _LEAST_PERIOD or poll.timeout < _LEAST_PERIOD:
+        raise ConfigError("every and timeout are at least a second")
+    if "jitter" not in values:
+        # Of a short period, not more than a part.
+        return Poll(**values, jitter=min(poll.jitter, poll.every / 12))
+    return poll
+
+
+def _make_source(name: str, **values: Any) -> Source:
+    kind = values.setdefault("type", "git")
+    if "address" not in values:
+        raise ConfigError(f"lacks `{'git' if kind == 'git' else 'url'}:` (where the revisions are)")
+    if kind != "git" and "branch" in values:
+        raise ConfigError(f"a source of the type {kind} has no branch; take `branch:` out")
+    return Source(name=name, **values)
+
+
+_SECRET_FILE = Form(_secret_path, {"type": "string"})
+
+POLL = Table(
+    "How often the source is asked",
+    {
+        "every": Key(DURATIONS, "time between two polls (1h)"),
+        "jitter": Key(DURATIONS, "up to so much later, so that not everybody comes at once (5m)"),
+        "timeout": Key(DURATIONS, "when a poll is given up (10m)"),
+    },
+    _make_poll,
+)
+
+CREDENTIALS = Table(
+    "What a server wants to see, each in a file that only its owner can read",
+    {
+        "token_file": Key(_SECRET_FILE, "file with a bearer token"),
+        "login_file": Key(_SECRET_FILE, "file with user:password on one line"),
+        "ssh_key_file": Key(_SECRET_FILE, "private key for git over ssh"),
+        "known_hosts_file": Key(PATH, "keys of the servers that git may talk to over ssh"),
+    },
+    lambda **values: {name: str(value) for name, value in values.items()},
+)
+
+SOURCE = Table(
+    "Where revisions come from",
+    {
+        "type": Key(
+            choice("git", "buildcache", "catalogue"), "git (as if left out), or a live build cache or catalogue"
+        ),
+        "git": Key(Form(_repository, {"type": "string"}), "URL or path of the repository", "address"),
+        "url": Key(Form(_repository, {"type": "string"}), "URL or path of a build cache or catalogue", "address"),
+        "branch": Key(TEXT, "branch to follow; the repository's own choice if left out"),
+        "tags": Key(GLOBS, "tags to look at; all if left out"),
+        "poll": Key(POLL.form(), POLL.about),
+        "stale_after": Key(DURATIONS, "when missing news is news: operators and readers are told (4d)"),
+        "first_run": Key(choice("silent", "report"), "whether the first pass reports the newest revision (silent)"),
+        "since": Key(TEXT, "a date or revision to start from, instead of the newest"),
+        "credentials": Key(CREDENTIALS.form(), CREDENTIALS.about),
+    },
+    _make_source,
+)
+
+
+def _read_source(name: str, node: Node, context: Context) -> Source:
+    source: Source = SOURCE.read(node, context, name=name)
+    return source
+
+
+SOURCES = named(_read_source, SOURCE.schema(), "Where revisions come from, by names")

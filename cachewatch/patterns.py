@@ -1,0 +1,56 @@
+"""Globs and `/regular expressions/` that choose names; a pattern with ! before it excludes, and wins."""
+
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import translate
+
+from cachewatch.errors import ConfigError
+
+Matches = Callable[[str], object]
+
+
+class Globs:
+    """Case-sensitive patterns; without any, everything matches."""
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        self.patterns = tuple(patterns)
+        self.is_open = not self.patterns
+        self._included = _matchers(p for p in self.patterns if not p.startswith("!"))
+        self._excluded = _matchers(p[1:] for p in self.patterns if p.startswith("!"))
+
+    def __call__(self, name: str) -> bool:
+        """Tell whether `name` is chosen."""
+        if self.is_open:
+            return True
+        if any(matches(name) for matches in self._excluded):
+            return False
+        return not self._included or any(matches(name) for matches in self._included)
+
+    def deciding(self, name: str) -> str | None:
+        """Return the pattern that decides on `name`: one that excludes it, else the first that includes it."""
+        excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
+        including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
+        return next(excluding, None) or next(including, None)
+
+
+def is_expression(pattern: str) -> bool:
+    """Tell whether `pattern` is a regular expression rather than a glob."""
+    return len(pattern) > 1 and pattern[0] == pattern[-1] == "/"
+
+
+def matcher(pattern: str) -> Matches:
+    """Compile one pattern (without !); a regular expression matches anywhere unless it says ^ or $."""
+    if not is_expression(pattern):
+        return re.compile(translate(pattern)).fullmatch
+    try:
+        return re.compile(pattern[1:-1]).search
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ConfigError(f"{pattern!r} is no regular expression: {error}") from error
+
+
+def _matchers(patterns: Iterable[str]) -> list[Matches]:
+    """Return what matches any of `patterns`; all globs are one expression."""
+    patterns = list(patterns)
+    globs = "|".join(translate(pattern) for pattern in patterns if not is_expression(pattern))
+    expressions = [matcher(pattern) for pattern in patterns if is_expression(pattern)]
+    return [re.compile(globs).fullmatch, *expressions] if globs else expressions
