@@ -1,50 +1,56 @@
 """Render the templates in templates/. Jinja2 is used here and nowhere else."""
 
-import re
+from functools import cache
 from typing import Any
 
 import jinja2
 
 from cachewatch import resources
 from cachewatch.errors import TemplateError
-from cachewatch.render import words
-from cachewatch.safetext import safe
+from cachewatch.render import filters, words
 
-# What means something in the middle of a line; our templates never begin one with data.
-_MARKDOWN = re.compile(r"([\\`*_\[\]<|~&]|:(?=//)|\.(?<=www\.))")
+# HTML and XML; all else is text, where an ampersand is one.
+_MARKUP = ("html.j2", "xml.j2")
 
 
 def render(name: str, **context: Any) -> str:
-    """Render the template `name`, or raise TemplateError saying which and why."""
+    """Render our own template `name`, or raise TemplateError saying which and why."""
+    environment = _own()
     try:
-        return _environment().get_template(name).render(**context)
+        return environment.get_template(name).render(words=words, **context)
     except jinja2.TemplateError as error:
-        raise TemplateError(f"templates/{name}: {error}") from error
+        raise TemplateError(f"templates/{name}: {_describe(error)}") from error
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(resources.template),
-        undefined=jinja2.StrictUndefined,
-        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2", "atom.j2", "xml.j2")),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
+@cache
+def _own() -> jinja2.Environment:
+    return _prepared(
+        jinja2.Environment(
+            autoescape=jinja2.select_autoescape(_MARKUP, default_for_string=True),
+            loader=jinja2.FunctionLoader(resources.template),
+            **_options(),
+        )
     )
-    environment.globals["words"] = words
-    environment.filters |= {"md": _markdown, "code": _code, "safe_text": safe}
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "undefined": jinja2.StrictUndefined,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+    }
+
+
+def _prepared(environment: jinja2.Environment) -> jinja2.Environment:
+    environment.globals.pop("lipsum")
+    environment.filters |= filters.FILTERS
     return environment
 
 
-def _markdown(text: str) -> str:
-    """Escape everything that Markdown would take for its own."""
-    return _MARKDOWN.sub(r"\\\1", safe(text))
-
-
-def _code(text: str) -> str:
-    """Return `text` as a code span that nothing inside can end."""
-    text = safe(text).replace("|", "\\|")
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}" if text else ""
+def _describe(error: jinja2.TemplateError) -> str:
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"line {error.lineno}: {error.message}"
+    if isinstance(error, jinja2.TemplateNotFound):
+        return f"there is no template {error.name}"
+    return str(error)

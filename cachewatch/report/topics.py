@@ -20,7 +20,8 @@ class Topic(StrEnum):
     LEFT_OVER = "left-over"
     DOWNGRADED = "downgraded"
     UPGRADED = "upgraded"
-    ADDED = "added"  # packages, versions, and copies where there was none
+    NEW = "new"  # whole packages
+    ADDED = "added"  # versions, and copies where there was none
     STACKS = "stacks"
     COMPILERS = "compilers"
     VARIANTS = "variants"
@@ -55,13 +56,13 @@ class TopicReport(Struct, frozen=True, kw_only=True):
 
 
 class Pile(Struct):
-    """The lines of one topic, state and cause."""
+    """The lines of one topic and cause."""
 
     bucket: Bucket = field(default_factory=Bucket)
     kinds: set[Kind] = field(default_factory=set)
 
 
-Piles = dict[tuple[Topic, str, Cause], Pile]
+Piles = dict[tuple[Topic, Cause], Pile]
 # How many packages have lines of a topic for exactly these causes.
 Heads = Counter[tuple[Topic, frozenset[Cause]]]
 
@@ -79,7 +80,7 @@ class Ledger:
         causes: dict[Topic, set[Cause]] = {}
         for row in rows:
             topic = topic_of(row)
-            pile = self._pile(topic, row.state, row.cause)
+            pile = self._pile(topic, row.cause)
             pile.bucket.add(row, self._most)
             pile.kinds |= row.kinds
             causes.setdefault(topic, set()).add(row.cause)
@@ -103,15 +104,15 @@ class Ledger:
     def reports(self, explains: Callable[[Cause], bool]) -> Iterator[TopicReport]:
         """Yield the topics that have something to say, without the lines that events explain."""
         for topic in Topic:
-            told = [pile for (t, _, cause), pile in self._piles.items() if t is topic and explains(cause)]
-            left = [pile for (t, _, cause), pile in self._piles.items() if t is topic and not explains(cause)]
+            told = [pile for (t, cause), pile in self._piles.items() if t is topic and explains(cause)]
+            left = [pile for (t, cause), pile in self._piles.items() if t is topic and not explains(cause)]
             if told or left:
                 yield self._report(topic, left, told, explains)
 
     def _report(
         self, topic: Topic, left: list[Pile], told: list[Pile], explains: Callable[[Cause], bool]
     ) -> TopicReport:
-        rows = merged(sorted((row for pile in left for row in pile.bucket.rows), key=_rank))
+        rows = merged(sorted((row for pile in left for row in pile.bucket.rows), key=lambda row: row.package))
         return TopicReport(
             topic=topic,
             rows=tuple(rows[: self._most]),
@@ -124,8 +125,8 @@ class Ledger:
             kinds=frozenset().union(*(pile.kinds for pile in left)),
         )
 
-    def _pile(self, topic: Topic, state: str, cause: Cause) -> Pile:
-        return self._piles.setdefault((topic, state, cause), Pile())
+    def _pile(self, topic: Topic, cause: Cause) -> Pile:
+        return self._piles.setdefault((topic, cause), Pile())
 
 
 def topic_of(row: Row) -> Topic:
@@ -135,10 +136,7 @@ def topic_of(row: Row) -> Topic:
             return Topic.GONE
         return Topic.FEWER if row.state[0].islower() else Topic.LOST
     if row.section is Section.ADDED:
+        if Kind.PACKAGE_ADDED in row.kinds:
+            return Topic.NEW
         return Topic.MORE if row.state[0].islower() else Topic.ADDED
     return _TOPICS[row.section]
-
-
-def _rank(row: Row) -> tuple[bool, str]:
-    # New packages before all else that is new, each by package.
-    return (not row.state.endswith("*"), row.package)

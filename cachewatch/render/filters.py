@@ -1,0 +1,95 @@
+"""What templates can do to a value; docs/templates.md lists these."""
+
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from cachewatch.render.words import number
+from cachewatch.safetext import safe
+
+# What means something in the middle of a line; our templates never begin one with data.
+_MARKDOWN = re.compile(r"([\\`*_\[\]<|~&]|:(?=//)|\.(?<=www\.))")
+
+
+def markdown(text: str) -> str:
+    """Escape everything that Markdown would take for its own."""
+    return _MARKDOWN.sub(r"\\\1", safe(text))
+
+
+def code(text: str) -> str:
+    """Return `text` as a code span that nothing inside can end."""
+    text = safe(text).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}" if text else ""
+
+
+def day(time: str | None) -> str:
+    """Return the day of a time: 1 June 2025."""
+    if not time:
+        return "unknown"
+    moment = datetime.fromisoformat(time).astimezone(UTC)
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def moment(time: str | None) -> str:
+    """Return a time to the minute: 1 June 2025 04:00 UTC."""
+    return f"{day(time)} {datetime.fromisoformat(time).astimezone(UTC):%H:%M} UTC" if time else "unknown"
+
+
+def days_between(since: str, until: str) -> str:
+    """Return how far two times are apart: 3 days."""
+    seconds = (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
+    if seconds < 36 * 3600:
+        return number(max(1, round(seconds / 3600)), "hour")
+    return number(round(seconds / 86400), "day")
+
+
+def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
+    """Break `text` into lines that begin with `first` and then with `rest`."""
+    lines = textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=True, break_on_hyphens=False
+    )
+    return "\n".join(lines)
+
+
+def named(items: Iterable[Mapping[str, Any]], *names: str) -> list[Mapping[str, Any]]:
+    """Choose the items with one of these names, in the order of the names."""
+    items = list(items)
+    return [item for name in names for item in items if item["name"] == name]
+
+
+def short(revision: str | None) -> str:
+    """Return as much of a revision as people read."""
+    return (revision or "")[:10]
+
+
+def in_need(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Choose the tags that have something for which people should stop."""
+    return [
+        tag
+        for tag in tags
+        if any(event["is_bad"] for event in tag["events"])
+        or any(topic["is_bad"] and topic["packages"] for topic in tag["topics"])
+        or tag["warnings"]
+        or tag["more_warnings"]
+    ]
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "md": markdown,
+    "code": code,
+    "safe_text": safe,
+    "number": "{:,}".format,
+    "counted": number,
+    "day": day,
+    "moment": moment,
+    "days_until": days_between,
+    "fill": fill,
+    "named": named,
+    "short": short,
+    "in_need": in_need,
+}

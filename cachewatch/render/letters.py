@@ -1,0 +1,114 @@
+"""Digest -> Letter: the mail that people read, in every form that a channel may want."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cachewatch.deliveries import Attachment, Letter
+from cachewatch.digests import Digest
+from cachewatch.render import headlines
+from cachewatch.render.csv import COLUMNS, csv_table
+from cachewatch.render.digest import MOST_CSV
+from cachewatch.render.records import encode
+from cachewatch.render.templates import render
+from cachewatch.render.view import Form, cleaner, is_cut, view
+
+# A table that is no larger than this is attached as it is, a larger one compressed.
+_PLAIN_CSV = 1_000_000
+
+MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
+
+_FULL = Form(rows=25, group_rows=100, tags=30, others=20, longest=160)
+# What is left out when it does not fit, one after the other.
+_STEPS = (
+    _FULL,
+    Form(rows=25, group_rows=100, tags=30, others=20, longest=160, has_links=False),
+    Form(rows=25, group_rows=75, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    Form(rows=12, group_rows=40, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    Form(rows=5, group_rows=20, tags=20, others=5, longest=60, has_links=False, has_details=False),
+    Form(rows=2, group_rows=0, tags=20, others=3, longest=60, has_links=False, has_details=False),
+    Form(rows=0, group_rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
+    Form(rows=0, group_rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
+)
+
+
+def render_letter(digest: Digest, *, to: tuple[str, ...] = (), max_html: int = MAX_HTML, shortness: int = 0) -> Letter:
+    """Render `digest` for the readers `to`.
+
+    The HTML has at most `max_html` bytes: what does not fit is counted, and told by an attached
+    table. `shortness` is for those to whom a letter was too large: 1 attaches nothing and is half
+    as long, 2 or more gives no more than totals.
+    """
+    whole = view(digest)
+    steps = _STEPS[-2:] if shortness > 1 else _STEPS
+    budget = max_html // 2 if shortness else max_html
+    table = None if shortness else _table(digest)
+    context: dict[str, Any] = {"title": headlines.title(digest), "sentence": headlines.sentence(digest)}
+    form, html = _fitting(digest, steps, budget, table, context)
+    told = {**context, **_shown(digest, form, table)}
+    return Letter(
+        key=digest.key,
+        subscription=digest.subscription,
+        title=context["title"],
+        period=digest.period,
+        created=digest.created,
+        to=to,
+        is_urgent=digest.is_urgent,
+        tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
+        kinds=_kinds(digest),
+        revisions=tuple(_revisions(digest)),
+        archive_url=digest.archive_url,
+        text=render("digest.txt.j2", **told),
+        html=html,
+        markdown=render("digest.md.j2", **told),
+        json=encode({**whole, **context}) + b"\n",
+        attachments=(table,) if table and told["attachment"] else (),
+    )
+
+
+def _fitting(
+    digest: Digest, steps: tuple[Form, ...], budget: int, table: Attachment | None, context: dict[str, Any]
+) -> tuple[Form, str]:
+    """Return the fullest form whose HTML fits; the last one, however long it is, if none does."""
+    form, html = steps[0], ""
+    for form in steps:
+        html = compact(render("digest.html.j2", **context, **_shown(digest, form, table)))
+        if len(html.encode()) <= budget:
+            break
+    return form, html
+
+
+def _shown(digest: Digest, form: Form, table: Attachment | None) -> dict[str, Any]:
+    shown = view(digest, form, clean=cleaner(form.longest))
+    cut = is_cut(shown)
+    return {"digest": shown, "is_cut": cut, "attachment": table.name if table and cut else None}
+
+
+def compact(html: str) -> str:
+    """Drop the blanks that only make templates readable; none of ours matter at the start of a line."""
+    return re.sub(r"\n\s*", "\n", html).lstrip()
+
+
+def _table(digest: Digest) -> Attachment | None:
+    """Return all changes of all tags as a file, or None if they are too many for one."""
+    tables = [tag.table for tag in digest.tags]
+    size = sum(len(table.content) for table in tables)
+    if not size or size > MOST_CSV or not all(table.is_complete for table in tables):
+        return None
+    heading = csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    packed = [gzip.compress(heading, mtime=0), *(table.content for table in tables)]
+    if sum(table.size for table in tables) > _PLAIN_CSV:
+        return Attachment("changes.csv.gz", "application/gzip", b"".join(packed))
+    return Attachment("changes.csv", "text/csv; charset=utf-8", gzip.decompress(b"".join(packed)))
+
+
+def _kinds(digest: Digest) -> tuple[str, ...]:
+    kinds = {kind for tag in digest.tags for topic in tag.topics for kind in topic.kinds}
+    kinds |= {event.kind for tag in digest.tags for event in tag.report.events}
+    return tuple(sorted(kinds))
+
+
+def _revisions(digest: Digest) -> Iterator[str]:
+    for span in digest.spans:
+        yield f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"

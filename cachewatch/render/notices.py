@@ -1,0 +1,44 @@
+"""Notice -> Letter: what operators are told of cachewatch itself, and readers never."""
+
+from typing import Any
+
+from cachewatch.deliveries import Letter
+from cachewatch.digests import Notice
+from cachewatch.render.headlines import fitted
+from cachewatch.render.letters import compact
+from cachewatch.render.records import encode
+from cachewatch.render.templates import render
+from cachewatch.render.view import cleaner, moment
+
+# Whoever filters mail by subscription gets these under this name.
+OPERATORS = "operators"
+_LONGEST = 500
+
+
+def render_notice(notice: Notice, *, to: tuple[str, ...] = ()) -> Letter:
+    """Render `notice` for the operators `to`."""
+    clean = cleaner(_LONGEST)
+    context: dict[str, Any] = {
+        "key": notice.key,
+        "title": fitted(notice.title, OPERATORS),
+        "created": moment(notice.created),
+        "is_good": notice.is_good,
+        "said": [clean(sentence) for sentence in notice.said],
+        "facts": [{"name": clean(name), "value": clean(value)} for name, value in notice.facts],
+        "remedy": clean(notice.remedy),
+        "commands": [clean(command) for command in notice.commands],
+        "operator": clean(notice.operator),
+    }
+    return Letter(
+        key=notice.key,
+        subscription=OPERATORS,
+        title=context["title"],
+        period=notice.created.strftime("%Y-%m-%dT%H%M%SZ"),
+        created=notice.created,
+        to=to,
+        is_notice=True,
+        text=render("notice.txt.j2", notice=context),
+        html=compact(render("notice.html.j2", notice=context)),
+        markdown=render("notice.md.j2", notice=context),
+        json=encode({"schema": "cachewatch.notice/1", **context}) + b"\n",
+    )
