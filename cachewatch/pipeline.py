@@ -13,7 +13,7 @@ from typing import TypeGuard
 from cachewatch import tags
 from cachewatch.changesets import Body, Changeset, Chunk, Outcome
 from cachewatch.compare import compare
-from cachewatch.documents import MAX_BYTES, Known, parse
+from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.events import Events, Tally, find_events
 from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageCounts
@@ -119,7 +119,7 @@ def _parse(blob: Blob | None, content: Content | None, known: Known) -> Document
     if blob is None:
         return None
     if content is None:
-        return Fault(blob.path, FaultKind.UNREADABLE, f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
+        return Fault(blob.path, FaultKind.UNREADABLE, TOO_LARGE)
     if isinstance(content, str):
         return Fault(blob.path, FaultKind.UNREADABLE, content)
     try:

@@ -12,10 +12,11 @@ from cachewatch.errors import NotComparableDocument, UnreadableDocument
 from cachewatch.facts import Facts, facts_of
 from cachewatch.model import Document, Fault, FaultKind
 
-__all__ = ["MAX_BYTES", "Known", "identify", "parse"]
+__all__ = ["MAX_BYTES", "TOO_LARGE", "Known", "identify", "parse"]
 
 # The largest real document has 333 kB. Beyond this something else was committed.
 MAX_BYTES = 32 * 2**20
+TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
 
 
 def identify(data: bytes) -> tuple[str, str]:
@@ -34,7 +35,7 @@ def parse(data: bytes, path: str, known: Known | None = None) -> Document:
     together, so that equal signatures are one object.
     """
     if len(data) > MAX_BYTES:
-        raise UnreadableDocument(f"larger than {MAX_BYTES // 2**20} MiB, which no document is")
+        raise UnreadableDocument(TOO_LARGE)
     known = known or Known()
     front, records = _read_quickly(data, known) or _read_patiently(data, known)
     facts = facts_of(records.specs.counts)

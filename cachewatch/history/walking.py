@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cachewatch import tags
 from cachewatch.compare import compare
-from cachewatch.documents import MAX_BYTES, Known, parse
+from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Past, Present, Step
 from cachewatch.model import Document, FaultKind, PackageChange
@@ -91,10 +91,7 @@ def read_tag(
         if blob.name in known:
             yield package, known[blob.name]
         elif blob.size > MAX_BYTES:
-            yield package, _TOO_LARGE
-
-
-_TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
+            yield package, TOO_LARGE
 
 
 def _usable(known: Past | None, tag: str, revisions: Sequence[object]) -> Mapping[str, PackageHistory]:
@@ -127,7 +124,7 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
         return task.known
     before = _resume(task, done, contents, texts)
     for number, blob in task.trail.steps[done:]:
-        after = None if blob is None else _parse(blob, next(contents) if blob.size <= MAX_BYTES else _TOO_LARGE, texts)
+        after = None if blob is None else _parse(blob, next(contents) if blob.size <= MAX_BYTES else TOO_LARGE, texts)
         if isinstance(after, tuple):
             faults.append(after)
             continue

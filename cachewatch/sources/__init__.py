@@ -13,11 +13,15 @@ from cachewatch.model import Fault, Side
 from cachewatch.sources.layout import DOCUMENT
 
 
+# What documents have, about; git takes as long to tell their sizes as to read some of them.
+USUAL_BYTES = 20_000
+
+
 class Blob(Struct, frozen=True):
     """The content of a document, not yet read: an object id in git, or a path."""
 
     name: str
-    size: int  # bytes
+    size: int = USUAL_BYTES  # bytes, or about as many
     # Where an object id lies in the catalogue; kept apart, because there are many of them.
     folder: str = ""
     package: str = ""
@@ -37,7 +41,7 @@ class DocumentPair(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes there are to read."""
+        """How many bytes there are to read, or about as many."""
         return sum(blob.size for blob in (self.before, self.after) if blob)
 
 

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from cachewatch import tags
+from cachewatch.documents import MAX_BYTES, TOO_LARGE
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.model import Side
 from cachewatch.sources import Blob, Comparison, Content, Listing, Readers, TagPair
@@ -44,7 +45,8 @@ class GitReader:
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each blob, through one pipe."""
-        return self._repository.objects().stream(blob.name for blob in blobs)
+        contents = self._repository.objects().stream((blob.name for blob in blobs), most=MAX_BYTES)
+        return (TOO_LARGE if content is None else content for content in contents)
 
     def again(self) -> "GitReader":
         """Return a reader with a git process of its own."""

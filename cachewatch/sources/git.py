@@ -44,6 +44,14 @@ class Object(Struct, frozen=True):
     content: bytes
 
 
+class _Header(Struct, frozen=True):
+    """What git says before an object."""
+
+    id: str
+    type: str
+    size: int
+
+
 class Repository:
     """A repository on this machine, read through git's plumbing."""
 
@@ -103,21 +111,28 @@ class ObjectPipe:
         if "\n" in name or "\0" in name:
             return None
         self._write([name])
-        return self._read(most)
+        header = self._header()
+        if header is None:
+            return None
+        content = self._content(header, most)
+        if content is None:
+            raise SourceError(f"{self._path}: object {header.id} has {header.size:,} bytes; that is no catalogue")
+        return Object(header.id, header.type, content)
 
-    def stream(self, ids: Iterable[str]) -> Iterator[bytes]:
-        """Yield the contents of the objects with these ids, in their order."""
+    def stream(self, ids: Iterable[str], *, most: int = _LARGEST) -> Iterator[bytes | None]:
+        """Yield the contents of the objects with these ids, in their order; None for more than `most` bytes."""
         wanted = list(ids)
         # Written from a thread: git answers while we still ask, and both pipes have an end.
         writer = Thread(target=self._write, args=(wanted,), daemon=True)
         writer.start()
         for object_id in wanted:
-            found = self._read()
-            if found is None or found.id != object_id:
+            header = self._header()
+            if header is None or header.id != object_id:
                 raise SourceError(
-                    f"{self._path}: object {object_id} is missing; the repository is damaged or incomplete"
+                    f"{self._path}: object {object_id} is missing; fetch it, or give --repo the URL; "
+                    "if it should be there, the repository is damaged"
                 )
-            yield found.content
+            yield self._content(header, most)
         writer.join()
 
     def close(self) -> None:
@@ -138,26 +153,28 @@ class ObjectPipe:
         except (BrokenPipeError, ValueError):
             pass  # git ended; the reading side says why
 
-    def _read(self, most: int = _LARGEST) -> Object | None:
-        header = self._process.stdout.readline()
-        if not header:
+    def _header(self) -> "_Header | None":
+        """Read what git says before an object, or None if it has none."""
+        line = self._process.stdout.readline()
+        if not line:
             raise SourceError(f"{self._path}: {self._last_words()}")
-        if header.endswith((b" missing\n", b" ambiguous\n")):
+        if line.endswith((b" missing\n", b" ambiguous\n")):
             return None
-        object_id, object_type, size = header.split()
-        if int(size) > most:
-            self._skip(int(size) + 1)
-            raise SourceError(
-                f"{self._path}: object {object_id.decode()} has {int(size):,} bytes; that is no catalogue"
-            )
-        content = self._process.stdout.read(int(size) + 1)[:-1]
-        if len(content) != int(size):
-            raise SourceError(f"{self._path}: {self._last_words()}")
-        return Object(object_id.decode(), object_type.decode(), content)
+        object_id, object_type, size = line.decode().split()
+        return _Header(object_id, object_type, int(size))
 
-    def _skip(self, size: int) -> None:
-        while size > 0 and (chunk := self._process.stdout.read(min(size, _PIPE_BYTES))):
-            size -= len(chunk)
+    def _content(self, header: "_Header", most: int) -> bytes | None:
+        """Read an object, or pass over one of more than `most` bytes without holding it."""
+        stdout, left = self._process.stdout, header.size
+        content: bytes | None = None
+        if left <= most:
+            content = stdout.read(left)
+            left -= len(content)
+        while left > 0 and (passed := stdout.read(min(left, _PIPE_BYTES))):
+            left -= len(passed)
+        if stdout.read(1) != b"\n":
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        return content
 
     def _last_words(self) -> str:
         with suppress(OSError):  # what was not taken cannot be flushed

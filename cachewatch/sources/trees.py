@@ -120,7 +120,7 @@ def _documents(
     repository: Repository, label: str, packages: Mapping[str, tuple[str | None, str | None]]
 ) -> tuple[list[DocumentPair], list[Fault]]:
     names = [name for name, trees in packages.items() if any(trees)]
-    found: dict[str, Entry] = {}
+    found: dict[str, DocumentPair] = {}
     faults: dict[str, Fault] = {}
     for number, entry in diff_trees(repository, [packages[name] for name in names]):
         name = names[number]
@@ -129,20 +129,11 @@ def _documents(
             problem = "stands twice in its folder" if is_twice else _problem(entry)
             if problem:
                 faults[name] = Fault(f"{label}/{name}/{DOCUMENT}", FaultKind.UNREADABLE, problem)
-            found[name] = entry
+            found[name] = DocumentPair(name, _blob(label, name, entry.before), _blob(label, name, entry.after))
     for name in faults:
         del found[name]
-    ids = {i for entry in found.values() for i in (entry.before, entry.after) if i}
-    repository.obtain(ids)
-    sizes = sizes_of(repository, ids)
-    documents = [
-        DocumentPair(
-            name,
-            _blob(label, name, found[name].before, sizes),
-            _blob(label, name, found[name].after, sizes),
-        )
-        for name in sorted(found)
-    ]
+    documents = [found[name] for name in sorted(found)]
+    repository.obtain(blob.name for pair in documents for blob in (pair.before, pair.after) if blob)
     return documents, list(faults.values())
 
 
@@ -159,13 +150,8 @@ def _problem(entry: Entry) -> str:
     return f"is not a regular file (mode {modes[0].decode()})" if modes else ""
 
 
-def _blob(label: str, package: str, object_id: str | None, sizes: Mapping[str, int]) -> Blob | None:
-    if object_id is None:
-        return None
-    blob = Blob(object_id, sizes.get(object_id, 0), label, package)
-    if object_id not in sizes:
-        raise SourceError(f"{blob.path}: the content is not in this clone; fetch it, or give --repo the URL")
-    return blob
+def _blob(label: str, package: str, object_id: str | None) -> Blob | None:
+    return None if object_id is None else Blob(object_id, folder=label, package=package)
 
 
 def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
@@ -227,7 +213,7 @@ def _count_documents(repository: Repository, trees: Iterable[str]) -> int:
     if not ids:
         return 0
     contents = repository.objects().stream(ids)
-    return sum(f" {DOCUMENT}\0".encode() in content for content in contents)
+    return sum(content is not None and f" {DOCUMENT}\0".encode() in content for content in contents)
 
 
 def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, str]]:
