@@ -14,7 +14,7 @@ from helpers import catalogue, document, history, record, records
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.sources import clones
 from cachewatch.sources.git import Repository
-from cachewatch.sources.revisions import as_moment, resolve
+from cachewatch.sources.revisions import as_moment, count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
 TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})
@@ -123,6 +123,23 @@ def test_revisions_that_are_equal(run: Run, two: Path) -> None:
     assert found["packages"] == []
     assert found["summary"]["packages"]["after"] == 2
     assert "No differences" in run("diff", "HEAD", "HEAD", "--repo", two).output
+
+
+def test_how_far_apart_revisions_are(bare: Path) -> None:
+    """Git agrees on near ones, far ones, both directions, and across a merge; on two branches it has no meaning."""
+    line = [commit(bare, (package(bare, b"a", b"0"),))]
+    for number in range(1, 20):
+        line.append(commit(bare, (package(bare, b"a", b"%d" % number),), line[-1]))
+    side = commit(bare, (package(bare, b"a", b"side"),), line[2])
+    merge = commit(bare, (package(bare, b"a", b"merge"),), line[4], side)
+
+    repository = Repository(bare)
+    for before, after in ((line[3], line[5]), (line[5], line[3]), (line[0], line[19]), (line[2], merge)):
+        counted = [git(bare, "rev-list", "--count", f"{a}..{b}") for a, b in ((before, after), (after, before))]
+        old, new = resolve(repository, before), resolve(repository, after)
+        assert count_between(repository, old, new) == max(map(int, counted))
+    assert count_between(repository, resolve(repository, side), resolve(repository, line[4])) is None
+    repository.close()
 
 
 @pytest.mark.parametrize(

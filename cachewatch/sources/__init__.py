@@ -12,7 +12,6 @@ from msgspec import Struct, field
 from cachewatch.model import Fault, Side
 from cachewatch.sources.layout import DOCUMENT
 
-
 # What documents have, about; git takes as long to tell their sizes as to read some of them.
 USUAL_BYTES = 20_000
 

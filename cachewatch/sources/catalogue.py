@@ -45,7 +45,7 @@ class GitReader:
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each blob, through one pipe."""
-        contents = self._repository.objects().stream((blob.name for blob in blobs), most=MAX_BYTES)
+        contents = self._repository.objects().readable((blob.name for blob in blobs), kind="blob", most=MAX_BYTES)
         return (TOO_LARGE if content is None else content for content in contents)
 
     def again(self) -> "GitReader":

@@ -119,18 +119,25 @@ class ObjectPipe:
             raise SourceError(f"{self._path}: object {header.id} has {header.size:,} bytes; that is no catalogue")
         return Object(header.id, header.type, content)
 
-    def stream(self, ids: Iterable[str], *, most: int = _LARGEST) -> Iterator[bytes | None]:
-        """Yield the contents of the objects with these ids, in their order; None for more than `most` bytes."""
+    def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
+        """Yield the contents of the objects with these ids, all of one kind, in their order."""
+        for content in self.readable(ids, kind=kind, most=_LARGEST):
+            if content is None:
+                raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
+            yield content
+
+    def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
+        """Do as `stream` does, but yield None for what has more than `most` bytes."""
         wanted = list(ids)
         # Written from a thread: git answers while we still ask, and both pipes have an end.
         writer = Thread(target=self._write, args=(wanted,), daemon=True)
         writer.start()
         for object_id in wanted:
             header = self._header()
-            if header is None or header.id != object_id:
+            if header is None or header.id != object_id or header.type != kind:
                 raise SourceError(
-                    f"{self._path}: object {object_id} is missing; fetch it, or give --repo the URL; "
-                    "if it should be there, the repository is damaged"
+                    f"{self._path}: {kind} {object_id} is missing; the repository is damaged or incomplete; "
+                    "fetch what it lacks, or give --repo the URL"
                 )
             yield self._content(header, most)
         writer.join()

@@ -18,6 +18,8 @@ _UNIT = {
     "week": timedelta(weeks=1),
 }
 _NOTHING = "0" * 40
+_NEAR = 16
+_PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 _COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
 
 
@@ -51,14 +53,29 @@ def resolve(repository: Repository, name: str, *, now: datetime | None = None) -
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
     """Count the revisions that lie between, or return None where that has no meaning."""
-    if before.commit == after.commit:
-        return 0
+    near = _steps_back(repository, after.commit, before.commit)
+    if near is not None:
+        return near
     try:
         printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
     except SourceError:
         return None  # the history in between is not here
     left, right = map(int, printed.split())
     return max(left, right) if not (left and right) else None
+
+
+def _steps_back(repository: Repository, start: str, end: str) -> int | None:
+    """Count from `start` back to `end` where every commit has one parent and they are near: that takes no process."""
+    commit = start
+    for step in range(_NEAR):
+        if commit == end:
+            return step
+        found = repository.objects().get(commit)
+        parents = _PARENT.findall(found.content.partition(b"\n\n")[0]) if found else []
+        if len(parents) != 1:
+            return None
+        commit = parents[0].decode()
+    return None
 
 
 def as_moment(text: str, now: datetime) -> datetime | None:

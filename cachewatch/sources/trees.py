@@ -1,6 +1,6 @@
 """Which documents differ between two trees, found without reading any document.
 
-`git diff-tree` is read as bytes. The depth is fixed: tag, package, document. Nothing below
+Trees are read as git stores them, in bytes. The depth is fixed: tag, package, document. Nothing below
 or beside that is looked at, so a tree of a hundred million files costs nothing.
 """
 
@@ -26,8 +26,9 @@ _EMPTY_TREE = {
 }
 _MAX_ENTRIES = 200_000
 
-# Mode and id of each entry of a tree.
-Listing = dict[bytes, tuple[bytes, str]]
+# Mode and id of an entry of a tree; one that stands twice has neither.
+TreeEntry = tuple[bytes, str]
+Listing = dict[bytes, TreeEntry]
 
 
 class Entry(Struct, frozen=True):
@@ -77,10 +78,11 @@ def differing_documents(
         if name not in odd and wanted(name.decode())
     }
     documents, faults = _documents(repository, label, packages)
+    repository.obtain(blob.name for pair in documents for blob in (pair.before, pair.after) if blob)
     unchanged = [
         new[name][1] for name in old.keys() & new.keys() if old[name] == new[name] and _is_wanted(name, new, wanted)
     ]
-    kept = _count_documents(repository, unchanged)
+    kept = sum(entry is not None for entry in _document_entries(repository, unchanged))
     return Difference(
         documents=tuple(documents),
         packages_before=kept + sum(document.before is not None for document in documents),
@@ -100,15 +102,15 @@ def _listing(repository: Repository, name: str) -> Listing:
     for mode, entry, object_id in _tree_entries(found.content, len(found.id) // 2):
         listing[entry] = (_mode(mode), object_id) if entry not in listing else (_TWICE, "")
     if len(listing) > _MAX_ENTRIES:
-        raise SourceError(f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has")
+        raise SourceError(_too_many(repository))
     return listing
 
 
-def _tree(entry: tuple[bytes, str] | None) -> str | None:
+def _tree(entry: TreeEntry | None) -> str | None:
     return entry[1] if entry is not None and entry[0] == _FOLDER else None
 
 
-def _is_odd(entry: tuple[bytes, str] | None) -> bool:
+def _is_odd(entry: TreeEntry | None) -> bool:
     return entry is not None and entry[0] in _ODD_MODES
 
 
@@ -119,39 +121,46 @@ def _is_wanted(name: bytes, listing: Listing, wanted: Wanted) -> bool:
 def _documents(
     repository: Repository, label: str, packages: Mapping[str, tuple[str | None, str | None]]
 ) -> tuple[list[DocumentPair], list[Fault]]:
-    names = [name for name, trees in packages.items() if any(trees)]
-    found: dict[str, DocumentPair] = {}
-    faults: dict[str, Fault] = {}
-    for number, entry in diff_trees(repository, [packages[name] for name in names]):
-        name = names[number]
-        if entry.name == DOCUMENT.encode():
-            is_twice = name in found or _stands_twice(repository, entry, packages[name])
-            problem = "stands twice in its folder" if is_twice else _problem(entry)
-            if problem:
-                faults[name] = Fault(f"{label}/{name}/{DOCUMENT}", FaultKind.UNREADABLE, problem)
-            found[name] = DocumentPair(name, _blob(label, name, entry.before), _blob(label, name, entry.after))
-    for name in faults:
-        del found[name]
-    documents = [found[name] for name in sorted(found)]
-    repository.obtain(blob.name for pair in documents for blob in (pair.before, pair.after) if blob)
-    return documents, list(faults.values())
+    documents: list[DocumentPair] = []
+    faults: list[Fault] = []
+    entries = _document_entries(repository, [tree for trees in packages.values() for tree in trees])
+    for name in packages:
+        before, after = next(entries), next(entries)
+        if problem := _problem(before) or _problem(after):
+            faults.append(Fault(f"{label}/{name}/{DOCUMENT}", FaultKind.UNREADABLE, problem))
+        elif before != after:
+            documents.append(DocumentPair(name, _blob(label, name, before), _blob(label, name, after)))
+    return documents, faults
 
 
-def _stands_twice(repository: Repository, entry: Entry, trees: tuple[str | None, str | None]) -> bool:
-    # Git compares entry by entry, so that one of two looks as if it came or went.
-    if entry.before and entry.after:
-        return False
-    listings = (_listing(repository, tree) for tree in trees if tree)
-    return any(listing.get(DOCUMENT.encode(), (_NO_MODE, ""))[0] == _TWICE for listing in listings)
+def _document_entries(repository: Repository, trees: Iterable[str | None]) -> Iterator[TreeEntry | None]:
+    """Yield mode and id of the document in the tree of each package; None where there is none."""
+    trees = list(trees)
+    contents = repository.objects().stream([tree for tree in trees if tree], kind="tree")
+    entries = 0
+    for tree in trees:
+        found = None
+        for mode, name, object_id in _tree_entries(next(contents), len(tree) // 2) if tree else ():
+            entries += 1
+            if entries > _MAX_ENTRIES:
+                raise SourceError(_too_many(repository))
+            if name == DOCUMENT.encode():
+                found = (_mode(mode), object_id) if found is None else (_TWICE, "")
+        yield found
 
 
-def _problem(entry: Entry) -> str:
-    modes = [mode for mode in (entry.before_mode, entry.after_mode) if mode not in (*_FILES, _NO_MODE)]
-    return f"is not a regular file (mode {modes[0].decode()})" if modes else ""
+def _problem(entry: TreeEntry | None) -> str:
+    if entry is None or entry[0] in _FILES:
+        return ""
+    return "stands twice in its folder" if entry[0] == _TWICE else f"is not a regular file (mode {entry[0].decode()})"
 
 
-def _blob(label: str, package: str, object_id: str | None) -> Blob | None:
-    return None if object_id is None else Blob(object_id, folder=label, package=package)
+def _blob(label: str, package: str, entry: TreeEntry | None) -> Blob | None:
+    return None if entry is None else Blob(entry[1], folder=label, package=package)
+
+
+def _too_many(repository: Repository) -> str:
+    return f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has"
 
 
 def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
@@ -179,9 +188,7 @@ def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | N
         end = printed.index(b"\0", match.end())
         entries += 1
         if entries > _MAX_ENTRIES:
-            raise SourceError(
-                f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has"
-            )
+            raise SourceError(_too_many(repository))
         name = printed[match.end() : end]
         yield number, Entry(name, _mode(match[1]), _mode(match[2]), _id(match[3]), _id(match[4]))
         position = end + 1
@@ -206,14 +213,6 @@ def sizes_of(repository: Repository, ids: Iterable[str]) -> dict[str, int]:
     printed = repository.run(["cat-file", "--batch-check", "--buffer"], asked)
     fields = (line.split() for line in printed.decode().splitlines())
     return {f[0]: int(f[2]) for f in fields if len(f) == 3}
-
-
-def _count_documents(repository: Repository, trees: Iterable[str]) -> int:
-    ids = list(trees)
-    if not ids:
-        return 0
-    contents = repository.objects().stream(ids)
-    return sum(content is not None and f" {DOCUMENT}\0".encode() in content for content in contents)
 
 
 def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, str]]:
