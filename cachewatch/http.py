@@ -129,7 +129,7 @@ class Client:
         return await asyncio.gather(*map(get, requests))
 
     async def _get(self, request: Request) -> Answer:
-        _check(request.url)
+        check_url(request.url)
         if self._client is None:
             self._client = _client(self._limits.silence)
         deadline = time.monotonic() + self._limits.seconds
@@ -160,7 +160,7 @@ class Client:
             if answer.status not in _REDIRECTS or answer.status in request.expected:
                 return _accepted(answer, request, size)
             target = _target(url, answer)
-            if _origin(target) != _origin(url):
+            if origin(target) != origin(url):
                 headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
             url = target
         raise HttpError(
@@ -181,7 +181,7 @@ def post(
     A redirect is returned, not followed. Raises HttpError, without a status, where nothing was
     answered within `seconds`; the server may have acted all the same.
     """
-    _check(url)
+    check_url(url)
 
     async def send() -> Answer:
         async with _client(seconds) as client:
@@ -226,7 +226,8 @@ def _secret(file: Path) -> str:
     return text
 
 
-def _check(url: str) -> None:
+def check_url(url: str) -> None:
+    """Raise RefusedAddress unless `url` is one of http or https that carries no password."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -376,7 +377,7 @@ def _hint(status: int) -> str:
 def _target(url: str, answer: Answer) -> str:
     try:
         target = urljoin(url, answer.headers.get("location", ""))
-        _check(target)
+        check_url(target)
     except (ValueError, RefusedAddress) as error:
         raise HttpError(f"{shown(url)}: redirects to where nobody may go") from error
     if url.startswith("https:") and not target.startswith("https:"):
@@ -384,7 +385,8 @@ def _target(url: str, answer: Answer) -> str:
     return target
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
+def origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return what tells servers apart: scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 

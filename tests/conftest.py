@@ -104,3 +104,15 @@ def documents() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+@pytest.fixture(scope="session")
+def buildcaches() -> Path:
+    """The folder of real build caches, which are not part of the project."""
+    folder = Path(os.environ.get("CACHEWATCH_BUILDCACHES") or ROOT.parent / "shared" / "buildcaches")
+    if not folder.is_dir():
+        message = f"the real build caches are not in {folder}; set CACHEWATCH_BUILDCACHES to where they are"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return folder

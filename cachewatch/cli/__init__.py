@@ -20,6 +20,7 @@ _COMMANDS = {
     "demo": "cachewatch.cli.demo",
     "diff": "cachewatch.cli.diff",
     "kinds": "cachewatch.cli.about",
+    "record": "cachewatch.cli.record",
     "schema": "cachewatch.cli.about",
     "show": "cachewatch.cli.show",
 }

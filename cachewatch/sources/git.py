@@ -31,6 +31,7 @@ from cachewatch.errors import SourceError
 from cachewatch.sources.hardening import git_command
 
 _READING_SECONDS = 120.0
+_PACKING_SECONDS = 3600.0
 _PIPE_BYTES = 2**20
 _ENDING_SECONDS = 5.0
 _LARGEST = 32 * 2**20
@@ -227,19 +228,39 @@ def fetch(
 
 def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> None:
     """Make a bare repository at `folder` out of a stream for `git fast-import`."""
+    init_repository(folder, branch=branch)
     with tempfile.TemporaryFile() as stdin:
+        stdin.writelines(stream)
+        import_stream(folder, cast("BinaryIO", stdin))
+
+
+def init_repository(folder: Path, *, branch: str) -> None:
+    """Make an empty bare repository at `folder`, or finish making one."""
+    with _input(()) as stdin:
         _execute(
             [*git_command(), "init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)],
             stdin,
             what=str(folder),
         )
-        stdin.writelines(stream)
-        stdin.seek(0)
-        _execute([*git_command(), f"--git-dir={folder}", "fast-import", "--quiet"], stdin, what=str(folder))
 
 
-def _execute(command: Sequence[str], stdin: BinaryIO, *, what: str) -> bytes:
-    with _started(command, stdin, _READING_SECONDS) as process:
+def import_stream(folder: Path, stream: BinaryIO) -> None:
+    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk."""
+    stream.flush()
+    stream.seek(0)
+    command = [*git_command(), "-c", "core.fsync=committed,reference", f"--git-dir={folder}"]
+    _execute([*command, "fast-import", "--quiet", "--done"], stream, what=str(folder), seconds=_PACKING_SECONDS)
+
+
+def pack(folder: Path) -> None:
+    """Put what many imports have left into fewer and smaller packs."""
+    with _input(()) as stdin:
+        command = [*git_command(), f"--git-dir={folder}", "repack", "--quiet", "-d", "-l", "--geometric=2"]
+        _execute(command, stdin, what=str(folder), seconds=_PACKING_SECONDS)
+
+
+def _execute(command: Sequence[str], stdin: BinaryIO, *, what: str, seconds: float = _READING_SECONDS) -> bytes:
+    with _started(command, stdin, seconds) as process:
         stdout, stderr = process.communicate()
     if process.returncode:
         raise SourceError(f"{what}: {explain(stderr)}")

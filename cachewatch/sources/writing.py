@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cachewatch.sources.git import make_repository
 
-_AUTHOR = "cachewatch <cachewatch@localhost>"
+AUTHOR = "cachewatch <cachewatch@localhost>"
 
 
 class NewRevision(Struct, frozen=True, kw_only=True):
@@ -28,20 +28,23 @@ def write_repository(folder: Path, revisions: Iterable[NewRevision], *, branch: 
 def _stream(revisions: Iterable[NewRevision], branch: str) -> Iterator[bytes]:
     for revision in revisions:
         yield f"commit refs/heads/{branch}\n".encode()
-        yield f"committer {_AUTHOR} {int(revision.time.timestamp())} +0000\n".encode()
-        yield _data(revision.message.encode())
+        yield f"committer {AUTHOR} {int(revision.time.timestamp())} +0000\n".encode()
+        yield data_of(revision.message.encode())
         for path in revision.removed:
-            yield f"D {_quoted(path)}\n".encode()
+            yield f"D {quoted(path)}\n".encode()
         for path, content in sorted(revision.files.items()):
-            yield f"M 100644 inline {_quoted(path)}\n".encode()
-            yield _data(content)
+            yield f"M 100644 inline {quoted(path)}\n".encode()
+            yield data_of(content)
         yield b"\n"
+    yield b"done\n"
 
 
-def _data(content: bytes) -> bytes:
+def data_of(content: bytes) -> bytes:
+    """Return `content` as `git fast-import` takes it."""
     return f"data {len(content)}\n".encode() + content + b"\n"
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """Return `path` as `git fast-import` takes it."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

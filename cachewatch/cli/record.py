@@ -1,0 +1,79 @@
+"""`cachewatch record`: keep the history of a build cache."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cachewatch.cli.cacheoptions import cache_of, cache_options
+from cachewatch.safetext import safe
+
+if TYPE_CHECKING:
+    from cachewatch.recorder import Recorded, TagCounts
+
+_INTO = "catalogue.git"
+
+
+@click.command()
+@click.argument("source")
+@click.option("--into", default=_INTO, metavar="REPO", help="The bare repository, made if need be; catalogue.git here.")
+@cache_options
+@click.option("--sizes", is_flag=True, help="Ask for the size of each new tarball, one small file for each.")
+@click.option("--force", is_flag=True, help="Believe that a stack, or everything, is gone.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing unless something is wrong.")
+@click.pass_context
+def record(
+    context: click.Context,
+    /,
+    *,
+    source: str,
+    into: str,
+    sizes: bool,
+    force: bool,
+    quiet: bool,
+    **options: object,
+) -> None:
+    """Add what SOURCE publishes now to a repository of revisions, if it is something else than last time.
+
+    SOURCE is a build cache (a folder, file://, http://, https:// or oci://), or the catalogue of many
+    (a cache_spack_io_index.json). Run it as often as you like.
+    """
+    from cachewatch.recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
+
+    done = add_revision(cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes)
+    if not quiet:
+        _tell(done, into)
+    _warn(done)
+    context.exit(_status(done))
+
+
+def _tell(done: "Recorded", into: str) -> None:
+    if done.commit is None:
+        if not done.held:
+            click.echo(f"{into}: nothing is different.")
+        return
+    click.echo(f"{into}: recorded {done.commit[:10]}.")
+    for count in done.tags:
+        if count.is_different:
+            click.echo(f"  {_counted(count)}")
+
+
+def _counted(count: "TagCounts") -> str:
+    parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
+    told = ", ".join(f"{number:,} {word}" for number, word in parts if number)
+    return f"{count.tag}: {count.specs:,} specs of {count.packages:,} packages; documents: {told}"
+
+
+def _warn(done: "Recorded") -> None:
+    for fault in done.faults:
+        click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
+    for failed in done.failed:
+        click.echo(f"cachewatch: {failed.tag}: not recorded: {safe(failed.message)}", err=True)
+    for held in done.held:
+        click.echo(f"cachewatch: {held.tag}: held back: {held.reason}; if that is true, run it with --force", err=True)
+
+
+def _status(done: "Recorded") -> int:
+    if done.held or done.failed:
+        return 3
+    return 4 if any(fault.is_loss for fault in done.faults) else 0

@@ -1,0 +1,160 @@
+"""What the address of a build cache means, and how files are got from there."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote, unquote, urlsplit
+
+from msgspec import Struct
+
+from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.http import Client, Limits, Request, check_url, shown
+from cachewatch.sources.buildcache import File, Mirror
+
+# The public index of develop has hundreds of megabytes.
+_LARGEST_FILE = 4 * 2**30
+_SMALL = 2**20
+
+_OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
+_IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
+
+
+class Registry(Struct, frozen=True):
+    """An image in a registry, which holds a build cache."""
+
+    base: str  # https://host
+    image: str
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+        return f"{self.base}/{self.image}"
+
+
+def parse_address(address: str) -> Path | str | Registry:
+    """Return what `address` means: a folder, a URL of http or https, or an image in a registry.
+
+    Raises RefusedAddress for everything else, and for a URL that carries a password.
+    """
+    if not address.isprintable() or not address.strip():
+        raise RefusedAddress(f"{address!a}: an address is one line of plain text")
+    scheme, separator, _ = address.partition("://")
+    if not separator:
+        return Path(address)
+    if scheme in ("http", "https"):
+        check_url(address)
+        if urlsplit(address).query or urlsplit(address).fragment:
+            raise RefusedAddress(f"{shown(address)}: the address of a build cache has no ? and no #")
+        return address.rstrip("/")
+    if scheme == "file":
+        return _folder(address)
+    if scheme in _OCI:
+        return _registry(address, _OCI[scheme])
+    if scheme == "s3":
+        raise RefusedAddress(f"{shown(address)}: s3 is not spoken; name the bucket's address of https")
+    raise RefusedAddress(f"{shown(address)}: a build cache is a folder, file://, http://, https:// or oci://")
+
+
+def open_mirror(place: Path | str, headers: Mapping[str, str], limits: Limits | None = None) -> Mirror:
+    """Open a folder or a URL; `headers` are sent along with every request to the URL."""
+    return Folder(place) if isinstance(place, Path) else Remote(place, headers, limits)
+
+
+class Folder:
+    """A mirror on this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        if not path.is_dir():
+            raise SourceError(f"{path}: there is no such folder")
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+        return str(self._path)
+
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> File | None:  # noqa: ARG002
+        """Return the file at `path`, or None."""
+        file = self._path / _relative(path)
+        try:
+            if file.stat().st_size > (_LARGEST_FILE if size is None else size):
+                raise SourceError(f"{file}: is too large to be what it should be")
+            return File(file.read_bytes())
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            raise SourceError(f"{file}: {error.strerror}") from error
+
+    def get_all(self, paths: list[str]) -> list[File | None]:
+        """Return many small files."""
+        return [self._try(path) for path in paths]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _try(self, path: str) -> File | None:
+        try:
+            return self.get(path, size=_SMALL)
+        except SourceError:
+            return None
+
+
+class Remote:
+    """A mirror behind a web server."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], limits: Limits | None = None) -> None:
+        self._url = url
+        self._headers = headers
+        self._client = Client(limits or Limits(size=_LARGEST_FILE, seconds=3600))
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+        return shown(self._url)
+
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> File | None:
+        """Return the file at `path`, None for a 404, or that it is unchanged since `etag`."""
+        headers = {**self._headers, **({"If-None-Match": etag} if etag else {})}
+        expected = (404, 304) if etag else (404,)
+        answer = self._client.get(self._at(path), headers=headers, expected=expected, size=size)
+        if answer.status == 404:
+            return None
+        return File(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
+
+    def get_all(self, paths: list[str]) -> list[File | None]:
+        """Return many small files, several at once."""
+        requests = (Request(self._at(path), self._headers, size=_SMALL) for path in paths)
+        return [
+            None if isinstance(answer, Exception) else File(answer.body) for answer in self._client.get_all(requests)
+        ]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _at(self, path: str) -> str:
+        return f"{self._url}/{quote(_relative(path))}"
+
+
+def _relative(path: str) -> str:
+    """Return `path`, which may have come from a file of the mirror, if it stays inside."""
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
+        raise SourceError(f"{path!a}: leads out of the mirror")
+    return path
+
+
+def _folder(address: str) -> Path:
+    parts = urlsplit(address)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise RefusedAddress(f"{address}: a file:// address names a folder of this machine: file:///path")
+    return Path(unquote(parts.path))
+
+
+def _registry(address: str, scheme: str) -> Registry:
+    host, slash, image = address.partition("://")[2].strip("/").partition("/")
+    if not slash or _IMAGE.fullmatch(image) is None:
+        raise RefusedAddress(f"{shown(address)}: write oci://HOST/IMAGE, without a tag")
+    base = f"{scheme}://{host}"
+    check_url(base)
+    return Registry(base, image)

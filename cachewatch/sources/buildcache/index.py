@@ -1,0 +1,142 @@
+"""The index of a build cache: a database of Spack, of which only what is really in the cache counts."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cachewatch.documents.writing import Binary
+from cachewatch.errors import SourceError
+from cachewatch.model import Fault, FaultKind
+from cachewatch.sources.buildcache.nodes import Node, compiler_of, read_node, variants_of
+from cachewatch.sources.layout import is_name
+
+# Database versions whose specs were seen; what comes after is read as if it were the last of them.
+KNOWN_VERSIONS = ("5", "6", "7", "8")
+
+_HASH = re.compile(r"[a-z0-9]{16,64}")
+_MOST_FAULTS = 20
+
+
+class Index(Struct, frozen=True):
+    """What an index says is in the cache."""
+
+    version: str
+    binaries: tuple[Binary, ...]
+    others: int  # records of externals, and of dependencies that are not in the cache
+    faults: tuple[Fault, ...] = ()
+
+
+class _Record(Struct):
+    spec: Raw
+    in_buildcache: bool = False
+
+
+class _Database(Struct):
+    version: str | int | float
+    installs: dict[str, Raw]
+
+
+class _File(Struct):
+    database: _Database
+
+
+_decode_file = msgspec.json.Decoder(_File).decode
+_decode_record = msgspec.json.Decoder(_Record).decode
+
+
+def read_index(content: bytes, where: str) -> Index:
+    """Read an index of any version; raises SourceError where it is none, or only part of one.
+
+    A record that cannot be read is named among the faults, and the others are read.
+    """
+    try:
+        database = _decode_file(content).database
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{where}: the index cannot be read ({error})") from error
+    version = str(database.version)
+    reader = _Reader(database.installs, where)
+    binaries = tuple(reader.binaries())
+    faults = (*_unknown_version(version, where), *reader.faults())
+    return Index(version, binaries, len(database.installs) - len(binaries) - reader.broken, faults)
+
+
+def _unknown_version(version: str, where: str) -> Iterable[Fault]:
+    if version not in KNOWN_VERSIONS:
+        message = f"the index has version {version[:20]!a}, newest known is {KNOWN_VERSIONS[-1]}; read as that"
+        yield Fault(where, FaultKind.INCONSISTENT, message, is_loss=False)
+
+
+class _Reader:
+    """Reads records one by one, so that a bad one spoils no other."""
+
+    def __init__(self, installs: dict[str, Raw], where: str) -> None:
+        self._installs = installs
+        self._where = where
+        self._reasons: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+        self._versions: dict[str, tuple[str, str] | None] = {}
+
+    @property
+    def broken(self) -> int:
+        """How many records could not be read."""
+        return self._reasons.total()
+
+    def binaries(self) -> Iterable[Binary]:
+        """Yield what is in the cache."""
+        for spec_hash, raw in self._installs.items():
+            try:
+                record = _decode_record(raw)
+                if record.in_buildcache:
+                    yield self._binary(spec_hash, read_node(record.spec))
+            except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+                self._note(spec_hash, str(error))
+
+    def faults(self) -> Iterable[Fault]:
+        """Yield what could not be read and why, equal reasons counted together."""
+        for reason, count in self._reasons.most_common(_MOST_FAULTS):
+            more = f" (and {count - 1} more like it)" if count > 1 else ""
+            message = f"record {self._examples[reason][:40]!a} cannot be read: {reason}{more}"
+            yield Fault(self._where, FaultKind.UNREADABLE, message)
+        if len(self._reasons) > _MOST_FAULTS:
+            yield Fault(self._where, FaultKind.UNREADABLE, f"{len(self._reasons) - _MOST_FAULTS} more reasons")
+
+    def _binary(self, spec_hash: str, node: Node) -> Binary:
+        if not _HASH.fullmatch(spec_hash):
+            raise ValueError("its key is not a hash")
+        if not is_name(node.name.encode()):
+            raise ValueError("no package can have its name")
+        if node.arch is None:
+            raise ValueError("it has no arch")
+        binary = Binary(
+            package=node.name,
+            hash=spec_hash,
+            version=node.version,
+            compiler=compiler_of(node, self._lookup),
+            os=node.arch.platform_os,
+            platform=node.arch.platform,
+            target=node.arch.target_name,
+            variants=variants_of(node),
+        )
+        if any("\0" in text for text in (binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
+            raise ValueError("it holds a NUL character")
+        return binary
+
+    def _lookup(self, spec_hash: str) -> tuple[str, str] | None:
+        if spec_hash not in self._versions:
+            self._versions[spec_hash] = self._name_and_version(spec_hash)
+        return self._versions[spec_hash]
+
+    def _name_and_version(self, spec_hash: str) -> tuple[str, str] | None:
+        raw = self._installs.get(spec_hash)
+        try:
+            node = read_node(_decode_record(raw).spec) if raw is not None else None
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        return (node.name, node.version) if node else None
+
+    def _note(self, spec_hash: str, reason: str) -> None:
+        self._reasons[reason] += 1
+        self._examples.setdefault(reason, spec_hash)

@@ -1,0 +1,156 @@
+"""What the node of one spec says, in every form since Spack 0.10.
+
+Form 1 names the package by a key around the node, and its dependencies by name; forms 2 and
+3 have lists of dependencies, form 4 puts their types and virtuals under `parameters`, form
+5 has no compiler of its own: what compiled it is a dependency with the virtual `c`, `cxx` or
+`fortran`. Nothing here asks for the form: each part is recognised by itself, because caches
+that were migrated mix them.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.spelling import NO_COMPILER
+
+_FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})
+_LANGUAGES = ("c", "cxx", "fortran")
+_PLAIN = re.compile(r"[a-zA-Z0-9,/_.\-\[\]]+")
+_PATCH_DIGITS = 7
+
+
+class Arch(Struct, frozen=True):
+    """Where a spec runs."""
+
+    platform: str
+    platform_os: str
+    target: str | dict[str, Any]
+
+    @property
+    def target_name(self) -> str:
+        """The name of the target, which newer clients write alone and older ones with all its features."""
+        if isinstance(self.target, str):
+            return self.target
+        name = self.target.get("name")
+        return name if isinstance(name, str) else ""
+
+
+class Node(Struct, frozen=True):
+    """A spec as an index or a lock file has it; only what is needed of it."""
+
+    version: str
+    name: str = ""
+    arch: Arch | None = None
+    compiler: Any = None
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+    patches: tuple[str, ...] = ()
+    propagate: tuple[str, ...] = ()
+    dependencies: Any = None
+    external: Any = None
+    annotations: Any = None
+
+
+class Edge(Struct, frozen=True):
+    """A dependency."""
+
+    name: str
+    hash: str
+    virtuals: tuple[str, ...]
+
+
+_decode_node = msgspec.json.Decoder(Node).decode
+_decode_wrapped = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_parameters = msgspec.json.Decoder(dict[str, Any]).decode
+
+# Says name and version of the spec with a hash; None if it is not known.
+Lookup = Callable[[str], tuple[str, str] | None]
+
+
+def read_node(data: bytes | msgspec.Raw) -> Node:
+    """Read one node, or raise msgspec's own error with the reason."""
+    try:
+        node = _decode_node(data)
+    except msgspec.ValidationError:
+        wrapped = _decode_wrapped(data)
+        if len(wrapped) != 1:
+            raise
+        ((name, inner),) = wrapped.items()
+        return msgspec.structs.replace(_decode_node(inner), name=name)
+    return node
+
+
+def compiler_of(node: Node, lookup: Lookup) -> str:
+    """Return what compiled `node`: by its own word, by its dependencies, by its past, or `none`."""
+    return _spelled(node.compiler) or _compiler_edge(node, lookup) or _spelled(_past_compiler(node)) or NO_COMPILER
+
+
+def _past_compiler(node: Node) -> Any:
+    return node.annotations.get("compiler") if isinstance(node.annotations, dict) else None
+
+
+def _spelled(compiler: Any) -> str:
+    if isinstance(compiler, str):
+        return "" if compiler in ("", NO_COMPILER) else compiler.replace("@=", "@")
+    if not isinstance(compiler, dict) or not isinstance(compiler.get("name"), str):
+        return ""
+    version = compiler.get("version")
+    return f"{compiler['name']}@{version.removeprefix('=')}" if isinstance(version, str) else compiler["name"]
+
+
+def _compiler_edge(node: Node, lookup: Lookup) -> str:
+    """Return the compiler of C, or else of C++, or else of Fortran."""
+    by_language = {virtual: edge for edge in edges(node) for virtual in edge.virtuals if virtual in _LANGUAGES}
+    for language in _LANGUAGES:
+        if (edge := by_language.get(language)) is not None:
+            found = lookup(edge.hash)
+            return f"{found[0]}@{found[1]}" if found else edge.name
+    return ""
+
+
+def edges(node: Node) -> Iterator[Edge]:
+    """Yield the dependencies of `node`, whatever form they have."""
+    listed = node.dependencies
+    if isinstance(listed, dict):
+        listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
+    for edge in listed if isinstance(listed, list) else ():
+        if not (isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str)):
+            continue
+        parameters = edge.get("parameters")
+        virtuals = parameters.get("virtuals") if isinstance(parameters, dict) else edge.get("virtuals")
+        names = tuple(v for v in virtuals if isinstance(v, str)) if isinstance(virtuals, list) else ()
+        yield Edge(edge["name"], edge["hash"], names)
+
+
+def variants_of(node: Node) -> tuple[str, ...]:
+    """Return the variants as cache.spack.io shows them, sorted by name."""
+    return _variants(bytes(node.parameters), node.patches, node.propagate)
+
+
+@lru_cache(maxsize=65536)
+def _variants(parameters: bytes, patches: tuple[str, ...], propagated: tuple[str, ...]) -> tuple[str, ...]:
+    values: Mapping[str, Any] = _decode_parameters(parameters)
+    if patches and "patches" not in values:
+        values = {**values, "patches": list(patches)}
+    return tuple(
+        _variant(name, values[name], is_propagated=name in propagated) for name in sorted(values) if name not in _FLAGS
+    )
+
+
+def _variant(name: str, value: Any, *, is_propagated: bool) -> str:
+    if isinstance(value, bool):
+        return ("+" if value else "~") * (1 + is_propagated) + name
+    equals = "==" if is_propagated else "="
+    if isinstance(value, list | tuple):
+        texts = [str(v)[:_PATCH_DIGITS] if name == "patches" else str(v) for v in value]
+        return f"{name}:{equals}{_quoted(','.join(texts))}"
+    return f"{name}{equals}{_quoted(str(value))}"
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    return f'"{text}"' if "'" in text else f"'{text}'"

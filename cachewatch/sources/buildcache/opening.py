@@ -1,0 +1,220 @@
+"""What a source publishes now: for each tag that may have changed, the specs of all its stacks."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from cachewatch.documents.writing import Binary, Listed
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.http import Limits, basic, bearer
+from cachewatch.model import Fault, FaultKind
+from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
+from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address
+from cachewatch.sources.buildcache.catalogue import Entry, Listing, fetch_listing
+from cachewatch.sources.buildcache.index import Index, read_index
+from cachewatch.sources.buildcache.layouts import fetch_index
+from cachewatch.sources.buildcache.oci import Image
+from cachewatch.sources.buildcache.sizes import sizes_in_mirror, tag_of
+from cachewatch.sources.layout import is_name
+from cachewatch.spelling import UNION_STACK
+
+# What the list of Spack's public caches is called.
+CATALOGUE_FILE = "cache_spack_io_index.json"
+
+
+class Cache(Struct, frozen=True, kw_only=True):
+    """A build cache, or the catalogue of many, and how it is to be read."""
+
+    address: str
+    is_catalogue: bool = False
+    tag: str = "develop"  # of a single cache; a catalogue names its own
+    stack: str = "cache"  # of a single cache; a catalogue names its own
+    view: str = ""  # a named index of layout 3
+    wanted_tag: Callable[[str], bool] = lambda _: True  # of a catalogue
+    token_file: Path | None = None
+    login_file: Path | None = None
+    limits: Limits | None = None
+
+
+class Published(Struct, frozen=True):
+    """One tag as it is published now."""
+
+    tag: str
+    stacks: tuple[str, ...]
+    specs: Mapping[str, Sequence[Listed]]  # by package
+    fresh: Mapping[str, Fresh]  # by what to know the tag's indexes again
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many specs there are."""
+        return sum(map(len, self.specs.values()))
+
+
+class Failed(Struct, frozen=True):
+    """A tag that could not be read, while others can."""
+
+    tag: str
+    message: str
+
+
+# By what everything was known that was read before.
+Remembered = Mapping[str, Fresh]
+
+
+def is_catalogue(address: str) -> bool:
+    """Tell whether `address` names the catalogue of many caches: a file of JSON."""
+    return address.endswith(".json")
+
+
+class Source:
+    """A cache that was opened; close it in the end."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._is_list = cache.is_catalogue or is_catalogue(cache.address)
+        for name in (cache.tag, cache.stack):
+            if not is_name(name.encode()):
+                raise UsageError(f"{name!a}: a tag and a stack have letters, digits and . _ + @ - in their names")
+        if cache.stack == UNION_STACK:
+            raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
+        place = parse_address(cache.address)
+        headers = _headers(cache)
+        self._image: Image | None = None
+        self._mirror: Mirror | None = None
+        self._list_name = ""
+        if isinstance(place, Registry):
+            self._image = Image(place, headers, cache.limits)
+        else:
+            folder, self._list_name = _split(place) if self._is_list else (place, "")
+            self._mirror = open_mirror(folder, headers, cache.limits)
+
+    def __enter__(self) -> "Source":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        for opened in (self._image, self._mirror):
+            if opened is not None:
+                opened.close()
+
+    def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
+        """Yield each tag of which anything may have changed since what is `remembered`."""
+        if self._mirror is not None and self._is_list:
+            yield from self._read_list(self._mirror, remembered)
+        elif (published := self._read_one(remembered)) is not None:
+            yield published
+
+    def sizes(self, binaries: Sequence[Binary]) -> list[int | None]:
+        """Return the bytes of each tarball, None where that cannot be known; a catalogue knows none."""
+        if self._image is not None:
+            return self._image.sizes([tag_of(binary) for binary in binaries])
+        if self._mirror is not None and not self._is_list:
+            return sizes_in_mirror(self._mirror, binaries)
+        return [None] * len(binaries)
+
+    def _read_one(self, remembered: Remembered) -> Published | None:
+        key = f"{self._cache.tag}/{self._cache.stack}/{self._cache.view}"
+        known = remembered.get(key, Fresh())
+        if self._image is not None:
+            file = self._image.fetch_index(known)
+        else:
+            assert self._mirror is not None
+            file = fetch_index(self._mirror, known, view=self._cache.view)
+        if file is None:
+            return None
+        return _publish(self._cache.tag, {self._cache.stack: _read(file)}, {key: file.fresh})
+
+    def _read_list(self, mirror: Mirror, remembered: Remembered) -> Iterator[Published | Failed]:
+        key = "catalogue"
+        listing = fetch_listing(mirror, self._list_name, remembered.get(key, Fresh()))
+        if listing is None:
+            return
+        is_all_read = True
+        for tag, entries in listing.tags.items():
+            if not self._cache.wanted_tag(tag):
+                continue
+            try:
+                published = self._read_tag(mirror, tag, entries, remembered)
+            except SourceError as error:
+                is_all_read = False
+                yield Failed(tag, str(error))
+                continue
+            if published is not None:
+                yield published
+        if is_all_read:
+            yield Published("", (), {}, {key: listing.fresh}, _ignored(mirror, listing))
+
+    def _read_tag(self, mirror: Mirror, tag: str, entries: Sequence[Entry], remembered: Remembered) -> Published | None:
+        """Read all indexes of a tag if any of them changed."""
+        keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
+        listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
+        read: dict[str, _Read] = {}
+        for entry in entries:
+            file = entry.fetch(mirror, remembered.get(keys[entry.label], Fresh()))
+            if file is not None:
+                read[entry.label] = _read(file)
+        if not read and listed_before == set(keys.values()):
+            return None
+        for entry in entries:
+            if entry.label not in read:
+                file = entry.fetch(mirror, Fresh())
+                assert file is not None  # nothing is unchanged to whom nothing is known
+                read[entry.label] = _read(file)
+        return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
+
+
+_Read = tuple[Index, Fresh]
+
+
+def _read(file: IndexFile) -> _Read:
+    """Read an index at once, because the file itself may have hundreds of megabytes."""
+    return read_index(file.content, file.where), file.fresh
+
+
+def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Fresh]) -> Published:
+    """Put the indexes of a tag together: a spec is in the tag if it is in any of them."""
+    binaries: dict[str, Binary] = {}
+    stacks: dict[str, list[str]] = {}
+    faults: list[Fault] = []
+    for label, (index, _) in read.items():
+        faults += index.faults
+        for binary in index.binaries:
+            binaries.setdefault(binary.hash, binary)
+            stacks.setdefault(binary.hash, []).append(label)
+    shared = {names: names for names in map(tuple, stacks.values())}  # a handful, for a hundred thousand specs
+    specs: dict[str, list[Listed]] = {}
+    for spec_hash, binary in binaries.items():
+        specs.setdefault(binary.package, []).append(Listed(binary, shared[tuple(stacks[spec_hash])]))
+    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(faults))
+
+
+def _ignored(mirror: Mirror, listing: Listing) -> tuple[Fault, ...]:
+    if not listing.ignored:
+        return ()
+    names = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
+    message = f"{len(listing.ignored)} entries cannot be understood: {names}"
+    return (Fault(mirror.where, FaultKind.UNREADABLE, message),)
+
+
+def _headers(cache: Cache) -> Mapping[str, str]:
+    if cache.token_file and cache.login_file:
+        raise UsageError("a cache takes a token or a login, not both")
+    if cache.token_file:
+        return bearer(cache.token_file)
+    return basic(cache.login_file) if cache.login_file else {}
+
+
+def _split(place: Path | str) -> tuple[Path | str, str]:
+    """Split the address of a catalogue into the folder and the name of its list."""
+    if isinstance(place, Path):
+        return (place, CATALOGUE_FILE) if place.is_dir() else (place.parent, place.name)
+    if not place.endswith(".json"):
+        return place, CATALOGUE_FILE
+    path = PurePosixPath(place)
+    return re.sub(r"/[^/]*$", "", place), path.name

@@ -1,0 +1,102 @@
+"""Small build caches of the form that Spack writes, so that a test names only what matters to it."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from helpers import spec_hash
+
+Installs = dict[str, dict[str, Any]]
+
+GCC = "g" * 32
+FLAGS = ("cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs")
+
+
+def node(name: str = "zlib", version: object = "1.0", **values: Any) -> dict[str, Any]:
+    """Return a spec of form 5, compiled by gcc 12.2.0."""
+    return {
+        "name": name,
+        "version": version,
+        "arch": {"platform": "linux", "platform_os": "debian12", "target": "x86_64_v3"},
+        "parameters": {"build_system": "cmake", "shared": True} | {flag: [] for flag in FLAGS},
+        "dependencies": [edge("gcc", GCC, "c", "cxx")],
+    } | values
+
+
+def edge(name: str, dependency: str, *virtuals: str) -> dict[str, Any]:
+    """Return a dependency of form 4 or 5."""
+    return {"name": name, "hash": dependency, "parameters": {"deptypes": ["build"], "virtuals": list(virtuals)}}
+
+
+def installs(*nodes: dict[str, Any], start: int = 0) -> Installs:
+    """Return these nodes as records in the cache, and gcc as one that is not."""
+    found: Installs = {GCC: {"spec": node("gcc", "12.2.0", dependencies=[]), "ref_count": 1, "in_buildcache": False}}
+    for number, spec in enumerate(nodes, start):
+        found[spec_hash(number)] = {"spec": spec, "ref_count": 0, "in_buildcache": True}
+    return found
+
+
+def many(count: int, name: str = "zlib", start: int = 0) -> Installs:
+    """Return so many specs of one package that differ in their hashes."""
+    return installs(*(node(name) for _ in range(count)), start=start)
+
+
+def database(found: Mapping[str, Any], version: str = "8") -> bytes:
+    """Return an index."""
+    return json.dumps({"database": {"version": version, "installs": found}}).encode()
+
+
+def write_v3(
+    folder: Path, index: bytes, *, view: str = "", compression: str = "none", said: Mapping[str, str] | None = None
+) -> str:
+    """Make a mirror of layout 3, or publish another index in it; return the checksum."""
+    data = gzip.compress(index, mtime=0) if compression == "gzip" else index
+    checksum = hashlib.sha256(data).hexdigest()
+    blob = {
+        "contentLength": len(data),
+        "mediaType": "application/vnd.spack.db.v8+json",
+        "compression": compression,
+        "checksumAlgorithm": "sha256",
+        "checksum": checksum,
+    } | dict(said or {})
+    put(folder / "blobs/sha256" / checksum[:2] / checksum, data)
+    put(
+        folder / "v3/manifests/index" / view / "index.manifest.json",
+        json.dumps({"version": 3, "data": [blob]}).encode(),
+    )
+    return checksum
+
+
+def write_v2(folder: Path, index: bytes, *, has_hash: bool = True) -> None:
+    """Make a mirror of layout 2, or publish another index in it."""
+    put(folder / "build_cache/index.json", index)
+    if has_hash:
+        put(folder / "build_cache/index.json.hash", hashlib.sha256(index).hexdigest().encode())
+
+
+def write_manifests(folder: Path, found: Installs, sizes: Iterable[int], *, is_signed: bool = False) -> None:
+    """Write the manifest of each spec in the cache."""
+    for (key, record), size in zip((i for i in found.items() if i[1]["in_buildcache"]), sizes, strict=False):
+        spec = record["spec"]
+        blob = {
+            "contentLength": size,
+            "mediaType": "application/vnd.spack.install.v2.tar+gzip",
+            "compression": "gzip",
+            "checksumAlgorithm": "sha256",
+            "checksum": "0" * 64,
+        }
+        text = json.dumps({"version": 3, "data": [blob]})
+        if is_signed:
+            signature = "-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n"
+            text = f"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{text}\n{signature}"
+        name = f"{spec['name']}-{spec['version']}-{key}.spec.manifest.json"
+        put(folder / "v3/manifests/spec" / spec["name"] / name, text.encode())
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a file, and the folders that it lies in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
