@@ -436,8 +436,9 @@ def test_time_does_not_go_backwards(mirror: Path, into: Path) -> None:
     assert git(into, "log", "--format=%ct").splitlines() == [str(int(NOW.timestamp()))] * 2
 
 
-def test_two_at_once(mirror: Path, into: Path, run: Run) -> None:
+def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one is told to wait."""
+    monkeypatch.setattr("cachewatch.sources.recording._PATIENCE_SECONDS", 0.2)
     add(mirror, into)
     program = "import fcntl,sys,time; f=open(sys.argv[1]); fcntl.flock(f, 2); print(flush=True); time.sleep(60)"
     holder = subprocess.Popen([sys.executable, "-c", program, into / "cachewatch.lock"], stdout=subprocess.PIPE)

@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
@@ -244,23 +244,35 @@ def init_repository(folder: Path, *, branch: str) -> None:
         )
 
 
-def import_stream(folder: Path, stream: BinaryIO) -> None:
-    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk."""
+def import_stream(folder: Path, stream: BinaryIO, *, locks: Collection[int] = ()) -> None:
+    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk.
+
+    `locks` are files that git holds as well, so that a lock lasts until git has ended, even if we do before.
+    """
     stream.flush()
     stream.seek(0)
     command = [*git_command(), "-c", "core.fsync=committed,reference", f"--git-dir={folder}"]
-    _execute([*command, "fast-import", "--quiet", "--done"], stream, what=str(folder), seconds=_PACKING_SECONDS)
+    _execute(
+        [*command, "fast-import", "--quiet", "--done"], stream, what=str(folder), seconds=_PACKING_SECONDS, locks=locks
+    )
 
 
-def pack(folder: Path) -> None:
+def pack(folder: Path, *, locks: Collection[int] = ()) -> None:
     """Put what many imports have left into fewer and smaller packs."""
     with _input(()) as stdin:
         command = [*git_command(), f"--git-dir={folder}", "repack", "--quiet", "-d", "-l", "--geometric=2"]
-        _execute(command, stdin, what=str(folder), seconds=_PACKING_SECONDS)
+        _execute(command, stdin, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)
 
 
-def _execute(command: Sequence[str], stdin: BinaryIO, *, what: str, seconds: float = _READING_SECONDS) -> bytes:
-    with _started(command, stdin, seconds) as process:
+def _execute(
+    command: Sequence[str],
+    stdin: BinaryIO,
+    *,
+    what: str,
+    seconds: float = _READING_SECONDS,
+    locks: Collection[int] = (),
+) -> bytes:
+    with _started(command, stdin, seconds, locks) as process:
         stdout, stderr = process.communicate()
     if process.returncode:
         raise SourceError(f"{what}: {explain(stderr)}")
@@ -268,9 +280,11 @@ def _execute(command: Sequence[str], stdin: BinaryIO, *, what: str, seconds: flo
 
 
 @contextmanager
-def _started(command: Sequence[str], stdin: BinaryIO, seconds: float) -> Iterator[Any]:
+def _started(command: Sequence[str], stdin: BinaryIO, seconds: float, locks: Collection[int] = ()) -> Iterator[Any]:
     """Start a process through GitPython, which ends after `seconds`, or with us."""
-    guard = git.Git().execute(list(command), istream=stdin, as_process=True, start_new_session=True)
+    guard = git.Git().execute(
+        list(command), istream=stdin, as_process=True, start_new_session=True, pass_fds=tuple(locks)
+    )
     process: Any = guard.proc
     # GitPython's own watchdog outlives an interrupted command, and holds the interpreter until it is due.
     watchdog = Timer(seconds, _signal, (process.pid, signal.SIGKILL))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.sources.git import Repository, import_stream, init_repository, pack
@@ -23,6 +23,7 @@ from cachewatch.sources.writing import AUTHOR, data_of, quoted
 _BRANCH = "main"
 _LOCK = "cachewatch.lock"
 _STALE_SECONDS = 60.0
+_PATIENCE_SECONDS = 5.0
 _MOST_PACKS = 30
 _MOST_LOOSE = 2000
 
@@ -34,13 +35,10 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / _LOCK).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise SourceError(f"{folder}: another cachewatch is recording here; try again later") from error
+            _lock(lock, folder)
             if not (folder / "HEAD").is_file() or not (folder / "config").is_file():
                 init_repository(folder, branch=_BRANCH)
-            recording = Recording(folder)
+            recording = Recording(folder, lock.fileno())
             try:
                 yield recording
             finally:
@@ -52,8 +50,9 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
 class Recording:
     """The newest revision of a repository, and the one that follows it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
+        self._lock = lock
         self._repository = Repository(folder)
         if Path(self._repository.git_dir).resolve() != folder.resolve():
             raise UsageError(f"{folder}: is not a bare repository; name one, or a folder that does not exist yet")
@@ -118,7 +117,7 @@ class Recording:
             change = f"D {quoted(path)}\n" if mark is None else f"M 100644 :{mark} {quoted(path)}\n"
             self._stream.write(change.encode())
         self._stream.write(b"\ndone\n")
-        import_stream(self.folder, self._stream)
+        import_stream(self.folder, self._stream, locks=[self._lock])
         self._changes = {}
         self._repository.close()  # git does not look for new packs while it runs
         self.head, self._time = self._read_head()
@@ -154,7 +153,21 @@ class Recording:
         counted = dict(line.split(b": ") for line in self._repository.run(["count-objects", "-v"]).splitlines())
         if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
             with suppress(SourceError):  # the revision is there; the next one tidies up
-                pack(self.folder)
+                pack(self.folder, locks=[self._lock])
+
+
+def _lock(lock: IO[str], folder: Path) -> None:
+    """Keep everybody else out; a git that was left behind may take a moment to end."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                raise SourceError(f"{folder}: another cachewatch is recording here; try again later") from error
+            time.sleep(_PATIENCE_SECONDS / 50)
+        else:
+            return
 
 
 def _check(folder: Path) -> None:
