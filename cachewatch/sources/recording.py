@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from cachewatch.documents import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.sources.git import Repository, import_stream, init_repository, pack
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT, is_name
@@ -78,8 +79,9 @@ class Recording:
         return documents
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents of objects, in order."""
-        return self._repository.objects().stream(ids)
+        """Yield the contents of documents, but for those that are larger than any document of ours."""
+        contents = self._repository.objects().readable(ids, kind="blob", most=MAX_BYTES)
+        return (content for content in contents if content is not None)
 
     def file(self, path: str) -> bytes | None:
         """Return a file of the newest revision, or None."""
