@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.events import Events, Tally
 from cachewatch.model import Fault, Kind, PackageChange, PackageCounts, Side
@@ -88,6 +89,11 @@ class Changeset:
             self._tally.join(chunk.tally)
             self._faults += chunk.faults
             yield chunk.body
+
+    def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
+        """Return the same with what `function` makes of each body."""
+        chunks = (replace(chunk, body=function(chunk.body)) for chunk in self._chunks)
+        return Changeset(self.before, self.after, chunks, self._conclude)
 
     @cached_property
     def outcome(self) -> Outcome:

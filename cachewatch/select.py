@@ -1,17 +1,22 @@
-"""Choose by globs: what a reader asked for, of everything that there is.
+"""Choose by patterns: what a reader asked for, of everything that there is.
 
 Patterns of one list are alternatives, lists of different things must all agree, and a
 pattern that begins with `!` excludes and wins.
 """
 
 from collections.abc import Iterable, Mapping, Set
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from cachewatch.model import Document, Kind, Signature
 from cachewatch.patterns import Globs
+from cachewatch.versions import Versions
 
-__all__ = ["Globs", "Selection"]
+if TYPE_CHECKING:  # a `diff` needs no configuration
+    from cachewatch.config.model import Match
+
+__all__ = ["Globs", "Selection", "Versions", "selection_of"]
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -23,6 +28,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     targets: Globs = field(default_factory=Globs)
     oses: Globs = field(default_factory=Globs)
     compilers: Globs = field(default_factory=Globs)
+    versions: Versions = field(default_factory=Versions)
     kinds: Globs = field(default_factory=Globs)
 
     def hashes(self, before: Document | None, after: Document | None) -> Set[str] | None:
@@ -30,10 +36,15 @@ class Selection(Struct, frozen=True, kw_only=True):
 
         A kept spec that left a chosen stack is news to those who chose it, so one side is enough.
         """
-        if self.stacks.is_open and self.targets.is_open and self.oses.is_open and self.compilers.is_open:
+        if self.takes_all_specs:
             return None
         sides = [document.specs for document in (before, after) if document]
         return {spec_hash for specs in sides for spec_hash in self._chosen(specs)}
+
+    @property
+    def takes_all_specs(self) -> bool:
+        """Whether every spec of a chosen package is chosen."""
+        return all(key.is_open for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
 
     def chooses(self, signature: Signature) -> bool:
         """Tell whether a spec of this signature is chosen."""
@@ -42,6 +53,7 @@ class Selection(Struct, frozen=True, kw_only=True):
             and self.oses(signature.os)
             and self.compilers(signature.compiler)
             and (self.stacks.is_open or any(map(self.stacks, signature.stacks)))
+            and (self.versions.is_open or any(map(self.versions, signature.versions)))
         )
 
     @property
@@ -56,3 +68,17 @@ class Selection(Struct, frozen=True, kw_only=True):
     def _chosen(self, specs: Mapping[str, Signature]) -> Iterable[str]:
         chosen = {signature: self.chooses(signature) for signature in set(specs.values())}
         return (spec_hash for spec_hash, signature in specs.items() if chosen[signature])
+
+
+def selection_of(match: "Match", kinds: Iterable[Kind] | None = None) -> Selection:
+    """Return the selection that a subscription or a silence asks for; no kinds are all."""
+    return Selection(
+        tags=Globs(match.tags),
+        packages=Globs(match.packages),
+        stacks=Globs(match.stacks),
+        targets=Globs(match.targets),
+        oses=Globs(match.oses),
+        compilers=Globs(match.compilers),
+        versions=Versions(match.versions),
+        kinds=Globs() if kinds is None else Globs(sorted(kinds)),
+    )

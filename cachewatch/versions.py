@@ -66,7 +66,8 @@ class VersionRange(Struct, frozen=True):
     def __contains__(self, version: str) -> bool:
         key = version_key(version)
         if self.exactly:
-            return _is_git(version) == _is_git(self.exactly) and key[:3] == version_key(self.exactly)[:3]
+            is_git = _is_git(version) or _is_git(self.exactly)
+            return version == self.exactly if is_git else key[:3] == version_key(self.exactly)[:3]
         if key[0]:  # a bare commit, of which nothing is known
             return not self.low and not self.high
         if self.low and key[:3] < version_key(self.low)[:3]:
@@ -77,6 +78,22 @@ class VersionRange(Struct, frozen=True):
 def parse_ranges(text: str) -> tuple[VersionRange, ...]:
     """Understand `@1.2:`, `@:2`, `@1.2.3`, `@=1.2` and lists of them, `@1.2:1.4,2:`; the @ may be left out."""
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
+
+
+class Versions:
+    """Versions that ranges choose; a range with ! before it excludes, and wins. Without any, all are chosen."""
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        self.patterns = tuple(patterns)
+        self.is_open = not self.patterns
+        self._included = [r for p in self.patterns if not p.startswith("!") for r in parse_ranges(p)]
+        self._excluded = [r for p in self.patterns if p.startswith("!") for r in parse_ranges(p[1:])]
+
+    def __call__(self, version: str) -> bool:
+        """Tell whether `version` is chosen."""
+        if any(version in excluded for excluded in self._excluded):
+            return False
+        return not self._included or any(version in included for included in self._included)
 
 
 def _parse_range(part: str, text: str) -> VersionRange:

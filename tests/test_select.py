@@ -8,7 +8,9 @@ import pytest
 from conftest import Run
 from helpers import catalogue, parsed, record, signature
 
-from cachewatch.select import Globs, Selection
+from cachewatch.config.model import Match
+from cachewatch.model import Kind
+from cachewatch.select import Globs, Selection, selection_of
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,10 @@ from cachewatch.select import Globs, Selection
         (("!*-rocm", "ml-*"), "ml-cpu"),
         (("[em]*",), "e4s ml-cpu ml-rocm"),
         (("nothing",), ""),
+        (("/^ml-(cpu|x)$/",), "ml-cpu"),
+        (("/4/", "!/(?i)^e4/"), ""),
+        (("/(.)-\\1/", "/ro/", "e4*"), "e4s ml-rocm"),
+        (("/",), ""),
     ],
 )
 def test_globs(patterns: tuple[str, ...], chosen: str) -> None:
@@ -43,6 +49,32 @@ def test_keys_must_all_agree() -> None:
     assert not selection.chooses(signature(stacks=("ml",)))
     assert not selection.chooses(signature(os="rhel8"))
     assert not selection.chooses(signature(compiler="none"))
+
+
+def test_versions_are_a_key() -> None:
+    """A spec of another version is not chosen, whatever else agrees."""
+    selection = selection_of(Match(versions=("@1.2:", "!@1.4"), stacks=("e4s",)), {Kind.REBUILT})
+
+    assert selection.chooses(signature(versions=("1.3",)))
+    assert not selection.chooses(signature(versions=("1.4.1",)))
+    assert not selection.chooses(signature(versions=("1.3",), stacks=("ml",)))
+    assert not selection.takes_all_specs
+    assert selection_of(Match(packages=("a",))).takes_all_specs
+    assert selection.wants({Kind.REBUILT, Kind.OS})
+    assert not selection.wants({Kind.OS})
+    assert selection_of(Match()).wants({Kind.OS})
+
+
+def test_what_decides() -> None:
+    """The pattern that decides is named: one that excludes, else the first that includes."""
+    globs = Globs(["py-*", "/torch$/", "!py-test*"])
+
+    assert [globs.deciding(name) for name in ("py-test-x", "py-torch", "torch", "zlib")] == [
+        "!py-test*",
+        "py-*",
+        "/torch$/",
+        None,
+    ]
 
 
 def test_one_side_is_enough() -> None:

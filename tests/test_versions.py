@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.versions import is_newer, newest, sorted_versions, version_key
+from cachewatch.errors import ConfigError
+from cachewatch.versions import Versions, is_newer, newest, parse_ranges, sorted_versions, version_key
 
 # Checked by running Spack's own spack.version.
 ASCENDING = (  # noqa: SIM905  as it was printed
@@ -60,3 +61,62 @@ def test_any_text_sorts(versions: list[str]) -> None:
 
     assert sorted(in_order, key=version_key) == in_order
     assert all(not is_newer(a, b) for a, b in pairwise(in_order))
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        # As Spack's documentation and spack.version have it.
+        ("@1.2", "1.2 1.2.0 1.2.3 1.2-rocm", "1.1 1.3 1.20 1.2rc1 develop"),
+        ("@1.2:", "1.2 1.2.1 1.3 1.10 2 9999 develop main", "1.1.9 1.2-rc1 0.9"),
+        ("@:2", "1 2 2.0 2.3 2.99.1 1.9-beta2", "3 10 3.0.1 develop"),
+        ("@:1.2", "1.2.9 1.1", "1.3 2"),
+        ("@1.2:1.4", "1.2 1.3 1.4 1.4.9", "1.5 1.1"),
+        ("@1.2:1.4,2:", "1.4.9 2 3", "1.5"),
+        ("@1.4:1.4.2", "1.4 1.4.2 1.4.2.1", "1.4.3"),
+        ("@=1.2", "1.2 1-2", "1.2.0 1.2.1 git.main=1.2"),
+        ("1.2.3", "1.2.3 1.2.3.4", "1.2.4"),
+        ("@:", "1 develop git.main", ""),
+        ("@1:", "git.main=1.2", "git.main"),
+        ("@git.main", "git.main", "git.other 1.2"),
+        ("@develop", "develop develop.1", "main 9999"),
+        ("@1a", "1a 1aa", "1b 1"),
+        ("@1z", "1z 1z.1", "1zA 1.0"),
+        ("@1Z", "1Z", "1a"),
+        ("@1.2rc1", "1.2rc1", "1.2rc2 1.2"),
+        ("@1.2rc", "1.2rc", "1.2rc1"),
+        ("@9", "9 9.9", "10"),
+    ],
+)
+def test_ranges(text: str, inside: str, outside: str) -> None:
+    """A range goes up to everything that begins with its end; = means one version alone."""
+    chosen = Versions([text])
+
+    assert [version for version in (*inside.split(), *outside.split()) if chosen(version)] == inside.split()
+
+
+def test_ranges_that_exclude() -> None:
+    """An excluding range wins, and alone leaves all others."""
+    assert [v for v in ("1.0", "1.1", "2.0") if Versions(["@1:", "!@1.1"])(v)] == ["1.0", "2.0"]
+    assert [v for v in ("1.0", "1.1", "2.0") if Versions(["!@1.1"])(v)] == ["1.0", "2.0"]
+    assert Versions().is_open
+
+
+@pytest.mark.parametrize("text", ["", "@", "@2:1", "1 2", "@1:2:3", "@=", "@~1", "@...", "@" + "1" * 300, "@,"])
+def test_no_ranges(text: str) -> None:
+    """What is no range is refused with what would be one."""
+    with pytest.raises(ConfigError, match=r"no version or range|empty range"):
+        parse_ranges(text)
+
+
+@given(st.text("0123456789.-abz", min_size=1, max_size=8), st.text("0123456789.-abz", max_size=8))
+def test_a_version_is_in_its_own_range(version: str, more: str) -> None:
+    """And so is everything between a range's ends."""
+    try:
+        ranges = Versions([f"@{version}"])
+    except ConfigError:
+        return
+
+    assert ranges(version)
+    if version_key(f"{version}.1{more}")[2][0] == 3:
+        assert ranges(f"{version}.1{more}")

@@ -102,8 +102,12 @@ class Silence(Struct, frozen=True, kw_only=True):
     name: str
     match: Match
     changes: frozenset[Kind] | None = None  # None is all
-    until: date
+    until: date  # the first day on which they are told again
     reason: str
+
+    def is_active(self, day: date) -> bool:
+        """Tell whether it holds on `day`, in the configuration's time zone."""
+        return day < self.until
 
 
 class Operators(Struct, frozen=True, kw_only=True):

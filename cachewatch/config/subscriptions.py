@@ -150,7 +150,7 @@ SILENCE = Table(
     {
         "match": Key(MATCH.form(), MATCH.about, is_needed=True),
         "changes": Key(_CHANGES, "kinds of change; all if left out"),
-        "until": Key(DAY, "the day on which it ends", is_needed=True),
+        "until": Key(DAY, "the first day on which they are told again", is_needed=True),
         "reason": Key(TEXT, "why; readers see it", is_needed=True),
     },
     Silence,
