@@ -23,6 +23,7 @@ _COMMANDS = {
     "record": "cachewatch.cli.record",
     "schema": "cachewatch.cli.about",
     "show": "cachewatch.cli.show",
+    "site": "cachewatch.cli.site",
 }
 
 

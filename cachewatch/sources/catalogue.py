@@ -62,7 +62,7 @@ def compare_revisions(
     wanted_package: Wanted,
 ) -> Comparison:
     """Find what differs between two revisions: in one tag if either names one, else in every tag."""
-    had, has = _tags_of(repository, before), _tags_of(repository, after)
+    had, has = tags_of(repository, before), tags_of(repository, after)
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
     for states in _states(before, after, had, has, wanted_tag):
@@ -92,7 +92,7 @@ def list_revision(
     repository: Repository, revision: Revision, *, wanted_tag: Callable[[str], bool], wanted_package: Wanted
 ) -> Listing:
     """List every document of one tag of a revision: the one it names, the only one wanted, or develop."""
-    trees = _tags_of(repository, revision).ids
+    trees = tags_of(repository, revision).ids
     wanted = [tag for tag in trees if wanted_tag(tag)]
     tag = revision.tag or (wanted[0] if len(wanted) == 1 else "develop")
     state = _named(revision, tag, trees)
@@ -113,7 +113,7 @@ class PackageDocument(Struct, frozen=True):
 def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
     """Read one document of the tag that `revision` names, or of develop."""
     tag = revision.tag or "develop"
-    state = _named(revision, tag, _tags_of(repository, revision).ids)
+    state = _named(revision, tag, tags_of(repository, revision).ids)
     path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
     found = (
         repository.objects().get(f"{revision.commit}:{path}") if is_name(package.encode("utf-8", "replace")) else None
@@ -129,7 +129,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
     return PackageDocument(path, found.content, revision.side(tag), since)
 
 
-def _tags_of(repository: Repository, revision: Revision) -> Folders:
+def tags_of(repository: Repository, revision: Revision) -> Folders:
     """Return the trees of the tags of `revision`; the folders of 2022, packages without a tag, are none."""
     return folders(repository, f"{revision.commit}:{CATALOGUE}")
 

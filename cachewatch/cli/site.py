@@ -1,0 +1,83 @@
+"""`cachewatch site`: a static site of a catalogue and its past."""
+
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from cachewatch.cli.progress import ProgressLine
+from cachewatch.model import Fault
+from cachewatch.safetext import safe
+from cachewatch.select import Globs
+
+_MOST_WARNINGS = 20
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--repo", default=".", metavar="PATH|URL", help="The repository of revisions.")
+@click.option("--rev", default="HEAD", metavar="REVISION", help="The newest revision, or a date.")
+@click.option("--since", metavar="REVISION", help="The oldest revision, or a date; the beginning if left out.")
+@click.option("--tag", multiple=True, metavar="GLOB", help="Only these tags; repeatable, !GLOB excludes.")
+@click.option("--package", multiple=True, metavar="GLOB", help="Only these packages; repeatable, !GLOB excludes.")
+@click.option("--title", default="Build cache", metavar="TEXT", help="What the site is called.")
+@click.option("--no-progress", is_flag=True, help="Draw no progress bar.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=min(2, os.cpu_count() or 1), help="Processes for long work."
+)
+@click.pass_context
+def site(
+    context: click.Context,
+    /,
+    *,
+    folder: Path,
+    repo: str,
+    rev: str,
+    since: str | None,
+    tag: tuple[str, ...],
+    package: tuple[str, ...],
+    title: str,
+    no_progress: bool,
+    jobs: int,
+) -> None:
+    """Write a static site of a catalogue and its past into DIR.
+
+    A page for each package, stack and tag, readable from a web server or from the disk. What
+    did not change since the last time is neither read nor written again.
+    """
+    from cachewatch.site import NoArchive, build  # noqa: PLC0415  git is slow to load
+    from cachewatch.site.reading import plan, read  # noqa: PLC0415
+    from cachewatch.site.writing import Folder  # noqa: PLC0415
+    from cachewatch.sources.clones import open_repository  # noqa: PLC0415
+    from cachewatch.sources.revisions import resolve  # noqa: PLC0415
+
+    is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
+    line = ProgressLine(is_shown=is_shown)
+    target = Folder(folder)
+    repository = open_repository(repo, report=line.git if is_shown else None)
+    with closing(line), closing(repository):
+        planned = plan(
+            repository,
+            resolve(repository, rev),
+            since=resolve(repository, since) if since else None,
+            wanted_tag=Globs(tag),
+            wanted_package=Globs(package),
+            known=target.remembered(),
+        )
+        line.begin(planned.size)
+        catalogue = read(planned, jobs=jobs, progress=line.advance)
+    built = build(target, catalogue, NoArchive(), title=title, jobs=jobs)
+    click.echo(
+        f"{folder}: {built.written:,} files written, {built.kept:,} as they were, {built.removed:,} removed", err=True
+    )
+    _warn(catalogue.faults)
+    context.exit(4 if any(fault.is_loss for fault in catalogue.faults) else 0)
+
+
+def _warn(faults: tuple[Fault, ...]) -> None:
+    for fault in faults[:_MOST_WARNINGS]:
+        click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
+    if len(faults) > _MOST_WARNINGS:
+        click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more", err=True)

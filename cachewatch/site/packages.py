@@ -1,0 +1,241 @@
+"""The page of one package: what there is of it and where, and how that came about."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from cachewatch import tags
+from cachewatch.history import PackageHistory, Past, Present, Stay, Step, stays_of
+from cachewatch.render.words import number
+from cachewatch.site import plots
+from cachewatch.site.naming import page, shown
+from cachewatch.site.telling import Times, counts_of, days, line_plot, newest_versions, package_link, stack_link
+from cachewatch.site.views import (
+    Bar,
+    Cell,
+    Figure,
+    Happening,
+    Lane,
+    Link,
+    MatrixGroup,
+    MatrixRow,
+    PackagePage,
+    PackageRow,
+    StayRow,
+    TagRow,
+)
+from cachewatch.versions import newest, version_key
+
+_MOST_HAPPENINGS = 24
+_MOST_STAYS = 200
+_MOST_LANES = 6
+_UP = "../"
+
+
+def package_page(
+    package: str,
+    tag: str,
+    history: PackageHistory | None,
+    in_tags: Mapping[str, Present],
+    times: Times,
+) -> PackagePage:
+    """Tell of one package; one without a history is only in other tags."""
+    present = history.present if history else Present()
+    steps = history.steps if history else ()
+    stays = stays_of(history) if history else []
+    is_pruned = tags.is_mutable(tag)
+    targets = tuple(sorted(present.targets))
+    # The axis ends with the last change of this package, so that only a change makes another page.
+    revisions = [step.revision for step in steps]
+    where = plots.clock([times.times[number] for number in revisions]) if len(revisions) > 1 else plots.Clock((), ())
+    places = dict(zip(revisions, where.places, strict=False))
+    return PackagePage(
+        name=shown(package),
+        tag=shown(tag),
+        lead=_lead(present, is_pruned=is_pruned),
+        gone=times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
+        since=times.moments[history.trail[-1][0]] if history else None,
+        figures=_figures(present),
+        targets=tuple(shown(target, 40) for target in targets),
+        matrix=tuple(_matrix(present, targets)),
+        has_last=any(copies.count == 1 and copies.stack for copies in present.copies),
+        has_left_over=is_pruned and present.left_over > 0,
+        compilers=tuple(shown(compiler) for compiler in present.compilers),
+        oses=tuple(shown(os) for os in present.oses),
+        lanes=tuple(_lanes(stays, places, times)) if places else (),
+        ticks=where.ticks,
+        stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
+        more_stays=max(0, len(stays) - _MOST_STAYS),
+        specs=line_plot("specs", [step.specs for step in steps], revisions, times),
+        happenings=tuple(_happening(step, times) for step in steps[:0:-1])[:_MOST_HAPPENINGS],
+        more_happenings=max(0, len(steps) - 1 - _MOST_HAPPENINGS),
+        baseline=times.moments[steps[0].revision] if steps else None,
+        tags=tuple(_tag_row(name, found) for name, found in in_tags.items()),
+    )
+
+
+def _lead(present: Present, *, is_pruned: bool) -> str:
+    if not present.specs:
+        return "There is no binary of it now."
+    latest = shown(newest(present.versions), 40) if present.versions else "no version"
+    where = sorted(shown(copies.stack, 40) for copies in present.copies if copies.version == latest and copies.stack)
+    stacks = sorted(set(where))
+    there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
+    text = f"The newest version is {latest}, {there if stacks else 'which no stack builds'}."
+    if present.left_over and is_pruned:
+        text += f" {number(present.left_over, 'spec')} {'is' if present.left_over == 1 else 'are'} left over."
+    return text
+
+
+def _figures(present: Present) -> tuple[Figure, ...]:
+    counted = {
+        "spec": present.specs,
+        "version": len(present.versions),
+        "stack": len(present.stacks),
+        "target": len(present.targets),
+    }
+    return tuple(Figure(f"{n:,}", noun if n == 1 else f"{noun}s") for noun, n in counted.items())
+
+
+def _matrix(present: Present, targets: Sequence[str]) -> Iterable[MatrixGroup]:
+    counts = {(copies.version, copies.stack, copies.target): copies.count for copies in present.copies}
+    stacks: defaultdict[str, set[str]] = defaultdict(set)
+    for version, stack, _ in counts:
+        stacks[version].add(stack)
+    for version in sorted(stacks, key=version_key, reverse=True):
+        # What no stack builds comes last.
+        ordered = sorted(stacks[version], key=lambda stack: (stack == "", stack))
+        yield MatrixGroup(
+            shown(version, 40),
+            tuple(
+                MatrixRow(
+                    stack_link(stack, _UP),
+                    not stack,
+                    tuple(_cell(counts.get((version, stack, target), 0), stack) for target in targets),
+                )
+                for stack in ordered
+            ),
+        )
+
+
+def _cell(count: int, stack: str) -> Cell:
+    return Cell(count, is_last=count == 1 and bool(stack))
+
+
+def _lanes(stays: Sequence[Stay], places: Mapping[int, float], times: Times) -> Iterable[Lane]:
+    """Draw each stack by itself; versions that overlap lie in lanes of their own."""
+    there = [stay.version for stay in stays if stay.last is None]
+    latest = newest(there) if there else None
+    by_stack: defaultdict[str, list[Stay]] = defaultdict(list)
+    for stay in stays:
+        by_stack[stay.stack].append(stay)
+    for stack in sorted(by_stack):
+        ends: list[float] = []
+        drawn = []
+        for stay in by_stack[stack]:
+            left, right = places[stay.first], 100.0 if stay.last is None else places[stay.last]
+            lane = next((n for n, end in enumerate(ends) if end <= left), len(ends))
+            if lane >= _MOST_LANES:
+                continue  # the table has it
+            ends[lane : lane + 1] = [right]
+            tone = "past" if stay.last is not None else "newest" if stay.version == latest else "there"
+            drawn.append(Bar(left, round(max(0.8, right - left), 2), lane, shown(stay.version, 40), tone))
+        yield Lane(stack_link(stack, _UP), _lane_title(stack, by_stack[stack], times), len(ends), tuple(drawn))
+
+
+def _lane_title(stack: str, stays: Sequence[Stay], times: Times) -> str:
+    said = []
+    for stay in stays[-8:]:
+        began = f"{times.moments[stay.first].day}{'' if stay.is_dated else ' or before'}"
+        ended = f" to {times.moments[stay.last].day}" if stay.last is not None else ""
+        said.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
+    return f"{shown(stack)}: {', '.join(said)}"
+
+
+def _stay_rows(stays: Sequence[Stay], times: Times) -> Iterable[StayRow]:
+    first: dict[str, int] = {}
+    for stay in stays:
+        first.setdefault(stay.version, stay.first)
+    ordered = sorted(stays, key=lambda stay: stay.stack)
+    ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
+    for stay in ordered:
+        start = first[stay.version]
+        lag = times.days_between(start, stay.first) if start else None
+        yield StayRow(
+            stack=stack_link(stay.stack, _UP),
+            version=shown(stay.version, 40),
+            came=times.moments[stay.first],
+            is_dated=stay.is_dated,
+            went=None if stay.last is None else times.moments[stay.last],
+            lag="" if lag is None else "first" if stay.first == start else f"{days(lag)} later",
+        )
+
+
+def _happening(step: Step, times: Times) -> Happening:
+    return Happening(
+        moment=times.moments[step.revision],
+        counts=counts_of(step.counts),
+        specs=f"{step.specs:,}",
+        came=_versions(step.came),
+        went=_versions(step.went),
+    )
+
+
+def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
+    """Name versions with their stacks: 1.2 in e4s, radiuss."""
+    stacks: defaultdict[str, list[str]] = defaultdict(list)
+    for stack, version in places:
+        stacks[version].append(shown(stack, 40))
+    return tuple(
+        Link(f"{shown(version, 40)} in {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}")
+        for version, names in sorted(stacks.items(), key=lambda item: version_key(item[0]))
+    )
+
+
+def _tag_row(tag: str, present: Present) -> TagRow:
+    versions, more = newest_versions(present.versions, 4)
+    return TagRow(
+        Link(shown(tag), _UP + page("tag", tag)), 1, present.specs, versions + (f" and {more} more" if more else "")
+    )
+
+
+def package_rows(past: Past, times: Times) -> tuple[PackageRow, ...]:
+    """List all packages that there ever were, by name."""
+    return tuple(
+        package_row(
+            history.package,
+            history.present,
+            day=times.moments[history.trail[-1][0]].day,
+            note="" if history.is_there else "gone",
+        )
+        for history in past.packages
+    )
+
+
+def package_row(package: str, present: Present, *, up: str = "", **more: str) -> PackageRow:
+    """Return a package as one row of a list."""
+    versions, more_versions = newest_versions(present.versions)
+    return PackageRow(
+        name=package_link(package, up),
+        versions=versions,
+        more_versions=more_versions,
+        specs=present.specs,
+        stacks=len(present.stacks),
+        targets=", ".join(shown(target, 24) for target in sorted(present.targets)),
+        **more,
+    )
+
+
+def search_index(past: Past) -> list[str]:
+    """Return what can be looked for, row by row of the list of packages."""
+    return [
+        " ".join(
+            [
+                shown(history.package),
+                *sorted(f"@{shown(version, 40)}" for version in history.present.versions),
+                *sorted(f"stack:{shown(stack)}" for stack in history.present.stacks),
+                *sorted(f"target:{shown(target)}" for target in history.present.targets),
+                *(f"%{shown(compiler)}" for compiler in history.present.compilers),
+            ]
+        ).lower()
+        for history in past.packages
+    ]
