@@ -8,6 +8,7 @@ from cachewatch.history import PackageHistory, Past, Present, Stay, Step, stays_
 from cachewatch.render.words import number
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
+from cachewatch.site.plots import Tick
 from cachewatch.site.telling import Times, counts_of, days, line_plot, newest_versions, package_link, stack_link
 from cachewatch.site.views import (
     Bar,
@@ -29,6 +30,8 @@ _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200
 _MOST_LANES = 6
 _UP = "../"
+# The last part of a timeline is the time since the last change, however long that is.
+_PAST = 0.86
 
 
 def package_page(
@@ -47,7 +50,7 @@ def package_page(
     # The axis ends with the last change of this package, so that only a change makes another page.
     revisions = [step.revision for step in steps]
     where = plots.clock([times.times[number] for number in revisions]) if len(revisions) > 1 else plots.Clock((), ())
-    places = dict(zip(revisions, where.places, strict=False))
+    places = {number: round(place * _PAST, 2) for number, place in zip(revisions, where.places, strict=False)}
     return PackagePage(
         name=shown(package),
         tag=shown(tag),
@@ -62,7 +65,7 @@ def package_page(
         compilers=tuple(shown(compiler) for compiler in present.compilers),
         oses=tuple(shown(os) for os in present.oses),
         lanes=tuple(_lanes(stays, places, times)) if places else (),
-        ticks=where.ticks,
+        ticks=(*(Tick(round(tick.at * _PAST, 2), tick.label) for tick in where.ticks), Tick(100, "now")),
         stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
         more_stays=max(0, len(stays) - _MOST_STAYS),
         specs=line_plot("specs", [step.specs for step in steps], revisions, times),
