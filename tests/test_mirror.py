@@ -230,11 +230,11 @@ def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder
 def test_what_a_service_asks_of_a_repository(tmp_path: Path, folder: Path) -> None:
     """Tags, times, counts along the branch, and what the branch had at a date, whatever dates commits invent."""
     upstream = Upstream(tmp_path / "upstream.git")
-    first = upstream.commit(specs(1), date="2025-06-01T04:00:00Z")
-    side = upstream.commit(specs(2), first, branch="side", date="2025-06-02T04:00:00Z")
-    second = upstream.commit(specs(3) | specs(4, tag="v1.0"), first, side, date="2025-06-03T04:00:00Z")
-    skewed = upstream.commit(specs(4), date="2001-01-01T04:00:00Z")
-    third = upstream.commit(specs(5), date="2025-06-05T04:00:00Z")
+    first = upstream.commit(specs(1), date="1748750400 +0000")
+    side = upstream.commit(specs(2), first, branch="side", date="1748836800 +0000")
+    second = upstream.commit(specs(3) | specs(4, tag="v1.0"), first, side, date="1748923200 +0000")
+    skewed = upstream.commit(specs(4), date="978321600 +0000")
+    third = upstream.commit(specs(5), date="1749096000 +0000")
     mirror = Mirror(folder, upstream.url)
     mirror.update()
     repository = mirror.open()

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -50,28 +50,30 @@ class Upstream:
         return self.path.as_uri()
 
     def commit(
-        self, files: Mapping[str, bytes], *parents: str, branch: str = "main", date: str = "2025-06-01T04:00:00Z"
+        self, files: Mapping[str, bytes], *parents: str, branch: str = "main", date: str = "1748750400 +0000"
     ) -> str:
         """Commit exactly these files upon `parents`, or upon the branch as it is, and return the commit."""
-        index = {"GIT_INDEX_FILE": str(self.path / "scratch-index")}
-        git(self.path, "read-tree", "--empty", environment=index)
-        entries = "".join(
-            f"100644 {git(self.path, 'hash-object', '-w', '--stdin', stdin=data)}\t{name}\n"
-            for name, data in files.items()
-        )
-        git(self.path, "update-index", "--index-info", stdin=entries.encode(), environment=index)
-        tree = git(self.path, "write-tree", environment=index)
-        tip = git(self.path, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", check=False)
-        onto = [argument for parent in parents or [tip] if parent for argument in ("-p", parent)]
-        dates = {"GIT_COMMITTER_DATE": date, "GIT_AUTHOR_DATE": date}
-        commit = git(self.path, "commit-tree", tree, *onto, "-m", "x", environment=dates)
-        git(self.path, "update-ref", f"refs/heads/{branch}", commit)
-        return commit
+        if not parents:
+            tip = git(self.path, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", check=False)
+            parents = (tip,) if tip else ()
+        git(self.path, "fast-import", "--quiet", "--force", stdin=b"".join(_commit(files, parents, branch, date)))
+        return git(self.path, "rev-parse", f"refs/heads/{branch}")
 
     def forget(self) -> None:
         """Throw away at once what no branch has."""
         git(self.path, "reflog", "expire", "--expire=now", "--all")
         git(self.path, "gc", "--quiet", "--prune=now")
+
+
+def _commit(files: Mapping[str, bytes], parents: tuple[str, ...], branch: str, date: str) -> Iterator[bytes]:
+    # Reset first: otherwise the branch as it is would be a parent.
+    yield f"reset refs/heads/{branch}\ncommit refs/heads/{branch}\ncommitter x <x@x> {date}\ndata 1\nx\n".encode()
+    for keyword, parent in zip(["from", *["merge"] * 9], parents, strict=False):
+        yield f"{keyword} {parent}\n".encode()
+    yield b"deleteall\n"
+    for name, data in files.items():
+        yield b"M 100644 inline %s\ndata %d\n%s\n" % (name.encode(), len(data), data)
+    yield b"\n"
 
 
 def specs(*numbers: int, tag: str = "develop") -> dict[str, bytes]:

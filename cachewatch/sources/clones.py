@@ -16,6 +16,7 @@ from cachewatch.sources.hardening import git_command
 
 _SCHEMES = ("https", "http", "ssh", "git", "file")
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
+_SECRET = re.compile(r"token|passw|secret|key|auth|sig", re.IGNORECASE)
 _CLONING_SECONDS = 3600.0
 _FETCH = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
 _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
@@ -92,6 +93,8 @@ def check_url(url: str) -> None:
         raise RefusedAddress(
             f"{parts.scheme}://...@{host}{parts.path}: leave the password out of the address; use ssh keys or an agent"
         )
+    if _SECRET.search(parts.query):
+        raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: leave what is secret out of the address")
     if host.startswith("-") or (not host and parts.scheme != "file"):
         raise RefusedAddress(f"{url}: there is no host in this address")
 

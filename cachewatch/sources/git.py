@@ -35,6 +35,7 @@ _PACKING_SECONDS = 3600.0
 _PIPE_BYTES = 2**20
 _ENDING_SECONDS = 5.0
 _LARGEST = 32 * 2**20
+_running: set[int] = set()
 
 
 class Object(Struct, frozen=True):
@@ -290,14 +291,22 @@ def _started(command: Sequence[str], stdin: BinaryIO, seconds: float, locks: Col
     watchdog = Timer(seconds, _signal, (process.pid, signal.SIGKILL))
     watchdog.daemon = True
     watchdog.start()
+    _running.add(process.pid)
     try:
         yield process
     except BaseException:
         _end(process)  # Ctrl-C: git and what it started end with us
         raise
     finally:
+        _running.discard(process.pid)
         watchdog.cancel()
         _stop(process)
+
+
+def interrupt() -> None:
+    """Ask every git command that runs in another thread to end now, as a service must that is told to stop."""
+    for pid in tuple(_running):
+        _signal(pid, signal.SIGTERM)
 
 
 @contextmanager

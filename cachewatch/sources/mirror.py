@@ -98,13 +98,12 @@ class Mirror:
         """
         with self._locked():
             upkeep.tidy(self.folder)
-            most = upkeep.room(self.folder, reserve=self._reserve)
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():
                 return self._clone(tip)
             upkeep.check_owner(self.folder)
             try:
-                done = self._fetch(tip, most)
+                done = self._fetch(tip)
             except upkeep.DamagedClone as error:
                 return self._clone(tip, str(error))
             except SourceError as error:
@@ -140,7 +139,7 @@ class Mirror:
         Raises UnknownRevision if it is not here.
         """
         with self._locked():
-            self._make_whole(self.folder, commit, upkeep.room(self.folder, reserve=self._reserve))
+            self._make_whole(self._remote, self.folder, commit)
             done = upkeep.read(self.folder, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
             if done.code:
                 raise SourceError(f"{self.folder}: cannot pin {commit}: {redact(done.error.strip())}")
@@ -166,14 +165,16 @@ class Mirror:
         absent = sorted(wanted.difference(listed.output.decode().split()))
         if absent:
             with self._locked():
-                most = upkeep.room(self.folder, reserve=self._reserve)
-                self._remote.fetch_objects(self.folder, absent, most=most)
+                self._remote.fetch_objects(self.folder, absent, most=self._room())
 
     def is_rewritten(self, before: str, after: str) -> bool:
         """Tell whether `after` does not build upon `before`; False where our own history is cut short."""
         if before == after or (self.folder / "shallow").exists():
             return False
         return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
+
+    def _room(self) -> int:
+        return upkeep.room(self.folder, reserve=self._reserve)
 
     def _reached(self, seconds: float) -> Remote:
         return Remote(self._address, self._access, trusts_owner=self._trusts_owner, seconds=seconds)
@@ -187,29 +188,29 @@ class Mirror:
             reason = error.strerror or type(error).__name__
             raise SourceError(f"{error.filename or self.folder}: {reason}") from error
 
-    def _fetch(self, tip: Tip, most: int) -> Update:
+    def _fetch(self, tip: Tip) -> Update:
         before = self._head()
         if None in (before, self._whole) and (problem := upkeep.damage(self.folder, thoroughly=False)):
             raise upkeep.DamagedClone(problem)
-        tip = self._follow(self._remote, self.folder, tip, most)
-        self._make_whole(self.folder, tip.commit, most)
+        tip = self._follow(self._remote, self.folder, tip)
+        self._make_whole(self._remote, self.folder, tip.commit)
         self._whole = tip.commit
         rewritten = before is not None and self.is_rewritten(before, tip.commit)
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
-    def _follow(self, remote: Remote, folder: Path, tip: Tip, most: int) -> Tip:
+    def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
         """Fetch until the branch here is what the branch there is, as both sides say."""
         options = ["--filter=blob:none"] if self._partial or upkeep.is_partial(folder) else []
         for _ in range(_ATTEMPTS + 1):
             if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
                 _turn_to(folder, tip.branch)
                 return tip
-            remote.fetch(folder, tip, most=most, options=options)
+            remote.fetch(folder, tip, most=self._room(), options=options)
             if _commit_of(folder, f"refs/heads/{tip.branch}") != tip.commit:
                 tip = remote.tip(self._branch)
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
 
-    def _make_whole(self, folder: Path, commit: str, most: int) -> None:
+    def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
         """Fetch the documents of `commit` that were left out."""
         if commit == self._whole and folder == self.folder:
             return
@@ -219,7 +220,7 @@ class Mirror:
             return
         absent = self._absent(folder, commit)
         if absent:
-            self._remote.fetch_objects(folder, absent, most=most)
+            remote.fetch_objects(folder, absent, most=self._room())
             if left := self._absent(folder, commit):
                 raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
 
@@ -233,10 +234,9 @@ class Mirror:
 
     def _clone(self, tip: Tip, problem: str = "") -> Update:
         """Clone beside what is there, if anything, and take its place."""
-        most = upkeep.room(self.folder, reserve=self._reserve)
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
-            tip, lost = self._clone_into(new, tip, most)
+            tip, lost = self._clone_into(new, tip)
             before = self._head()
             kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
             new.rename(self.folder)
@@ -251,25 +251,26 @@ class Mirror:
             branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten, set_aside=kept, lost_pins=lost
         )
 
-    def _clone_into(self, new: Path, tip: Tip, most: int) -> tuple[Tip, tuple[str, ...]]:
+    def _clone_into(self, new: Path, tip: Tip) -> tuple[Tip, tuple[str, ...]]:
         options = ["--bare", "--quiet", f"--initial-branch={tip.branch}"]
         form = "sha256" if len(tip.commit) == 64 else "sha1"
         made = upkeep.read(new, ["init", *options, f"--object-format={form}", str(new)])
         if made.code:
             raise SourceError(f"{new}: {redact(made.error.strip())}")
-        tip = self._follow(self._reached(_CLONING_SECONDS), new, tip, most)
-        self._make_whole(new, tip.commit, most)
+        patient = self._reached(_CLONING_SECONDS)
+        tip = self._follow(patient, new, tip)
+        self._make_whole(patient, new, tip.commit)
         old = self.folder if self.folder.exists() else next(reversed(upkeep.damaged_ones(self.folder)), None)
-        return tip, self._carry_over(old, new, most) if old else ()
+        return tip, self._carry_over(patient, old, new) if old else ()
 
-    def _carry_over(self, old: Path, new: Path, most: int) -> tuple[str, ...]:
+    def _carry_over(self, remote: Remote, old: Path, new: Path) -> tuple[str, ...]:
         """Pin in the new clone what was pinned in the old one, from wherever it can still be had."""
         lost = []
         for name, commit in _pins_of(old).items():
             try:
                 if _commit_of(new, commit) is None:
-                    self._rescue(old, new, commit, most)
-                self._make_whole(new, commit, most)
+                    self._rescue(remote, old, new, commit)
+                self._make_whole(remote, new, commit)
             except (SourceError, UnknownRevision):
                 lost.append(name)
                 logger.warning("%s: the pinned revision %s of %r exists nowhere any more", self.folder, commit, name)
@@ -277,12 +278,12 @@ class Mirror:
                 upkeep.read(new, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
         return tuple(lost)
 
-    def _rescue(self, old: Path, new: Path, commit: str, most: int) -> None:
+    def _rescue(self, remote: Remote, old: Path, new: Path, commit: str) -> None:
         options = ["--filter=blob:none"] if upkeep.is_partial(new) else []
         try:
-            self._remote.fetch_commit(new, commit, most=most, options=options)
+            remote.fetch_commit(new, commit, most=self._room(), options=options)
         except SourceError:
-            Remote(str(old)).fetch_commit(new, commit, most=most)
+            Remote(str(old)).fetch_commit(new, commit, most=self._room())
 
     def _head(self) -> str | None:
         return _commit_of(self.folder, "HEAD")

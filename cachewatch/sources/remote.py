@@ -21,6 +21,8 @@ _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _BRANCHES = "refs/heads/"
 _LIST_SECONDS = 120.0
 _GRACE_SECONDS = 5
+# By `timeout`, by SIGTERM or by SIGKILL.
+_ENDED = (124, 128 + 9, 128 + 15, -9, -15)
 # A name that may stand in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
 
@@ -49,7 +51,8 @@ _FOR_THE_ADMINISTRATOR = {
     r"Read-only file system|unable to create .*Permission denied|insufficient permission": (
         "the clone cannot be written; give its folder to the user that runs cachewatch"
     ),
-    r"^env: ": "git must be installed, and on the PATH of the service",
+    r"^(env|timeout|prlimit|setpriv): .*No such file": "git must be installed, and on the PATH of the service",
+    r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.*' not allowed": "git may not use this way of reaching a repository",
 }
 # Faults of the way, which say nothing about what we have.
@@ -152,7 +155,9 @@ class Remote:
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
         with self._access.environment() as environment:
             command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
-            answer = ask([*_guarded(seconds, most), *command, *arguments], lines, seconds=seconds + 2 * _GRACE_SECONDS)
+            # Between env and git: there, nobody can read the environment among the arguments of what runs on.
+            command = [*command[:-1], *_guarded(seconds, most), *command[-1:]]
+            answer = ask([*command, *arguments], lines, seconds=seconds + 2 * _GRACE_SECONDS)
         if answer.code:
             raise self._failure(answer, seconds)
         return answer
@@ -165,8 +170,8 @@ class Remote:
 
     def _failure(self, answer: Answer, seconds: float) -> SourceError:
         said = answer.error
-        if answer.code in (124, 128 + 9, -9) and not re.search("fatal:", said):
-            return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was killed; tried again later")
+        if answer.code in _ENDED and "fatal:" not in said:
+            return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
         reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
         for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
             if re.search(pattern, f"{said} code {answer.code}"):
