@@ -8,6 +8,7 @@ nothing, and nothing is ever checked out or written to a repository that is not 
 
 import configparser
 import fcntl
+import logging
 import os
 import re
 import signal
@@ -29,6 +30,9 @@ from msgspec import Struct
 
 from cachewatch.errors import SourceError
 from cachewatch.sources.hardening import git_command
+
+# At DEBUG it writes the whole environment of each process into the log, and a proxy's password with it.
+logging.getLogger("git").setLevel(logging.WARNING)
 
 _READING_SECONDS = 120.0
 _PACKING_SECONDS = 3600.0

@@ -51,7 +51,7 @@ _FOR_THE_ADMINISTRATOR = {
     r"Read-only file system|unable to create .*Permission denied|insufficient permission": (
         "the clone cannot be written; give its folder to the user that runs cachewatch"
     ),
-    r"^(env|timeout|prlimit|setpriv): .*No such file": "git must be installed, and on the PATH of the service",
+    r"(env|timeout|prlimit|setpriv): .*No such file": "git must be installed, and on the PATH of the service",
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.*' not allowed": "git may not use this way of reaching a repository",
 }

@@ -39,9 +39,7 @@ def locked(folder: Path, *, seconds: float) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise BrokenSource(
-            f"{path}: {error.strerror}; the folder must belong to the user that runs cachewatch"
-        ) from error
+        raise BrokenSource(f"{path}: {error.strerror}; cachewatch needs a folder there that it may write") from error
     _held.add(lock)
     try:
         _acquire(lock, folder, seconds)

@@ -1,0 +1,433 @@
+"""What months do to a clone of our own: leftovers, small packs, full disks, owners, kills."""
+
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from gitservers import Faults, smart_http
+from upstream import Upstream, git, specs
+
+from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
+from cachewatch.sources import git as running
+from cachewatch.sources import upkeep
+from cachewatch.sources.mirror import Mirror
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    """A repository of one revision."""
+    made = Upstream(tmp_path / "served" / "upstream.git")
+    made.commit(specs(1, 2, 3))
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the mirror lies."""
+    return tmp_path / "state" / "source.git"
+
+
+def age(path: Path, seconds: float) -> Path:
+    """Make a file as old as that."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def resources() -> tuple[int, int, int]:
+    """Return how many descriptors, children and kilobytes this process has."""
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    status = Path("/proc/self/status").read_text()
+    return len(os.listdir("/proc/self/fd")), len(children), int(status.split("VmRSS:")[1].split()[0])  # noqa: PTH208
+
+
+LOCKS = [
+    "HEAD.lock",
+    "config.lock",
+    "index.lock",
+    "packed-refs.lock",
+    "shallow.lock",
+    "refs/heads/main.lock",
+    "refs/cachewatch/keep/cursor.lock",
+    "objects/info/commit-graph.lock",
+    "objects/info/commit-graphs/commit-graph-chain.lock",
+    "objects/pack/multi-pack-index.lock",
+    "gc.pid.lock",
+]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_that_nobody_holds_is_removed(
+    upstream: Upstream, folder: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When it is old enough, and that is logged; a young one may have an owner."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.pin("cursor", mirror.update().after)
+    lock = folder / name
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    upstream.commit(specs(11))
+
+    try:
+        mirror.update()
+    except SourceError as error:
+        assert error.is_transient  # noqa: PT017
+    assert lock.exists()
+    age(lock, 3700)
+    newest = upstream.commit(specs(12))
+    update = mirror.update()
+    mirror.pin("cursor", newest)
+    assert (update.after, update.set_aside) == (newest, None)
+    assert not lock.exists()
+    assert f"{lock}: removed" in caplog.text
+
+
+def test_only_what_is_old_is_removed(upstream: Upstream, folder: Path) -> None:
+    """An hour for what half a fetch left and for locks of refs, a quarter of it for the others."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    new, old = folder.with_name("source.git.new-a"), folder.with_name("source.git.new-b")
+    for path in (new, old):
+        path.mkdir()
+        (path / "x").touch()
+    cases = {}
+    for name, seconds, is_left in [("tmp_pack_a", 3700, False), ("tmp_idx_b", 3500, True), ("x.lock", 1000, False)]:
+        path = folder / "objects" / "pack" / name
+        path.touch()
+        cases[age(path, seconds)] = is_left
+    (folder / "HEAD.lock").touch()
+    cases |= {age(folder / "HEAD.lock", 1000): True, age(new, 60): True, age(old, 3700): False}
+    upkeep.tidy(folder)
+
+    assert {path: path.exists() for path in cases} == cases
+
+
+def test_hundreds_of_polls_leave_nothing_behind(upstream: Upstream, folder: Path) -> None:
+    """No descriptor, no child, no memory, no temporary file, and few packs; pins stay where they were put."""
+    mirror = Mirror(folder, upstream.url)
+    first = mirror.update().after
+    mirror.pin("first", first)
+    pinned = {"first": first}
+    scratch = set(Path("/tmp").glob("cachewatch-*"))
+    before = after = (0, 0, 0)
+    for number in range(200):
+        if number % 2:
+            newest = upstream.commit(specs(number * 10, 2, 3))
+            update = mirror.update()
+            assert (update.after, update.rewritten, update.set_aside) == (newest, False, None)
+            mirror.pin("cursor", newest)
+            pinned["cursor"] = newest
+        else:
+            assert not mirror.update().is_news
+        if number == 60:
+            before = resources()
+        after = resources()
+
+    assert after[:2] == before[:2]
+    assert after[2] - before[2] < 5_000
+    assert len(list(folder.glob("objects/pack/*.pack"))) < 110
+    assert set(Path("/tmp").glob("cachewatch-*")) == scratch
+    assert mirror.pins() == pinned
+    assert mirror.repair() is None
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_packs_are_put_together(
+    upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pinned stays, whole, though the branch was rewritten; what nothing refers to may go."""
+    monkeypatch.setattr(upkeep, "_MANY_PACKS", 4)
+    monkeypatch.setattr(upkeep, "_MANY_LOOSE", 0)
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    root = mirror.update().after
+    pinned = {}
+    for number in range(12):
+        commit = upstream.commit(specs(number * 10 + 4, number * 10 + 5), root)
+        assert mirror.update().after == commit
+        if number % 3 == 0:
+            mirror.pin(str(number), commit)
+            pinned[str(number)] = commit
+    upstream.forget()
+
+    assert len(list(folder.glob("objects/pack/*.pack"))) <= 7
+    assert mirror.pins() == pinned
+    assert mirror.repair() is None
+    for commit in pinned.values():
+        assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
+
+
+def test_no_room(upstream: Upstream, folder: Path) -> None:
+    """It is said before anything is fetched; polls that bring nothing go on."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    greedy = Mirror(folder, upstream.url, reserve=2**60)
+    assert not greedy.update().is_news
+    newest = upstream.commit(specs(11))
+
+    with pytest.raises(BrokenSource, match=r"MiB are free.*make room"):
+        greedy.update()
+    assert mirror.update().after == newest
+
+
+def test_more_than_there_is_room_for(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch that would fill the disk is stopped by the kernel before it does; nothing is damaged."""
+    mirror = Mirror(folder, upstream.url, partial=False)
+    first = mirror.update().after
+    newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
+    with monkeypatch.context() as context:
+        context.setattr(upkeep, "room", lambda *_, **__: 50_000)
+        with pytest.raises(BrokenSource, match="no room"):
+            mirror.update()
+    assert git(folder, "rev-parse", "HEAD") == first
+    assert mirror.update().after == newest
+    assert mirror.repair() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path) -> None:
+    """A real one: the sentence names the remedy, and when there is room again, all goes on."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "x", disk], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    try:
+        mirror = Mirror(disk / "source.git", upstream.url, partial=False, reserve=0)
+        mirror.update()
+        (disk / "filler").write_bytes(b"x" * (shutil.disk_usage(disk).free - 200_000))
+        newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
+        with pytest.raises(BrokenSource, match="room"):
+            mirror.update()
+        (disk / "filler").unlink()
+        assert mirror.update().after == newest
+        assert mirror.repair() is None
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_clone_that_is_somebody_elses(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names both users and the command that mends it."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+
+    with pytest.raises(BrokenSource, match=r"belongs to user \w+, but cachewatch runs as 4321.*chown -R 4321"):
+        mirror.update()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository away")
+def test_a_path_that_is_somebody_elses(upstream: Upstream, folder: Path) -> None:
+    """It is refused as git refuses it, unless the administrator says that the owner is trusted."""
+    for path in [upstream.path, *upstream.path.rglob("*")]:
+        os.chown(path, 65534, 65534)
+
+    with pytest.raises(BrokenSource, match="belongs to another user"):
+        Mirror(folder, str(upstream.path)).update()
+    assert Mirror(folder, str(upstream.path), trusts_owner=True).update().before is None
+
+
+def test_a_state_folder_that_cannot_be_made(upstream: Upstream, tmp_path: Path) -> None:
+    """Where a file is in the way."""
+    (tmp_path / "file").touch()
+    with pytest.raises(SourceError, match="needs a folder there"):
+        Mirror(tmp_path / "file" / "source.git", upstream.url).update()
+
+
+@pytest.mark.parametrize("partial", [True, False])
+@pytest.mark.parametrize("is_forgotten", [True, False])
+def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: bool, is_forgotten: bool) -> None:
+    """From upstream, or from the damaged clone."""
+    root = git(upstream.path, "rev-parse", "main")
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    mirror.pin("root", mirror.update().after)
+    rewritten = upstream.commit(specs(14), root)
+    mirror.update()
+    mirror.pin("rewritten", rewritten)
+    newest = upstream.commit(specs(15), root)
+    assert mirror.update().rewritten
+    if is_forgotten:
+        upstream.forget()
+    (folder / "refs/heads/main").write_bytes(b"")
+    update = Mirror(folder, upstream.url, partial=partial).update()
+
+    assert update.after == newest
+    assert update.set_aside is not None
+    assert update.set_aside.is_dir()
+    assert update.lost_pins == ()
+    assert mirror.pins() == {"root": root, "rewritten": rewritten}
+    assert mirror.repair() is None
+    assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", rewritten)
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_pin_that_is_nowhere_any_more_is_said_to_be_lost(
+    upstream: Upstream, folder: Path, partial: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever compares from there must know; the others are kept."""
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    root = mirror.update().after
+    rewritten = upstream.commit(specs(14), root)
+    mirror.update()
+    mirror.pin("root", root)
+    mirror.pin("rewritten", rewritten)
+    newest = upstream.commit(specs(15), root)
+    upstream.forget()
+    shutil.rmtree(folder / "objects")
+    update = mirror.update()
+
+    assert (update.after, update.lost_pins) == (newest, ("rewritten",))
+    assert mirror.pins() == {"root": root}
+    assert f"revision {rewritten} of 'rewritten' exists nowhere any more" in caplog.text
+    with pytest.raises(UnknownRevision):
+        mirror.pin("rewritten", rewritten)
+
+
+def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path) -> None:
+    """Of many."""
+    for number in range(3):
+        mirror = Mirror(folder, upstream.url)
+        mirror.update()
+        (folder / "HEAD").write_text(str(number))
+        kept = Mirror(folder, upstream.url).update().set_aside
+        assert kept is not None
+        assert (kept / "HEAD").read_text() == str(number)
+    assert len(list(folder.parent.glob("*.damaged-*"))) == 1
+
+
+def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: Path) -> None:
+    """A fetch that stalls ends when it is interrupted, and is an error like any other."""
+    faults = Faults()
+    with smart_http(upstream.path.parent, faults) as address:
+        mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
+        mirror.update()
+        upstream.commit(specs(11))
+        faults.stall = True
+        errors: list[SourceError] = []
+
+        def update() -> None:
+            try:
+                mirror.update()
+            except SourceError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=update)
+        thread.start()
+        time.sleep(1)
+        begin = time.monotonic()
+        running.interrupt()
+        thread.join(10)
+        assert time.monotonic() - begin < 8
+        (error,) = errors
+        assert error.is_transient
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from cachewatch.sources.mirror import Mirror
+mirror = Mirror(Path(sys.argv[1]), sys.argv[2])
+while True:
+    mirror.pin("cursor", mirror.update().after)
+"""
+
+
+def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) -> None:
+    """Twenty times, at random, while upstream moves: the next one goes on, nothing is lost, nothing is cloned anew."""
+    chance = random.Random(4)
+    for number in range(20):
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(folder), upstream.url], stderr=subprocess.PIPE
+        ) as service:
+            time.sleep(0.3)
+            for step in range(3):
+                upstream.commit(specs(number * 100 + step * 10, 2))
+                time.sleep(chance.random() * 0.1)
+            service.send_signal(signal.SIGKILL)
+            assert service.stderr is not None
+            assert not service.stderr.read()
+    newest = upstream.commit(specs(7))
+    mirror = Mirror(folder, upstream.url)
+    for path in folder.rglob("*.lock"):
+        age(path, 4000)
+    update = mirror.update()
+    mirror.pin("cursor", newest)
+
+    assert (update.after, update.set_aside, update.rewritten) == (newest, None, False)
+    assert mirror.repair() is None
+    assert not [path for path in folder.parent.iterdir() if "damaged" in path.name]
+
+
+def test_hostile_objects_are_refused(upstream: Upstream, folder: Path) -> None:
+    """Names that could leave a folder never reach our clone, and nobody has to wait for them to pass."""
+    mirror = Mirror(folder, upstream.url)
+    first = mirror.update().after
+    blob = git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x")
+    raw = b"100644 .git\0" + bytes.fromhex(blob)
+    tree = git(upstream.path, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
+    commit = git(upstream.path, "commit-tree", tree, "-p", first, "-m", "x")
+    git(upstream.path, "update-ref", "refs/heads/main", commit)
+
+    with pytest.raises(BrokenSource, match="malformed or malicious"):
+        mirror.update()
+    assert git(folder, "rev-parse", "HEAD") == first
+
+
+def test_a_token_in_an_address_is_refused(folder: Path) -> None:
+    """Git would send it along and write it down."""
+    with pytest.raises(RefusedAddress, match="leave what is secret out") as caught:
+        Mirror(folder, "https://example.org/x.git?private_token=canary")
+    assert "canary" not in str(caught.value)
+
+
+def test_no_git_at_all(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """That is for the administrator."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("env",):
+        (tmp_path / name).symlink_to(shutil.which(name, path=os.defpath) or "/usr/bin/env")
+
+    with pytest.raises(BrokenSource, match="git must be installed"):
+        Mirror(folder, upstream.url).update()
+
+
+def test_what_a_user_of_the_machine_can_see(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not the clone, and nothing of our environment among the arguments of what runs."""
+    monkeypatch.setenv("https_proxy", "http://user:canary@127.0.0.1:1")
+    caplog.set_level(logging.DEBUG)
+    faults = Faults()
+    with smart_http(upstream.path.parent, faults) as address:
+        mirror = Mirror(folder, f"{address}/upstream.git", timeout=3)
+        mirror.update()
+        upstream.commit(specs(11))
+        faults.stall = True
+        seen: dict[str, str] = {}
+        watcher = threading.Thread(target=_watch, args=(seen,))
+        watcher.start()
+        with pytest.raises(SourceError):
+            mirror.update()
+        watcher.join()
+    assert folder.stat().st_mode & 0o077 == 0
+    assert seen
+    assert not any("canary" in command for command in seen.values())
+    assert "canary" not in caplog.text
+
+
+def _watch(seen: dict[str, str]) -> None:
+    time.sleep(1)
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if "source.git" in command and "fetch" in command:
+            seen[path.parent.name] = command
