@@ -56,6 +56,11 @@ def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
     return "\n".join(lines)
 
 
+def arrows(text: str) -> str:
+    """Return `text` with arrows in place of what stands for them in ASCII; no line begins with one."""
+    return text.replace(" -> ", "\u00a0\u2192 ")
+
+
 def named(items: Iterable[Mapping[str, Any]], *names: str) -> list[Mapping[str, Any]]:
     """Choose the items with one of these names, in the order of the names."""
     items = list(items)
@@ -89,6 +94,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "moment": moment,
     "days_until": days_between,
     "fill": fill,
+    "arrows": arrows,
     "named": named,
     "short": short,
     "in_need": in_need,

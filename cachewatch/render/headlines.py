@@ -15,7 +15,8 @@ from cachewatch.safetext import safe
 # Of a subject line, with the prefix that the mail adds.
 WIDEST = 78
 _NARROWEST = 24
-_MOST_FACTS = 4
+_MOST_FACTS = 4  # of a title
+_MOST_TOLD = 6  # of a sentence
 _LONGEST_NAME = 48
 
 # What became of packages, in the order of telling.
@@ -90,7 +91,7 @@ def _room(subscription: str) -> int:
 
 def sentence(digest: Digest) -> str:
     """Return what to read first, whoever reads no more than that."""
-    facts = list(facts_of(digest.tags))[:_MOST_FACTS] or [Fact("no changes")]
+    facts = list(facts_of(digest.tags))[:_MOST_TOLD] or [Fact("no changes")]
     told = _told(facts, named=1)
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
     where = f" in {scope(digest.tags)}" if digest.tags else ""

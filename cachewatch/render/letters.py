@@ -19,11 +19,11 @@ _PLAIN_CSV = 1_000_000
 
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
-_FULL = Form(rows=25, group_rows=100, tags=30, others=20, longest=160)
+_FULL = Form(rows=25, group_rows=100, tags=30, others=20, longest=110)
 # What is left out when it does not fit, one after the other.
 _STEPS = (
     _FULL,
-    Form(rows=25, group_rows=100, tags=30, others=20, longest=160, has_links=False),
+    Form(rows=25, group_rows=100, tags=30, others=20, longest=110, has_links=False),
     Form(rows=25, group_rows=75, tags=30, others=10, longest=80, has_links=False, has_details=False),
     Form(rows=12, group_rows=40, tags=30, others=10, longest=80, has_links=False, has_details=False),
     Form(rows=5, group_rows=20, tags=20, others=5, longest=60, has_links=False, has_details=False),

@@ -15,17 +15,20 @@ from msgspec.structs import asdict
 
 from cachewatch.digests import Digest, Span, TagDigest
 from cachewatch.model import Event, Fault, Kind, Side
-from cachewatch.render.words import event_sentence
+from cachewatch.render.words import event_sentence, number
 from cachewatch.report.cover import name_stacks
 from cachewatch.report.places import Entry, TableGroup
 from cachewatch.report.rows import Row, Section
-from cachewatch.report.topics import ATTENTION, TopicReport
+from cachewatch.report.topics import ATTENTION, Topic, TopicReport
 from cachewatch.safetext import safe
 from cachewatch.spelling import NO_COMPILER
 
 SCHEMA = "cachewatch.digest/1"
 # Topics that are told line by line; the others are numbers.
 LISTED = ("gone", "lost", "left-over", "downgraded", "new", "added", "stacks", "variants")
+
+# Topics of which every line has the same note, which the heading says.
+_TOLD = (Topic.GONE, Topic.LEFT_OVER, Topic.NEW)
 
 # Upstream's own catalogue, and where Spack installs what it lists.
 _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
@@ -153,21 +156,21 @@ class _Maker:
             "specs": report.specs,
             "lines": report.lines,
             "explained_specs": report.explained_specs,
-            "rows": [self.row(row, tag) for row in shown],
+            "rows": [self.row(row, report.topic, tag) for row in shown],
             "more_packages": report.packages - len({row.package for row in shown}),
             "more_specs": report.specs - sum(row.count or 0 for row in shown),
             "more_lines": report.lines - sum(row.count is None for row in shown),
         }
 
-    def row(self, row: Row, tag: TagDigest) -> Data:
+    def row(self, row: Row, topic: Topic, tag: TagDigest) -> Data:
         return {
             "package": self._clean(row.package),
             "url": self.url(row.package, tag),
             "before": self._clean(row.before),
             "after": self._clean(row.after),
             "count": row.count,
-            "where": self._clean(_where(row)) if self._form.has_details or row.move else "",
-            "note": self._clean(row.note),
+            "where": self._clean(_where(row, self._form.longest)) if self._form.has_details or row.move else "",
+            "note": "" if topic in _TOLD else self._clean(row.note),
             "is_version_gone": Kind.VERSION_REMOVED in row.kinds,
         }
 
@@ -187,7 +190,7 @@ class _Maker:
         shown = group.rows[:most]
         return {
             "names": [self._clean(name) for name in group.names],
-            "name": self._clean(", ".join(group.names) if len(group.names) < 4 else name_stacks(group.names)),
+            "name": self._clean(_listed(group.names, self._form.longest)),
             "lines": group.lines,
             "rows": [self.entry(entry, tag) for entry in shown],
             "more": group.lines - len(shown),
@@ -224,12 +227,29 @@ def _share(most: int, groups: Sequence[TableGroup]) -> int:
     return next(fitting, 1)
 
 
-def _where(row: Row) -> str:
-    """Say where: `e4s, radiuss on x86_64_v3`, or `joined e4s, left radiuss`."""
+def _where(row: Row, longest: int) -> str:
+    """Say where: `in e4s, radiuss on x86_64_v3`, `for aarch64`, or `joined e4s, left radiuss`."""
     if row.section is Section.STACKS:
         joined, left = (name_stacks(stacks) if stacks else "" for stacks in (row.cause.gained, row.cause.lost))
         return ", ".join(filter(None, (joined and f"joined {joined}", left and f"left {left}")))
-    return _COMMA.sub(", ", row.where.replace("|", " on "))
+    if not row.where:
+        return ""
+    stacks = {stack for _, found in row.spots for stack in found}
+    where = ("in " if row.move or stacks else "for ") + _COMMA.sub(", ", row.where.replace("|", " on "))
+    if len(where) <= longest or row.move:
+        return where
+    targets = number(len(row.spots), "target")
+    return f"in {number(len(stacks), 'stack')} on {targets}" if stacks else f"for {targets}"
+
+
+def _listed(names: Sequence[str], longest: int) -> str:
+    """Return as many names as there is room for, and how many more there are."""
+    for count in range(len(names), 1, -1):
+        more = len(names) - count
+        listed = ", ".join(names[:count]) + (f" and {more} more" if more else "")
+        if len(listed) <= longest:
+            return listed
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def cleaner(longest: int) -> Clean:
