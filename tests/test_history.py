@@ -3,6 +3,7 @@
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,8 @@ def test_stays_begin_and_end(zlib: Path) -> None:
     stays = stays_of(_only(walk(_trails(zlib))))
 
     assert stays == [
-        Stay("e4s", "1.0", 0, 1),
-        Stay("ml", "1.0", 0, 3),
+        Stay("e4s", "1.0", 0, 1, is_dated=False),
+        Stay("ml", "1.0", 0, 3, is_dated=False),
         Stay("e4s", "1.1", 1, None),
         Stay("ml", "1.1", 3, None),
     ]
@@ -127,10 +128,9 @@ def test_the_demo_adds_up(demo_repository: Path) -> None:
         stack: count for stack, count in present.items() if stack != NO_STACK
     }
     for package in past.packages:
-        for step in package.steps:
-            gained = {k: step.counts.get(k, 0) for k in ("new", "gone")}
-            before = next((s.specs for s in reversed(package.steps) if s.revision < step.revision), 0)
-            assert before + gained["new"] - gained["gone"] == step.specs
+        assert package.steps[0].is_baseline == (package.steps[0].revision == 0)
+        for before, step in pairwise(package.steps):
+            assert before.specs + step.counts.get("new", 0) - step.counts.get("gone", 0) == step.specs
 
 
 class _Noting:
@@ -205,8 +205,23 @@ def test_a_damaged_version_is_passed_over(tmp_path: Path) -> None:
     package = _only(walk(_trails(folder)))
 
     assert [kind for kind, _ in package.faults] == ["unreadable"]
-    assert [(step.revision, dict(step.counts)) for step in package.steps] == [(0, {"new": 1}), (2, {"new": 1})]
+    assert [(step.revision, dict(step.counts)) for step in package.steps] == [(0, {}), (2, {"new": 1})]
     assert walk(_trails(folder), walk(_trails(folder))) == walk(_trails(folder))
+
+
+def test_what_cannot_be_compared_is_no_news(tmp_path: Path, documents: Path) -> None:
+    """The first document that names hashes, after those of 2022, brought nothing: nobody knows when it all came."""
+    path = "_cache/develop/aml/specs.md"
+    old, new = sorted((documents / "aml").glob("*.md"))
+    folder = history(tmp_path / "r.git", {path: old.read_bytes()}, {path: new.read_bytes()})
+    past = walk(_trails(folder))
+    (step,) = _only(past).steps
+
+    assert [kind for kind, _ in _only(past).faults] == ["not-comparable"]
+    assert (step.revision, step.is_baseline, step.counts) == (1, True, {})
+    assert step.specs > 0
+    assert totals_of(past).churn == {}
+    assert not any(stay.is_dated for stay in stays_of(_only(past)))
 
 
 def test_a_package_can_go_and_return(tmp_path: Path) -> None:

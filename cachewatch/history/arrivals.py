@@ -7,8 +7,6 @@ from msgspec import Struct
 
 from cachewatch.history.records import PackageHistory, Past
 
-# What was there in the first revision that was read came at a time that nobody knows.
-_BASELINE = 0
 _DAY = 86400.0
 
 
@@ -19,11 +17,7 @@ class Stay(Struct, frozen=True):
     version: str
     first: int
     last: int | None  # None as long as it is there
-
-    @property
-    def is_dated(self) -> bool:
-        """Whether its arrival was seen, rather than that it was there from the beginning."""
-        return self.first > _BASELINE
+    is_dated: bool = True  # its arrival was seen, rather than that it was there from the beginning
 
 
 class Lag(Struct, frozen=True):
@@ -39,11 +33,14 @@ class Lag(Struct, frozen=True):
 def stays_of(history: PackageHistory) -> list[Stay]:
     """Return every stay of every version, as it came."""
     ended: list[Stay] = []
-    begun: dict[tuple[str, str], int] = {}
+    begun: dict[tuple[str, str], tuple[int, bool]] = {}
     for step in history.steps:
-        begun |= dict.fromkeys(step.came, step.revision)
-        ended += [Stay(*place, begun.pop(place), step.revision) for place in step.went]
-    return sorted([*ended, *(Stay(*place, first, None) for place, first in begun.items())], key=_in_time)
+        begun |= dict.fromkeys(step.came, (step.revision, not step.is_baseline))
+        for place in step.went:
+            first, is_dated = begun.pop(place)
+            ended.append(Stay(*place, first, step.revision, is_dated))
+    there = [Stay(*place, first, None, is_dated) for place, (first, is_dated) in begun.items()]
+    return sorted([*ended, *there], key=_in_time)
 
 
 def lags_of(past: Past) -> Iterator[Lag]:
@@ -59,14 +56,15 @@ def lags_of(past: Past) -> Iterator[Lag]:
 
 def _lags(history: PackageHistory, times: Sequence[datetime | None]) -> Iterator[Lag]:
     stays = stays_of(history)
-    first: dict[str, int] = {}
+    first: dict[str, Stay] = {}
     for stay in stays:
-        first.setdefault(stay.version, stay.first)
+        first.setdefault(stay.version, stay)
     seen = set()
     for stay in stays:
-        start = first[stay.version]
+        start = first[stay.version].first
         began, came = times[start], times[stay.first]
-        if start == _BASELINE or began is None or came is None or (stay.stack, stay.version) in seen:
+        is_known = first[stay.version].is_dated and (stay.stack, stay.version) not in seen
+        if not is_known or began is None or came is None:
             continue
         seen.add((stay.stack, stay.version))
         if any(other.stack == stay.stack and _had(other, start) for other in stays):

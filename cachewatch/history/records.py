@@ -53,6 +53,8 @@ class Step(Struct, frozen=True, array_like=True):
     came: tuple[tuple[str, str], ...] = ()  # (stack, version) that there was none of before
     went: tuple[tuple[str, str], ...] = ()
     is_gone: bool = False  # the document was removed
+    # The first version that could be read, of which nobody knows when its contents came.
+    is_baseline: bool = False
 
 
 class PackageHistory(Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ def totals_of(past: Past) -> Totals:
             before, was_there = step.specs, not step.is_gone
             for stack, gained in step.stacks.items():
                 stacks.setdefault(stack, [0] * count)[step.revision] += gained
-            if step.revision:
+            if not step.is_baseline:
                 changed[step.revision] += 1
                 for kind, number in step.counts.items():
                     churn.setdefault(kind, [0] * count)[step.revision] += number

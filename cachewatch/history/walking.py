@@ -123,15 +123,17 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
     if task.known and not task.blobs and done == len(task.trail.steps):
         return task.known
     before = _resume(task, done, contents, texts)
+    is_baseline = not steps and task.trail.steps[0][0] == 0
     for number, blob in task.trail.steps[done:]:
         after = None if blob is None else _parse(blob, next(contents) if blob.size <= MAX_BYTES else TOO_LARGE, texts)
         if isinstance(after, tuple):
             faults.append(after)
+            is_baseline = is_baseline or not steps
             continue
         change = compare(task.trail.package, before, after, is_pruned=is_pruned)
         if change is not None:
-            steps.append(_step(number, change, is_gone=after is None))
-        before = after
+            steps.append(_step(number, change, is_gone=after is None, is_baseline=is_baseline))
+        before, is_baseline = after, False
     return PackageHistory(
         package=task.trail.package,
         trail=tuple((number, blob.name if blob else "") for number, blob in task.trail.steps),
@@ -162,17 +164,18 @@ def _parse(blob: Blob, content: bytes | str, texts: Known) -> Document | tuple[s
         return FaultKind.UNREADABLE.value, str(error)
 
 
-def _step(number: int, change: PackageChange, *, is_gone: bool) -> Step:
+def _step(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> Step:
     had, has = change.copies_before, change.copies_after
     old, new = ({(place.stack, place.version) for place in places} for places in (had, has))
     return Step(
         revision=number,
         specs=change.counts.after,
-        counts={name: n for name in _COUNTED if (n := getattr(change.counts, name))},
+        counts={} if is_baseline else {name: n for name in _COUNTED if (n := getattr(change.counts, name))},
         stacks=_differences(change),
         came=tuple(sorted(new - old)),
         went=tuple(sorted(old - new)),
         is_gone=is_gone,
+        is_baseline=is_baseline,
     )
 
 

@@ -6,6 +6,7 @@ one case, so that it means the same on every file system and in every address.
 
 import hashlib
 import re
+from functools import lru_cache
 
 from cachewatch.safetext import safe
 
@@ -29,6 +30,7 @@ def file_name(name: str) -> str:
     return f"{readable or 'x'}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
+@lru_cache(maxsize=65536)
 def shown(text: str, most: int = _LONGEST) -> str:
     """Return `text` fit to be read: nothing in it is invisible, and of a very long one the two ends."""
     text = safe(text)

@@ -16,6 +16,8 @@ from cachewatch.site.telling import KINDS, Times, curve, days, stack_link, table
 from cachewatch.site.views import Curve, DigestRow, Figure, IndexPage, LagRow, Link, Plot
 
 _MOST_ON_INDEX = 6
+# The axis of all revisions ends with the newest; what it brought takes a little room to be seen.
+_PAST = 0.96
 
 
 def index_page(catalogue: Catalogue, totals: Totals, times: Times, digests: Sequence[ArchivedDigest]) -> IndexPage:
@@ -62,7 +64,7 @@ def _figures(totals: Totals, catalogue: Catalogue) -> tuple[Figure, ...]:
         Figure(f"{totals.specs[-1]:,}", "specs"),
         Figure(f"{stacks:,}", "stacks"),
         Figure(f"{totals.left_over[-1]:,}", "left over"),
-        Figure(f"{len(catalogue.tags) + 1:,}", "tags"),
+        Figure(f"{len(catalogue.tags) + 1:,}", "tags" if catalogue.tags else "tag"),
     )
 
 
@@ -70,7 +72,7 @@ def churn_plot(totals: Totals, times: Times) -> Plot | None:
     """Plot what became of specs, kind by kind, each on a scale of its own."""
     if len(times.moments) < 2:
         return None
-    where = plots.clock(times.times)
+    where = plots.clock(times.times, past=_PAST)
     kinds = [kind for kind in KINDS if any(totals.churn.get(kind, ()))]
     return Plot(
         curves=tuple(_churn(kind, totals.churn[kind], where.places, times) for kind in kinds),
@@ -100,7 +102,7 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
 
 def stacks_plot(totals: Totals, times: Times) -> Plot | None:
     """Plot the specs of every stack, the largest first."""
-    where = plots.clock(times.times)
+    where = plots.clock(times.times, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
         return None

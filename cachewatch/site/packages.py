@@ -8,8 +8,7 @@ from cachewatch.history import PackageHistory, Past, Present, Stay, Step, stays_
 from cachewatch.render.words import number
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
-from cachewatch.site.plots import Tick
-from cachewatch.site.telling import Times, counts_of, days, line_plot, newest_versions, package_link, stack_link
+from cachewatch.site.telling import PAST, Times, counts_of, days, line_plot, newest_versions, package_link, stack_link
 from cachewatch.site.views import (
     Bar,
     Cell,
@@ -30,8 +29,6 @@ _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200
 _MOST_LANES = 6
 _UP = "../"
-# The last part of a timeline is the time since the last change, however long that is.
-_PAST = 0.86
 
 
 def package_page(
@@ -45,12 +42,13 @@ def package_page(
     present = history.present if history else Present()
     steps = history.steps if history else ()
     stays = stays_of(history) if history else []
+    seen = [step for step in steps if not step.is_baseline]
     is_pruned = tags.is_mutable(tag)
     targets = tuple(sorted(present.targets))
     # The axis ends with the last change of this package, so that only a change makes another page.
     revisions = [step.revision for step in steps]
-    where = plots.clock([times.times[number] for number in revisions]) if len(revisions) > 1 else plots.Clock((), ())
-    places = {number: round(place * _PAST, 2) for number, place in zip(revisions, where.places, strict=False)}
+    where = plots.clock([times.times[number] for number in revisions], past=PAST)
+    places = dict(zip(revisions, where.places, strict=True)) if len(revisions) > 1 else {}
     return PackagePage(
         name=shown(package),
         tag=shown(tag),
@@ -65,13 +63,13 @@ def package_page(
         compilers=tuple(shown(compiler) for compiler in present.compilers),
         oses=tuple(shown(os) for os in present.oses),
         lanes=tuple(_lanes(stays, places, times)) if places else (),
-        ticks=(*(Tick(round(tick.at * _PAST, 2), tick.label) for tick in where.ticks), Tick(100, "now")),
+        ticks=where.ticks,
         stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
         more_stays=max(0, len(stays) - _MOST_STAYS),
         specs=line_plot("specs", [step.specs for step in steps], revisions, times),
-        happenings=tuple(_happening(step, times) for step in steps[:0:-1])[:_MOST_HAPPENINGS],
-        more_happenings=max(0, len(steps) - 1 - _MOST_HAPPENINGS),
-        baseline=times.moments[steps[0].revision] if steps else None,
+        happenings=tuple(_happening(step, times) for step in seen[::-1][:_MOST_HAPPENINGS]),
+        more_happenings=max(0, len(seen) - _MOST_HAPPENINGS),
+        baseline=times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,
         tags=tuple(_tag_row(name, found) for name, found in in_tags.items()),
     )
 
@@ -155,21 +153,21 @@ def _lane_title(stack: str, stays: Sequence[Stay], times: Times) -> str:
 
 
 def _stay_rows(stays: Sequence[Stay], times: Times) -> Iterable[StayRow]:
-    first: dict[str, int] = {}
+    first: dict[str, Stay] = {}
     for stay in stays:
-        first.setdefault(stay.version, stay.first)
+        first.setdefault(stay.version, stay)
     ordered = sorted(stays, key=lambda stay: stay.stack)
     ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     for stay in ordered:
         start = first[stay.version]
-        lag = times.days_between(start, stay.first) if start else None
+        lag = times.days_between(start.first, stay.first) if start.is_dated else None
         yield StayRow(
             stack=stack_link(stay.stack, _UP),
             version=shown(stay.version, 40),
             came=times.moments[stay.first],
             is_dated=stay.is_dated,
             went=None if stay.last is None else times.moments[stay.last],
-            lag="" if lag is None else "first" if stay.first == start else f"{days(lag)} later",
+            lag="" if lag is None else "first" if stay.first == start.first else f"{days(lag)} later",
         )
 
 

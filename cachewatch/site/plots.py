@@ -30,8 +30,12 @@ class Clock(Struct, frozen=True):
     ticks: tuple[Tick, ...]
 
 
-def clock(times: Sequence[datetime | None]) -> Clock:
-    """Place revisions in time; clocks that run backwards, or are missing, stand still."""
+def clock(times: Sequence[datetime | None], *, past: float = 1) -> Clock:
+    """Place revisions in time; clocks that run backwards, or are missing, stand still.
+
+    Less than all of the width may be for the `past`: what the last revision brought is seen
+    in what is left, however long it has been there.
+    """
     seconds: list[float] = []
     for time in times:
         last = seconds[-1] if seconds else 0.0
@@ -39,9 +43,11 @@ def clock(times: Sequence[datetime | None]) -> Clock:
     known = [s for s in seconds if s > 0] or [0.0]
     first, last = known[0], known[-1]
     if last <= first:
-        return Clock(tuple(100 * n / max(1, len(times) - 1) for n in range(len(times))), ())
-    places = tuple(round(max(0.0, 100 * (s - first) / (last - first)), 2) for s in seconds)
-    return Clock(places, _ticks(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC)))
+        return Clock(tuple(round(past * 100 * n / max(1, len(times) - 1), 2) for n in range(len(times))), ())
+    places = tuple(round(past * max(0.0, 100 * (s - first) / (last - first)), 2) for s in seconds)
+    ticks = _ticks(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
+    now = (Tick(100, "now"),) if past < 1 else ()
+    return Clock(places, (*(Tick(round(past * tick.at, 2), tick.label) for tick in ticks), *now))
 
 
 def _ticks(first: datetime, last: datetime) -> tuple[Tick, ...]:
@@ -64,12 +70,12 @@ def _ticks(first: datetime, last: datetime) -> tuple[Tick, ...]:
 
 
 def steps(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the path of a line that holds each value until the next; 0 is at the bottom (100)."""
+    """Return the path of a line that holds each value until the next, and the last; 0 is at the bottom (100)."""
     height = [round(100 - 100 * value / max(1, top), 1) for value in values]
     path = f"M{places[0]:g} {height[0]:g}"
     for (x, y), old in zip(list(zip(places, height, strict=True))[1:], height, strict=False):
         path += f"H{x:g}" + (f"V{y:g}" if y != old else "")
-    return path
+    return path if places[-1] == 100 else f"{path}H100"
 
 
 def area(places: Sequence[float], values: Sequence[int], top: int) -> str:

@@ -48,7 +48,7 @@ def _turnover(history: PackageHistory) -> Iterable[tuple[int, list[str], list[st
         copies.update(version for _, version in step.came)
         copies.subtract(version for _, version in step.went)
         after = {version for version, count in copies.items() if count}
-        if step.revision and before != after:
+        if not step.is_baseline and before != after:
             yield step.revision, sorted_versions(after - before), sorted_versions(before - after)
 
 

@@ -23,7 +23,7 @@ def stack_pages(past: Past, totals: Totals, times: Times) -> Mapping[str, StackP
         for stack in history.present.stacks:
             members[stack][history.package] = _in_stack(history.present, stack)
         for step in history.steps:
-            for place, side in enumerate((step.came, step.went) if step.revision else ()):
+            for place, side in enumerate(() if step.is_baseline else (step.came, step.went)):
                 for stack, version in side:
                     events[stack][step.revision][place].append((history.package, version))
     return {

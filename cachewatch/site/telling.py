@@ -21,6 +21,8 @@ KINDS = {
     "rebuilt": "the same, built again",
 }
 _MOST_ROWS = 60
+# How much of the width of a plot is for the time up to the last change.
+PAST = 0.86
 
 
 class Times:
@@ -73,7 +75,7 @@ def line_plot(name: str, numbers: Sequence[int], revisions: Sequence[int], times
     """Plot one number over the revisions `revisions`; of one revision there is nothing to plot."""
     if len(revisions) < 2:
         return None
-    where = plots.clock([times.times[number] for number in revisions])
+    where = plots.clock([times.times[number] for number in revisions], past=PAST)
     moments = [times.moments[number] for number in revisions]
     return Plot(
         curves=(curve(Link(name), numbers, where.places, moments),),
