@@ -54,6 +54,45 @@ def in_processes(
             process.join()
 
 
+def apart(function: Callable[..., Result], *arguments: object, seconds: float, megabytes: int) -> Result:
+    """Return what `function` returns in a process of its own, which may neither last nor grow.
+
+    Raises TimeoutError when the time is up and MemoryError when the memory is; what the function
+    raises is raised here. Function and arguments must be picklable: nothing else gets there.
+    """
+    import multiprocessing  # noqa: PLC0415  few need it
+
+    # Not forked: this process may have threads, whose locks a child would inherit.
+    context = multiprocessing.get_context("spawn")
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(writer, function, arguments, megabytes), daemon=True)
+    with reader:
+        try:
+            process.start()
+            writer.close()
+            if not reader.poll(seconds):
+                raise TimeoutError(f"it took longer than {seconds:g} seconds")
+            result: Result = _receive(reader)
+            return result
+        finally:
+            if process.pid is not None:
+                process.kill()
+                process.join()
+
+
+def _answer(writer: "Connection", function: Callable[..., Any], arguments: tuple[object, ...], megabytes: int) -> None:
+    import resource  # noqa: PLC0415  nobody else needs it
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit = megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with suppress(BrokenPipeError):
+        try:
+            writer.send((function(*arguments), None))
+        except Exception as error:  # noqa: BLE001  whatever it is, it is raised where it can be told
+            writer.send((None, error))
+
+
 def _is_started(process: "ForkProcess") -> bool:
     return process.pid is not None
 

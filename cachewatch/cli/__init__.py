@@ -24,6 +24,7 @@ _COMMANDS = {
     "schema": "cachewatch.cli.about",
     "show": "cachewatch.cli.show",
     "site": "cachewatch.cli.site",
+    "template": "cachewatch.cli.template",
 }
 
 

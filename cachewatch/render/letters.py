@@ -3,15 +3,17 @@
 import gzip
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from cachewatch.deliveries import Attachment, Letter
 from cachewatch.digests import Digest
+from cachewatch.errors import TemplateError
 from cachewatch.render import headlines
 from cachewatch.render.csv import COLUMNS, csv_table
 from cachewatch.render.digest import MOST_CSV
 from cachewatch.render.records import encode
-from cachewatch.render.templates import render
+from cachewatch.render.templates import render_all, source
 from cachewatch.render.view import Form, cleaner, is_cut, view
 
 # A table that is no larger than this is attached as it is, a larger one compressed.
@@ -33,24 +35,38 @@ _STEPS = (
 )
 
 
-def render_letter(digest: Digest, *, to: tuple[str, ...] = (), max_html: int = MAX_HTML, shortness: int = 0) -> Letter:
+def render_letter(
+    digest: Digest,
+    *,
+    to: tuple[str, ...] = (),
+    max_html: int = MAX_HTML,
+    shortness: int = 0,
+    templates_dir: Path | None = None,
+    template: str | None = None,
+) -> Letter:
     """Render `digest` for the readers `to`.
 
     The HTML has at most `max_html` bytes: what does not fit is counted, and told by an attached
     table. `shortness` is for those to whom a letter was too large: 1 attaches nothing and is half
-    as long, 2 or more gives no more than totals.
+    as long, 2 or more gives no more than totals. Templates in `templates_dir` are preferred to
+    ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2 and
+    site.md.j2 where there are such. Raises TemplateError.
     """
-    whole = view(digest)
-    steps = _STEPS[-2:] if shortness > 1 else _STEPS
-    budget = max_html // 2 if shortness else max_html
+    names = _Names(templates_dir, template)
     table = None if shortness else _table(digest)
-    context: dict[str, Any] = {"title": headlines.title(digest), "sentence": headlines.sentence(digest)}
-    form, html = _fitting(digest, steps, budget, table, context)
-    told = {**context, **_shown(digest, form, table)}
+    head: dict[str, Any] = {"title": headlines.title(digest), "sentence": headlines.sentence(digest)}
+    budget = max_html // 2 if shortness else max_html
+    html, told = "", head
+    for form in _STEPS[-2:] if shortness > 1 else _STEPS:
+        told = {**head, **_shown(digest, form, table)}
+        html = compact(names.render(("html", told))[0])
+        if len(html.encode()) <= budget:
+            break
+    text, markdown = names.render(("txt", told), ("md", told))
     return Letter(
         key=digest.key,
         subscription=digest.subscription,
-        title=context["title"],
+        title=told["title"],
         period=digest.period,
         created=digest.created,
         to=to,
@@ -59,24 +75,29 @@ def render_letter(digest: Digest, *, to: tuple[str, ...] = (), max_html: int = M
         kinds=_kinds(digest),
         revisions=tuple(_revisions(digest)),
         archive_url=digest.archive_url,
-        text=render("digest.txt.j2", **told),
+        text=text,
         html=html,
-        markdown=render("digest.md.j2", **told),
-        json=encode({**whole, **context}) + b"\n",
+        markdown=markdown,
+        json=encode({**view(digest), **head}) + b"\n",
         attachments=(table,) if table and told["attachment"] else (),
     )
 
 
-def _fitting(
-    digest: Digest, steps: tuple[Form, ...], budget: int, table: Attachment | None, context: dict[str, Any]
-) -> tuple[Form, str]:
-    """Return the fullest form whose HTML fits; the last one, however long it is, if none does."""
-    form, html = steps[0], ""
-    for form in steps:
-        html = compact(render("digest.html.j2", **context, **_shown(digest, form, table)))
-        if len(html.encode()) <= budget:
-            break
-    return form, html
+class _Names:
+    """Which template is for which form."""
+
+    def __init__(self, folder: Path | None, template: str | None) -> None:
+        self._folder = folder
+        self._base = (template or "digest.html.j2").removesuffix(".j2").removesuffix(".html")
+        if not any(source(f"{self._base}.{form}.j2", folder) for form in ("html", "txt", "md")):
+            raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
+
+    def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
+        return render_all([(self._name(form), context) for form, context in jobs], self._folder)
+
+    def _name(self, form: str) -> str:
+        name = f"{self._base}.{form}.j2"
+        return name if source(name, self._folder) is not None else f"digest.{form}.j2"
 
 
 def _shown(digest: Digest, form: Form, table: Attachment | None) -> dict[str, Any]:

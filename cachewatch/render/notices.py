@@ -1,5 +1,6 @@
 """Notice -> Letter: what operators are told of cachewatch itself, and readers never."""
 
+from pathlib import Path
 from typing import Any
 
 from cachewatch.deliveries import Letter
@@ -7,7 +8,7 @@ from cachewatch.digests import Notice
 from cachewatch.render.headlines import fitted
 from cachewatch.render.letters import compact
 from cachewatch.render.records import encode
-from cachewatch.render.templates import render
+from cachewatch.render.templates import render_all
 from cachewatch.render.view import cleaner, moment
 
 # Whoever filters mail by subscription gets these under this name.
@@ -15,7 +16,7 @@ OPERATORS = "operators"
 _LONGEST = 500
 
 
-def render_notice(notice: Notice, *, to: tuple[str, ...] = ()) -> Letter:
+def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None) -> Letter:
     """Render `notice` for the operators `to`."""
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
@@ -29,6 +30,8 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = ()) -> Letter:
         "commands": [clean(command) for command in notice.commands],
         "operator": clean(notice.operator),
     }
+    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md")]
+    text, html, markdown = render_all(jobs, templates_dir)
     return Letter(
         key=notice.key,
         subscription=OPERATORS,
@@ -37,8 +40,8 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = ()) -> Letter:
         created=notice.created,
         to=to,
         is_notice=True,
-        text=render("notice.txt.j2", notice=context),
-        html=compact(render("notice.html.j2", notice=context)),
-        markdown=render("notice.md.j2", notice=context),
+        text=text,
+        html=compact(html),
+        markdown=markdown,
         json=encode({"schema": "cachewatch.notice/1", **context}) + b"\n",
     )

@@ -1,0 +1,108 @@
+"""`cachewatch template`: the templates of digests and notices, and whether one's own work."""
+
+from pathlib import Path
+
+import click
+
+from cachewatch.cli.output import write
+from cachewatch.errors import TemplateError, UsageError
+from cachewatch.safetext import safe_lines
+
+# What there is to override, and what it is for.
+_TEMPLATES = {
+    "digest.html.j2": "the mail, as HTML",
+    "digest.txt.j2": "the mail, as text",
+    "digest.md.j2": "for chats and files, as Markdown",
+    "notice.html.j2": "what operators are told, as HTML",
+    "notice.txt.j2": "what operators are told, as text",
+    "notice.md.j2": "what operators are told, as Markdown",
+    "_style.html.j2": "colours and widths, where mail programs take them",
+    "_lead.html.j2": "below the first sentence: how much and how new",
+    "_attention.html.j2": "what needs attention",
+    "_tag.html.j2": "what else changed in one tag",
+    "_lists.html.j2": "the lists and the table",
+    "_footer.html.j2": "the span, why one gets this, how to stop",
+    "_lists.txt.j2": "the lists of the text",
+    "_lists.md.j2": "the tables of the Markdown",
+}
+
+_folder = click.option(
+    "--templates-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Where your own templates are (templates_dir of the configuration).",
+)
+
+
+@click.group()
+def template() -> None:
+    """Show the templates of digests and notices, and check your own."""
+
+
+@template.command("list")
+@_folder
+def list_templates(templates_dir: Path | None) -> None:
+    """Name all templates; those that DIR has of its own are marked."""
+    own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
+    for name, purpose in _TEMPLATES.items():
+        click.echo(f"{'*' if name in own else ' '} {name:<20} {purpose}")
+    for name in sorted(own - _TEMPLATES.keys()):
+        click.echo(f"* {name:<20} your own")
+
+
+@template.command()
+@click.argument("name")
+@_folder
+def show(name: str, templates_dir: Path | None) -> None:
+    """Print the template NAME: a good beginning for your own."""
+    from cachewatch.render.templates import source  # noqa: PLC0415  Jinja2 is slow to load
+
+    found = source(name, templates_dir)
+    if found is None:
+        raise UsageError(f"there is no template {name}; `cachewatch template list` names them")
+    write([found[0].encode()], None)
+
+
+@template.command()
+@click.argument("name")
+@_folder
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
+def render(name: str, templates_dir: Path | None, output: str | None) -> None:
+    """Render the template NAME on sample data: digest.html.j2, notice.txt.j2, or one of your own."""
+    write([_rendered(name, templates_dir).encode()], output)
+
+
+@template.command()
+@_folder
+@click.pass_context
+def check(context: click.Context, templates_dir: Path | None) -> None:
+    """Render every template on sample data, and say what is wrong with each."""
+    own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
+    whole = [name for name in {*_TEMPLATES, *own} if not name.startswith("_")]
+    failed = 0
+    for name in sorted(whole):
+        try:
+            _rendered(name, templates_dir)
+        except TemplateError as error:
+            failed += 1
+            click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
+        else:
+            click.echo(f"{name}: good")
+    context.exit(TemplateError.exit_code if failed else 0)
+
+
+def _rendered(name: str, folder: Path | None) -> str:
+    from cachewatch.render.letters import render_letter  # noqa: PLC0415  Jinja2 is slow to load
+    from cachewatch.render.notices import render_notice  # noqa: PLC0415
+    from cachewatch.render.samples import sample_digest, sample_notice  # noqa: PLC0415
+
+    base, _, form = name.removesuffix(".j2").rpartition(".")
+    if name.startswith("_") or form not in ("html", "txt", "md") or not base:
+        raise UsageError(
+            f"{name}: digest.html.j2 and the like can be rendered; parts are rendered with what they are part of"
+        )
+    if base == "notice":
+        letter = render_notice(sample_notice(), templates_dir=folder)
+    else:
+        letter = render_letter(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
+    return {"html": letter.html, "txt": letter.text, "md": letter.markdown}[form]
