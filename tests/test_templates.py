@@ -1,12 +1,15 @@
 """Templates of users: preferred to ours file by file, given plain data, and held in a cage."""
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from conftest import Run
 
+from cachewatch import resources
 from cachewatch.errors import TemplateError
-from cachewatch.render import templates
+from cachewatch.render import filters, templates
 from cachewatch.render.letters import render_letter
 from cachewatch.render.samples import sample_digest, sample_notice
 from cachewatch.render.templates import render_all
@@ -152,3 +155,26 @@ def test_all_templates_are_listed(run: Run) -> None:
     listed = run("template", "list").output
 
     assert [name for name in sorted(shipped) if name not in listed and not name.startswith("_site")] == []
+
+
+def test_the_context_is_documented() -> None:
+    """Every name that a template is given stands in docs/templates.md, and every filter."""
+    text = (Path(__file__).parents[1] / "docs/templates.md").read_text()
+
+    def names(value: object) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | {name for inner in value.values() for name in names(inner)}
+        return {name for inner in value for name in names(inner)} if isinstance(value, list) else set()
+
+    missing = {name for name in names(view(sample_digest())) if f"{name}`" not in text}
+    missing |= {name for name in filters.FILTERS if f"| {name}" not in text.replace("\\|", "|")}
+    assert missing == set()
+
+
+def test_json_keeps_to_its_schema() -> None:
+    """The sample, which has everything, and notices' neighbours validate."""
+    schema = json.loads(resources.config("digest.schema.json"))
+    validator = jsonschema.Draft202012Validator(schema)
+
+    validator.check_schema(schema)
+    assert list(validator.iter_errors(json.loads(render_letter(sample_digest()).json))) == []
