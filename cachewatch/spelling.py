@@ -40,7 +40,7 @@ def is_old_compiler(text: str | None) -> bool:
     return text is not None and "@=" in text
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Spell and sort variants: `x:=a` is `x=a`, `-x` is `~x`, quotes around a value mean nothing."""
     # As Spack lists them: by name, whatever the sign before it.

@@ -30,14 +30,14 @@ def differing_facts(before: Facts, after: Facts, *, is_compiler_unknown: bool = 
     return deltas
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=128)
 def differing_fields(before: Signature, after: Signature) -> frozenset[str]:
     """Return the names of the fields in which two specs of one hash differ."""
     diff = _deep_diff(_fields(before), _fields(after))
     return frozenset(str(level.path(output_format="list")[0]) for report in diff.values() for level in report)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=128)
 def _deltas(differing: tuple[tuple[str, frozenset[str], frozenset[str]], ...]) -> dict[str, Delta]:
     # As the keys of one dict, not as sets, of which DeepDiff would hash every item again.
     diff = _deep_diff(

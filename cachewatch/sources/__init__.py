@@ -16,7 +16,7 @@ from cachewatch.sources.layout import DOCUMENT
 USUAL_BYTES = 20_000
 
 
-class Blob(Struct, frozen=True):
+class Blob(Struct, frozen=True, gc=False):
     """The content of a document, not yet read: an object id in git, or a path."""
 
     name: str
@@ -31,7 +31,7 @@ class Blob(Struct, frozen=True):
         return f"{self.folder}/{self.package}/{DOCUMENT}" if self.folder else self.name
 
 
-class DocumentPair(Struct, frozen=True):
+class DocumentPair(Struct, frozen=True, gc=False):
     """One package's documents in the two states; at most one of them is None."""
 
     package: str

@@ -6,6 +6,7 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -19,15 +20,17 @@ _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RECORD = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0")
 _FOLDER, _FILES = b"40000", (b"100644", b"100755", b"100664")
 _NO_MODE, _LINK, _MODULE, _TWICE = b"0", b"120000", b"160000", b"twice"
+_MODES = {mode: mode for mode in (_FOLDER, *_FILES)}
 _ODD_MODES = (_LINK, _MODULE, _TWICE)
 _EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
 _MAX_ENTRIES = 200_000
+_TREES_AT_ONCE = 1024
 
-# Mode and id of an entry of a tree; one that stands twice has neither.
-TreeEntry = tuple[bytes, str]
+# Mode and id of an entry of a tree, both as git stores them; one that stands twice has neither.
+TreeEntry = tuple[bytes, bytes]
 Listing = dict[bytes, TreeEntry]
 
 
@@ -52,7 +55,7 @@ def folders(repository: Repository, name: str) -> Folders:
     """Return the folders in the tree that `name` names; of no tree, none."""
     listed = _listing(repository, name)
     return Folders(
-        {n.decode(): i for n, (mode, i) in listed.items() if mode == _FOLDER and is_name(n)},
+        {n.decode(): i.hex() for n, (mode, i) in listed.items() if mode == _FOLDER and is_name(n)},
         frozenset(n for n, entry in listed.items() if _is_odd(entry) or (entry[0] == _FOLDER and not is_name(n))),
     )
 
@@ -72,16 +75,15 @@ def differing_documents(
     old, new = (_listing(repository, tree) if tree else {} for tree in (before, after))
     differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     odd = [name for name in differing if not is_name(name) or _is_odd(old.get(name)) or _is_odd(new.get(name))]
-    packages = {
-        name.decode(): (_tree(old.get(name)), _tree(new.get(name)))
-        for name in differing
-        if name not in odd and wanted(name.decode())
-    }
-    documents, faults = _documents(repository, label, packages)
+    ignorable = frozenset(odd)
+    names = [name for name in differing if name not in ignorable and wanted(name.decode())]
+    documents, faults = _documents(repository, label, names, old, new)
     repository.obtain(blob.name for pair in documents for blob in (pair.before, pair.after) if blob)
-    unchanged = [
-        new[name][1] for name in old.keys() & new.keys() if old[name] == new[name] and _is_wanted(name, new, wanted)
-    ]
+    unchanged = (
+        _tree(entry)
+        for name, entry in new.items()
+        if old.get(name) == entry and is_name(name) and wanted(name.decode())
+    )
     kept = sum(entry is not None for entry in _document_entries(repository, unchanged))
     return Difference(
         documents=tuple(documents),
@@ -100,32 +102,27 @@ def _listing(repository: Repository, name: str) -> Listing:
         return {}
     listing: Listing = {}
     for mode, entry, object_id in _tree_entries(found.content, len(found.id) // 2):
-        listing[entry] = (_mode(mode), object_id) if entry not in listing else (_TWICE, "")
+        listing[entry] = (_mode(mode), object_id) if entry not in listing else (_TWICE, b"")
     if len(listing) > _MAX_ENTRIES:
         raise SourceError(_too_many(repository))
     return listing
 
 
 def _tree(entry: TreeEntry | None) -> str | None:
-    return entry[1] if entry is not None and entry[0] == _FOLDER else None
+    return entry[1].hex() if entry is not None and entry[0] == _FOLDER else None
 
 
 def _is_odd(entry: TreeEntry | None) -> bool:
     return entry is not None and entry[0] in _ODD_MODES
 
 
-def _is_wanted(name: bytes, listing: Listing, wanted: Wanted) -> bool:
-    return listing[name][0] == _FOLDER and is_name(name) and wanted(name.decode())
-
-
 def _documents(
-    repository: Repository, label: str, packages: Mapping[str, tuple[str | None, str | None]]
+    repository: Repository, label: str, names: Iterable[bytes], old: Listing, new: Listing
 ) -> tuple[list[DocumentPair], list[Fault]]:
     documents: list[DocumentPair] = []
     faults: list[Fault] = []
-    entries = _document_entries(repository, [tree for trees in packages.values() for tree in trees])
-    for name in packages:
-        before, after = next(entries), next(entries)
+    entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
+    for name, before, after in zip((name.decode() for name in names), entries, entries, strict=False):
         if problem := _problem(before) or _problem(after):
             faults.append(Fault(f"{label}/{name}/{DOCUMENT}", FaultKind.UNREADABLE, problem))
         elif before != after:
@@ -133,20 +130,21 @@ def _documents(
     return documents, faults
 
 
-def _document_entries(repository: Repository, trees: Iterable[str | None]) -> Iterator[TreeEntry | None]:
+def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:
     """Yield mode and id of the document in the tree of each package; None where there is none."""
-    trees = list(trees)
-    contents = repository.objects().stream([tree for tree in trees if tree], kind="tree")
     entries = 0
-    for tree in trees:
-        found = None
-        for mode, name, object_id in _tree_entries(next(contents), len(tree) // 2) if tree else ():
-            entries += 1
-            if entries > _MAX_ENTRIES:
-                raise SourceError(_too_many(repository))
-            if name == DOCUMENT.encode():
-                found = (_mode(mode), object_id) if found is None else (_TWICE, "")
-        yield found
+    while run := list(islice(trees, _TREES_AT_ONCE)):
+        contents = repository.objects().stream([tree for tree in run if tree], kind="tree")
+        for tree in run:
+            found = None
+            for mode, name, object_id in _tree_entries(next(contents), len(tree) // 2) if tree else ():
+                entries += 1
+                if entries > _MAX_ENTRIES:
+                    raise SourceError(_too_many(repository))
+                if name == DOCUMENT.encode():
+                    found = (_mode(mode), object_id) if found is None else (_TWICE, b"")
+            yield found
+        next(contents, None)
 
 
 def _problem(entry: TreeEntry | None) -> str:
@@ -156,7 +154,7 @@ def _problem(entry: TreeEntry | None) -> str:
 
 
 def _blob(label: str, package: str, entry: TreeEntry | None) -> Blob | None:
-    return None if entry is None else Blob(entry[1], folder=label, package=package)
+    return None if entry is None else Blob(entry[1].hex(), folder=label, package=package)
 
 
 def _too_many(repository: Repository) -> str:
@@ -197,8 +195,9 @@ def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | N
 
 
 def _mode(text: bytes) -> bytes:
-    # Old tools wrote modes with zeros before them.
-    return text.lstrip(b"0") or _NO_MODE
+    # Old tools wrote modes with zeros before them. Thousands of entries share one of each.
+    mode = text.lstrip(b"0") or _NO_MODE
+    return _MODES.get(mode, mode)
 
 
 def _id(text: bytes) -> str | None:
@@ -215,13 +214,12 @@ def sizes_of(repository: Repository, ids: Iterable[str]) -> dict[str, int]:
     return {f[0]: int(f[2]) for f in fields if len(f) == 3}
 
 
-def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, str]]:
+def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, bytes]]:
     position = 0
     while position < len(content):
         space = content.index(b" ", position)
         end = content.index(b"\0", space)
-        object_id = content[end + 1 : end + 1 + id_bytes].hex()
-        yield content[position:space], content[space + 1 : end], object_id
+        yield content[position:space], content[space + 1 : end], content[end + 1 : end + 1 + id_bytes]
         position = end + 1 + id_bytes
 
 
@@ -237,5 +235,5 @@ def ignored(label: str, names: Collection[bytes]) -> list[Fault]:
 
 def document_mode(repository: Repository, folder: str) -> str:
     """Return what is wrong with the document in the folder that `folder` names; "" if nothing is."""
-    mode, _ = _listing(repository, folder).get(DOCUMENT.encode(), (_NO_MODE, ""))
+    mode, _ = _listing(repository, folder).get(DOCUMENT.encode(), (_NO_MODE, b""))
     return "" if mode in (*_FILES, _NO_MODE) else f"is not a regular file (mode {mode.decode()})"
