@@ -6,21 +6,13 @@ from cachewatch.model import Signature
 
 _MOST_NAMES = 3
 
-# The stacks of each target.
-Spots = tuple[tuple[str, frozenset[str]], ...]
+# Targets, each with some stacks; one may come several times.
+Spots = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def spots_of(signatures: Iterable[Signature]) -> Spots:
     """Return where `signatures` are."""
-    return merge_spots((s.target, frozenset(s.stacks)) for s in signatures)
-
-
-def merge_spots(spots: Iterable[tuple[str, frozenset[str]]]) -> Spots:
-    """Return `spots` with each target once."""
-    stacks_of: dict[str, frozenset[str]] = {}
-    for target, stacks in spots:
-        stacks_of[target] = stacks_of.get(target, frozenset()) | stacks
-    return tuple(sorted(stacks_of.items()))
+    return tuple([(signature.target, signature.stacks) for signature in signatures])
 
 
 def cover(spots: Spots, all_stacks: Set[str] = frozenset()) -> str:
@@ -28,12 +20,15 @@ def cover(spots: Spots, all_stacks: Set[str] = frozenset()) -> str:
 
     Targets with the same stacks share a part. `all_stacks` is what to call "all".
     """
-    targets_of: dict[frozenset[str], list[str]] = {}
+    stacks_of: dict[str, frozenset[str]] = {}
     for target, stacks in spots:
-        targets_of.setdefault(stacks, []).append(target)
+        stacks_of[target] = stacks_of.get(target, frozenset()).union(stacks)
+    targets_of: dict[frozenset[str], list[str]] = {}
+    for target in sorted(stacks_of):
+        targets_of.setdefault(stacks_of[target], []).append(target)
     return "; ".join(
-        f"{name_stacks(stacks, all_stacks)}|{','.join(targets)}" if stacks else ",".join(targets)
-        for stacks, targets in targets_of.items()
+        f"{name_stacks(together, all_stacks)}|{','.join(targets)}" if together else ",".join(targets)
+        for together, targets in targets_of.items()
     )
 
 

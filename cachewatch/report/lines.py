@@ -15,6 +15,7 @@ from cachewatch.spelling import NO_COMPILER
 Item = TypeVar("Item")
 
 _OF_FACTS = {Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT, Kind.STACK_ADDED, Kind.STACK_REMOVED}
+_MERELY_REBUILT = frozenset({Kind.REBUILT})
 _WITH_SPECS = {Section.ADDED, Section.REMOVED, Section.STACKS, Section.COMPILERS, Section.VARIANTS}
 
 
@@ -26,15 +27,16 @@ def rows_of(change: PackageChange) -> Iterator[Row]:
 
 
 def _rows(change: PackageChange) -> Iterator[Row]:
-    yield from _gone(change)
-    yield from _left_over(change)
-    yield from _regraded(change)
-    yield from _judged(change)
-    yield from _new(change)
-    yield from _moved(change)
-    yield from _restacked(change)
-    yield from _recompiled(change)
-    yield from _reconfigured(change)
+    if change.kinds != _MERELY_REBUILT:
+        yield from _gone(change)
+        yield from _left_over(change)
+        yield from _regraded(change)
+        yield from _judged(change)
+        yield from _new(change)
+        yield from _moved(change)
+        yield from _restacked(change)
+        yield from _recompiled(change)
+        yield from _reconfigured(change)
     yield from _rebuilt(change)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cachewatch.causes import NO_CAUSE, Cause
 from cachewatch.model import Kind
-from cachewatch.report.cover import Spots, cover, merge_spots
+from cachewatch.report.cover import Spots, cover
 
 
 class Section(Enum):
@@ -56,7 +56,7 @@ class Row(Struct, frozen=True, kw_only=True):
     def joined(self, other: "Row") -> "Row":
         """Return one line for both."""
         count = None if self.count is None else self.count + (other.count or 0)
-        return replace(self, count=count, spots=merge_spots(self.spots + other.spots), kinds=self.kinds | other.kinds)
+        return replace(self, count=count, spots=self.spots + other.spots, kinds=self.kinds | other.kinds)
 
     @property
     def words(self) -> tuple[str, ...]:
