@@ -17,6 +17,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.safetext import safe_lines
 
 _COMMANDS = {
+    "coverage": "cachewatch.cli.coverage",
     "demo": "cachewatch.cli.demo",
     "diff": "cachewatch.cli.diff",
     "kinds": "cachewatch.cli.about",

@@ -56,3 +56,21 @@ def cache_of(address: str, options: dict[str, Any]) -> "Cache":
         token_file=options["token_file"],
         login_file=options["login_file"],
     )
+
+
+def single_tag(
+    address: str, tag: str | None, *, view: str, token_file: Path | None, login_file: Path | None
+) -> "Cache":
+    """Return a cache, or one tag of a catalogue."""
+    from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415  slow to load
+
+    wanted = tag or "develop"
+    return Cache(
+        address=address,
+        is_catalogue=is_catalogue(address),
+        tag=wanted,
+        wanted_tag=lambda name: name == wanted,
+        view=view,
+        token_file=token_file,
+        login_file=login_file,
+    )

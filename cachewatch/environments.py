@@ -1,0 +1,159 @@
+"""What an environment of Spack needs: `spack.lock` of versions 4 to 7, or else what `spack.yaml` asks for."""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.coverage import Environment, Need
+from cachewatch.documents.yamltext import load_yaml
+from cachewatch.errors import UnreadableDocument, UsageError
+from cachewatch.versions import parse_ranges
+
+LOCK_FILE = "spack.lock"
+MANIFEST_FILE = "spack.yaml"
+
+# Versions of lock files that name specs by the hashes of caches.
+LOCK_VERSIONS = (4, 5, 6, 7)
+
+_LARGEST = 256 * 2**20
+_SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
+_MOST_ROWS = 10_000
+
+
+class _Arch(Struct):
+    platform: str = ""
+    platform_os: str = ""
+    target: str | dict[str, Any] = ""
+
+
+class _Node(Struct):
+    name: str
+    version: str
+    arch: _Arch | None = None
+    external: Any = None
+
+
+class _Root(Struct):
+    hash: str
+
+
+class _Specs(Struct):
+    concrete_specs: dict[str, _Node] = {}
+    roots: list[_Root] = []
+
+
+class _Meta(Struct, rename="kebab"):
+    lockfile_version: int
+
+
+class _Lock(_Specs):
+    meta: _Meta = msgspec.field(name="_meta", default_factory=lambda: _Meta(0))
+    include_concrete: dict[str, _Specs] = {}
+
+
+_decode_lock = msgspec.json.Decoder(_Lock).decode
+
+
+def open_environment(path: Path) -> Environment:
+    """Read the environment at `path`: a lock file, a manifest (with the lock file beside it, if there is one) or a folder.
+
+    Raises UsageError with the reason where there is none, or one that cannot be used.
+    """
+    if path.is_dir():
+        path = next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
+    elif path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file():
+        path = path.with_name(LOCK_FILE)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise UsageError(f"{path}: is too large for an environment")
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a spack.lock, a spack.yaml or their folder") from error
+    return read_manifest(data, str(path)) if path.suffix in (".yaml", ".yml") else read_lock(data, str(path))
+
+
+def read_lock(data: bytes, name: str) -> Environment:
+    """Read a lock file."""
+    try:
+        lock = _decode_lock(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{name}: is no lock file of Spack ({error})") from error
+    version = lock.meta.lockfile_version
+    if version < LOCK_VERSIONS[0]:
+        raise UsageError(
+            f"{name}: has version {version} of lock files; before version {LOCK_VERSIONS[0]} (Spack 0.18) they named other"
+            " hashes than caches do; run `spack concretize --force` to write it anew"
+        )
+    parts = [lock, *lock.include_concrete.values()]
+    nodes = {spec_hash: node for part in parts for spec_hash, node in part.concrete_specs.items()}
+    roots = {root.hash for part in parts for root in part.roots}
+    needs = [_need(spec_hash, node, roots) for spec_hash, node in nodes.items() if node.external is None]
+    return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
+
+
+def _need(spec_hash: str, node: _Node, roots: set[str]) -> Need:
+    arch = node.arch or _Arch()
+    target = arch.target if isinstance(arch.target, str) else str(arch.target.get("name", ""))
+    return Need(
+        package=node.name,
+        version=node.version,
+        hash=spec_hash,
+        platform=arch.platform,
+        os=arch.platform_os,
+        target=target,
+        is_root=spec_hash in roots,
+    )
+
+
+def read_manifest(data: bytes, name: str) -> Environment:
+    """Read the specs that a manifest asks for: no hashes, and nothing of what they depend on."""
+    try:
+        manifest = load_yaml(data.decode("utf-8", "replace"))
+    except UnreadableDocument as error:
+        raise UsageError(f"{name}: {error}") from error
+    spack = manifest.get("spack", manifest.get("env")) if isinstance(manifest, dict) else None
+    if not isinstance(spack, dict):
+        raise UsageError(f"{name}: is no manifest of Spack: it has no `spack:`")
+    specs = _expanded(spack.get("specs") or [], _definitions(spack.get("definitions") or []))
+    needs = {_abstract(spec, name) for spec in itertools.islice(specs, _MOST_ROWS)}
+    return Environment(name=name, needs=_sorted(needs))
+
+
+def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
+    return tuple(sorted(needs, key=lambda need: need.sort_key))
+
+
+def _definitions(listed: Any) -> Mapping[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for entry in listed if isinstance(listed, list) else []:
+        for name, values in entry.items() if isinstance(entry, dict) else ():
+            if name != "when" and isinstance(values, list):
+                found.setdefault(name, []).extend(values)
+    return found
+
+
+def _expanded(listed: Any, definitions: Mapping[str, list[Any]], depth: int = 0) -> Iterator[str]:
+    """Yield the specs of a list, in which names stand for other lists and matrices for all their combinations."""
+    for entry in listed if isinstance(listed, list) and depth < 20 else []:
+        if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
+            rows = [list(_expanded(row, definitions, depth + 1)) for row in entry["matrix"]]
+            yield from map(" ".join, itertools.product(*rows))
+        elif isinstance(entry, str) and entry[:1] == "$":
+            yield from _expanded(definitions.get(entry.lstrip("$^%"), []), definitions, depth + 1)
+        elif isinstance(entry, str):
+            yield entry
+
+
+def _abstract(spec: str, name: str) -> Need:
+    match = _SPEC.match(spec.strip())
+    if match is None:
+        raise UsageError(f"{name}: {spec[:60]!r} names no package")
+    versions = match["versions"] or ""
+    if versions:
+        parse_ranges(versions)
+    return Need(package=match["name"], version=versions, is_root=True)
