@@ -5,6 +5,7 @@ as there is such a folder, everything is rendered in a process of its own, with 
 deadline and limits to memory and output; it is given plain data only, and so can reach nothing.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ from cachewatch.render import filters, words
 
 # HTML and XML; all else is text, where an ampersand is one.
 _MARKUP = ("html.j2", "xml.j2")
+
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*)*", re.IGNORECASE)
 
 _SECONDS = 20.0
 _MEGABYTES = 1024
@@ -48,8 +51,8 @@ def render_all(jobs: Sequence[Job], folder: Path | None = None) -> list[str]:
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
     """Return the text of a template and where it is, the user's before ours; None if there is none."""
-    if "/" in name or "\0" in name:
-        return None  # all of them lie in one folder
+    if not _NAME.fullmatch(name):
+        return None  # nothing outside of the two folders is a template
     if folder is not None:
         file = folder / name
         if file.is_file():
