@@ -14,6 +14,8 @@ from cachewatch.config.secrets import find_secret_file
 from cachewatch.config.tables import Key, Table, named
 from cachewatch.errors import ConfigError
 
+_OPTIONS = ("tag", "stack", "view")  # of a single build cache
+_OF_CACHES = ("token_file", "login_file")
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
 _LEAST_PERIOD = timedelta(seconds=1)
 
@@ -64,9 +66,19 @@ def _make_source(name: str, **values: Any) -> Source:
     kind = values.setdefault("type", "git")
     if "address" not in values:
         raise ConfigError(f"lacks `{'git' if kind == 'git' else 'url'}:` (where the revisions are)")
-    if kind != "git" and "branch" in values:
-        raise ConfigError(f"a source of the type {kind} has no branch; take `branch:` out")
-    return Source(name=name, **values)
+    options = {option: values.pop(option) for option in _OPTIONS if option in values}
+    for key in options.keys() | values.keys() & {"branch"}:
+        if kind != ("git" if key == "branch" else "buildcache"):
+            raise ConfigError(f"a source of the type {kind} has no {key}; take `{key}:` out")
+    for key in values.get("credentials", {}):
+        if (kind == "git") == (key in _OF_CACHES):
+            use = (
+                "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
+                if kind == "git"
+                else "token_file or login_file"
+            )
+            raise ConfigError(f"`credentials:` of the type {kind} are {use}")
+    return Source(name=name, options=options, **values)
 
 
 _SECRET_FILE = Form(_secret_path, {"type": "string"})
@@ -82,12 +94,15 @@ POLL = Table(
 )
 
 CREDENTIALS = Table(
-    "What a server wants to see, each in a file that only its owner can read",
+    "How to prove who we are; secrets stay in files that only their owner can read",
     {
-        "token_file": Key(_SECRET_FILE, "file with a bearer token"),
-        "login_file": Key(_SECRET_FILE, "file with user:password on one line"),
-        "ssh_key_file": Key(_SECRET_FILE, "private key for git over ssh"),
-        "known_hosts_file": Key(PATH, "keys of the servers that git may talk to over ssh"),
+        "ssh_key_file": Key(_SECRET_FILE, "private key for git over ssh", "ssh_key"),
+        "known_hosts_file": Key(PATH, "keys of the servers that git may talk to over ssh", "known_hosts"),
+        "netrc_file": Key(_SECRET_FILE, "file in the form of ~/.netrc, for git over https", "netrc"),
+        "store_file": Key(_SECRET_FILE, "file in the form of git-credential-store, for git over https", "store"),
+        "helper": Key(TEXT, "any other helper, as git's own credential.helper names it"),
+        "token_file": Key(_SECRET_FILE, "file with a bearer token, for a build cache"),
+        "login_file": Key(_SECRET_FILE, "file with user:password on one line, for a build cache"),
     },
     lambda **values: {name: str(value) for name, value in values.items()},
 )
@@ -102,6 +117,9 @@ SOURCE = Table(
         "url": Key(Form(_repository, {"type": "string"}), "URL or path of a build cache or catalogue", "address"),
         "branch": Key(TEXT, "branch to follow; the repository's own choice if left out"),
         "tags": Key(GLOBS, "tags to look at; all if left out"),
+        "tag": Key(TEXT, "what to call the one tag of a build cache (develop)"),
+        "stack": Key(TEXT, "what to call the one stack of a build cache (cache)"),
+        "view": Key(TEXT, "a named index of a build cache, instead of the main one"),
         "poll": Key(POLL.form(), POLL.about),
         "stale_after": Key(DURATIONS, "when missing news is news: operators and readers are told (4d)"),
         "first_run": Key(choice("silent", "report"), "whether the first pass reports the newest revision (silent)"),
