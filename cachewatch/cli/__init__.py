@@ -17,9 +17,11 @@ from cachewatch.errors import CachewatchError
 from cachewatch.safetext import safe_lines
 
 _COMMANDS = {
+    "config": "cachewatch.cli.config",
     "coverage": "cachewatch.cli.coverage",
     "demo": "cachewatch.cli.demo",
     "diff": "cachewatch.cli.diff",
+    "init": "cachewatch.cli.init",
     "kinds": "cachewatch.cli.about",
     "record": "cachewatch.cli.record",
     "schema": "cachewatch.cli.about",

@@ -1,0 +1,96 @@
+"""`cachewatch config`: check the configuration file, show what it means, print its schema."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import click
+
+from cachewatch.cli.configured import configured
+from cachewatch.config.durations import duration_in_words
+from cachewatch.config.model import Config, Subscription
+from cachewatch.schedule import Schedule, parse_when, quiet_until
+
+_NEXT = 3
+
+
+@click.group()
+def config() -> None:
+    """Check, show and explain the configuration file."""
+
+
+@config.command()
+@configured
+def check(*, config: Config) -> None:
+    """List all mistakes of the file, or say what it means: who hears of what, and when next."""
+    for line in _report(config, datetime.now(UTC)):
+        click.echo(line)
+
+
+@config.command()
+@configured
+def show(*, config: Config) -> None:
+    """Print everything that holds, with the defaults, and stars for secrets."""
+    from cachewatch.config.showing import show_config  # noqa: PLC0415
+
+    click.echo(show_config(config), nl=False)
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of the file, for editors."""
+    from cachewatch.config.schema import json_schema  # noqa: PLC0415
+
+    click.echo(json_schema(), nl=False)
+
+
+def _report(config: Config, now: datetime) -> Iterator[str]:
+    yield f"{config.path}: no mistakes"
+    yield f"  state in {config.state}"
+    for source in config.sources.values():
+        poll = f"polled every {duration_in_words(source.poll.every)}"
+        yield f"source {source.name}: {source.address}, {poll}"
+    for channel in config.channels.values():
+        users = [s.name for s in config.subscriptions.values() if channel.name in _channels(s)]
+        users += ["operators"] if channel.name in config.operators.channels else []
+        yield f"channel {channel.name}: {channel.type}, for {', '.join(users) or 'nobody'}"
+    for subscription in config.subscriptions.values():
+        yield from _of_subscription(subscription, config, now)
+    for silence in config.silences:
+        ended = "" if silence.is_active(now.astimezone(ZoneInfo(config.timezone)).date()) else " (has ended)"
+        yield f"silence {silence.name}: until {silence.until}{ended}"
+    if not config.operators.channels:
+        yield "no operators: nobody hears of trouble; add `operators:`"
+
+
+def _of_subscription(subscription: Subscription, config: Config, now: datetime) -> Iterator[str]:
+    schedule = parse_when(subscription.when, config.timezone)
+    to = f" to {', '.join(subscription.to)}" if subscription.to else ""
+    yield f"subscription {subscription.name}: {', '.join(subscription.channels)}{to}, {schedule.in_words()}"
+    dates = list(_next_dates(schedule, config, now))
+    if dates:
+        yield f"  next: {'; '.join(dates)}"
+    if subscription.urgent is not None:
+        kinds = ", ".join(sorted(subscription.urgent.changes))
+        yield f"  at once through {', '.join(subscription.urgent.channels)}: {kinds}"
+
+
+def _next_dates(schedule: Schedule, config: Config, moment: datetime) -> Iterator[str]:
+    zone = ZoneInfo(config.timezone)
+    for _ in range(_NEXT):
+        slot = schedule.next_after(moment)
+        if slot is None:
+            return
+        sent = quiet_until(config.quiet, slot)
+        held = f" (quiet, sent {_date(sent, zone)})" if sent > slot else ""
+        yield f"{_date(slot, zone)}{held}"
+        moment = slot
+
+
+def _date(moment: datetime, zone: ZoneInfo) -> str:
+    return moment.astimezone(zone).strftime("%a %Y-%m-%d %H:%M")
+
+
+def _channels(subscription: Subscription) -> tuple[str, ...]:
+    urgent = subscription.urgent.channels if subscription.urgent else ()
+    return (*subscription.channels, *urgent)

@@ -1,0 +1,41 @@
+"""The option of every command that needs the configuration file, and the reading of it."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from cachewatch.config.model import Config
+
+CONFIG_OPTION = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The configuration; else $CACHEWATCH_CONFIG, ./cachewatch.yaml, the user's or the system's.",
+)
+
+
+def configured(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--config`, and call it with `config`, the checked configuration.
+
+    A file with mistakes ends the command with exit code 2 and a list of all of them.
+    """
+
+    @CONFIG_OPTION
+    @wraps(command)
+    def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
+        return command(*arguments, config=load(config_file), **options)
+
+    return with_config
+
+
+def load(file: Path | None) -> "Config":
+    """Find, read and check the configuration file; raises ConfigError."""
+    from cachewatch.config.finding import find_config  # noqa: PLC0415  other commands need no YAML
+    from cachewatch.config.reading import read_config  # noqa: PLC0415
+
+    return read_config(find_config(file))

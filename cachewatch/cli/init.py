@@ -1,0 +1,88 @@
+"""`cachewatch init`: a short configuration file that works."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
+from cachewatch.config.reading import read_config
+from cachewatch.config.tables import check_name
+from cachewatch.errors import UsageError
+from cachewatch.render.templates import render
+from cachewatch.schedule import check_zone, parse_when
+
+_PORTS = {"starttls": 587, "tls": 465, "none": 25}
+
+
+@click.command()
+@click.argument("file", default="cachewatch.yaml", type=click.Path(path_type=Path))
+@click.option(
+    "--source",
+    default="https://github.com/spack/cache.spack.io.git",
+    metavar="URL",
+    help="The repository to watch (that of Spack's public cache).",
+)
+@click.option("--name", default="public", metavar="NAME", help="What to call it (public).")
+@click.option("--to", metavar="ADDRESS", help="Who gets digests and notices by mail.")
+@click.option("--from", "sender", metavar="ADDRESS", help="Who they are from (cachewatch@ the domain of --to).")
+@click.option("--smtp", default="localhost", metavar="HOST[:PORT]", help="The mail server (localhost).")
+@click.option("--when", default="weekly mon 07:30", metavar="WHEN", help="When digests are due (weekly mon 07:30).")
+@click.option("--timezone", default="UTC", metavar="ZONE", help="The time zone of --when (UTC).")
+def init(*, file: Path, **options: Any) -> None:
+    """Write a short, commented configuration to FILE (./cachewatch.yaml), which must not exist."""
+    _write(file, render("cachewatch.yaml.j2", **_values(options)))
+    try:
+        read_config(file)
+    except UsageError as error:
+        file.unlink()
+        raise UsageError(f"these options make no working file:\n{error}") from error
+    click.echo(f"{file}: written; edit it, and then run", err=True)
+    click.echo(f"  cachewatch config check --config {file}", err=True)
+
+
+def _values(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what the template says, as YAML has it."""
+    zone = check_zone(options["timezone"])
+    parse_when(options["when"], zone)
+    host, port = _server(options["smtp"])
+    security = "none" if is_loopback(host) else "tls" if port == _PORTS["tls"] else "starttls"
+    to = options["to"]
+    domain = parse_mail(to).rpartition("@")[2] if to else ""
+    source = options["source"]
+    is_local = Path(source).exists()
+    return {
+        "timezone": zone,
+        "source_name": check_name(options["name"]),
+        "source": json.dumps(str(Path(source).absolute()) if is_local else source),
+        "every": "1m" if is_local else "1h",
+        "to": to,
+        "sender": json.dumps(options["sender"] or f"Cachewatch <cachewatch@{domain}>", ensure_ascii=False),
+        "host": json.dumps(host),
+        "port": port or _PORTS[security],
+        "security": security,
+        "when": json.dumps(options["when"]),
+    }
+
+
+def _server(text: str) -> tuple[str, int | None]:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return parse_host(text), None
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"--smtp {text}: write HOST or HOST:PORT")
+    return parse_host(host.removeprefix("[").removesuffix("]")), int(port)
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file that was not there; nothing is ever overwritten."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+    except FileExistsError as error:
+        raise UsageError(f"{file}: there is something already; name another file, or remove it") from error
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
