@@ -71,6 +71,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     said: str = ""  # the other side's words, without secrets and control characters
     may_have_arrived: bool = False  # the connection was lost after all was handed over
     is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
+    is_channel: bool = False  # all other parcels of this run would fare the same
     retry_after: float | None = None  # seconds, where the other side asked for them
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from cachewatch.config.addresses import HOST, MAIL, SENDER, UNSUBSCRIBE, is_loopback, url_parser
 from cachewatch.config.forms import (
     DURATIONS,
+    MODE,
     PATH,
     SIZES,
     TEXT,
@@ -52,6 +53,10 @@ def _make_smtp(**values: Any) -> Smtp:
 def _make_file(**values: Any) -> FileConfig:
     if len(values.get("formats", ())) > 1 and "{ext}" not in values["path"]:
         raise ConfigError("writes several formats into one file; put {ext} into `path:`")
+    if "keep" in values and "{period}" not in values["path"]:
+        raise ConfigError(
+            "removes files by their age (`keep:`), so `path:` must say of when they are; put {period} into it"
+        )
     return FileConfig(**values)
 
 
@@ -105,7 +110,9 @@ _MAIL: Mapping[str, Key] = {
     "reply_to": Key(MAIL, "where answers go"),
     "bounces": Key(MAIL, "where undeliverable mail comes back to"),
     "list_domain": Key(HOST, "the domain of the List-Id, by which mail is filtered"),
-    "unsubscribe": Key(UNSUBSCRIBE, "mailto: or https: where readers take themselves off"),
+    "unsubscribe": Key(
+        UNSUBSCRIBE, "mailto: or https: where readers take themselves off, with {subscription}, {recipient}"
+    ),
     "archive": Key(template("subscription", "period", "key"), "URL of the digest in the archive, with {subscription}"),
     "max_html": Key(Form(_size_of_html, SIZES.schema), "size of the HTML part (90kB: what mail programs show)"),
 }
@@ -118,7 +125,11 @@ CHANNELS_BY_TYPE: Mapping[str, Table] = {
     ),
     "sendmail": Table(
         "Mail through the machine's own sendmail program",
-        {**_MAIL, "command": Key(list_of(TEXT), "the program and its options ([/usr/sbin/sendmail, -i])")},
+        {
+            **_MAIL,
+            "command": Key(list_of(TEXT), "the program and its options ([/usr/sbin/sendmail, -i])"),
+            "timeout": Key(DURATIONS, "how long it may take (60s)"),
+        },
         SendmailConfig,
     ),
     "maildir": Table(
@@ -135,6 +146,7 @@ CHANNELS_BY_TYPE: Mapping[str, Table] = {
             ),
             "formats": Key(list_of(choice("md", "html", "json", "txt")), "what is written ([md])"),
             "keep": Key(DURATIONS, "when files are removed; never if left out"),
+            "mode": Key(MODE, "who may read the files (0644: everybody)"),
         },
         _make_file,
     ),
@@ -149,6 +161,7 @@ CHANNELS_BY_TYPE: Mapping[str, Table] = {
             ),
             "entries": Key(number(1, 10_000), "how many digests a feed holds (100)"),
             "url": Key(template("subscription"), "where the feed can be fetched, with {subscription}"),
+            "mode": Key(MODE, "who may read the feed (0644: everybody)"),
         },
         FeedConfig,
     ),
@@ -159,6 +172,7 @@ CHANNELS_BY_TYPE: Mapping[str, Table] = {
             **secret_keys("url", "where to", url_parser("https", "http")),
             "preset": Key(choice("json", "mattermost", "slack", "discord", "matrix"), "whose form the JSON has (json)"),
             **secret_keys("signing_key", "what requests are signed with"),
+            "timeout": Key(DURATIONS, "how long an answer may take (30s)"),
         },
         WebhookConfig,
     ),

@@ -117,6 +117,12 @@ def _flag(text: str) -> bool:
     return words[text.lower()]
 
 
+def _mode(text: str) -> int:
+    if not re.fullmatch(r"0?[0-7]{3}", text) or not int(text, 8) & 0o400 or int(text, 8) & 0o113:
+        raise ConfigError(f"{text!r} is no mode of a file that its owner reads and not everybody writes; write 0644")
+    return int(text, 8)
+
+
 def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
@@ -129,6 +135,7 @@ def _path(node: Node, context: Context) -> Path:
 
 
 TEXT = of_text(_text)
+MODE = of_text(_mode, pattern="^0?[0-7]{3}$")
 FLAG = Form(lambda node, _: _flag(node.text()), {"type": "boolean"})
 DAY = of_text(_day, format="date")
 DURATIONS = of_text(parse_duration, pattern=DURATION)

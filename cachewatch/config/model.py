@@ -147,8 +147,8 @@ class Smtp(Struct, frozen=True, kw_only=True):
     security: str = "starttls"  # starttls | tls | none
     user: str | None = None
     password: Secret | None = None
-    ca_file: Path | None = None
-    timeout: timedelta = timedelta(seconds=60)
+    ca_file: Path | None = None  # whom to trust instead of those whom this machine trusts
+    timeout: timedelta = timedelta(seconds=60)  # for each answer; the one to a whole message may take ten times that
 
 
 class MailConfig(ChannelConfig, frozen=True, kw_only=True):
@@ -158,7 +158,7 @@ class MailConfig(ChannelConfig, frozen=True, kw_only=True):
     reply_to: str | None = None
     bounces: str | None = None  # the envelope's sender
     list_domain: str | None = None
-    unsubscribe: str | None = None  # mailto: or https:
+    unsubscribe: str | None = None  # mailto: or https:; {subscription} and {recipient} are filled in
     archive: str | None = None  # base URL of the archive; {subscription} and {period} are filled in
     max_html: int = 90_000  # bytes
 
@@ -175,6 +175,7 @@ class SendmailConfig(MailConfig, frozen=True, kw_only=True):
 
     type: ClassVar[str] = "sendmail"
     command: tuple[str, ...] = ("/usr/sbin/sendmail", "-i")
+    timeout: timedelta = timedelta(seconds=60)
 
 
 class MaildirConfig(MailConfig, frozen=True, kw_only=True):
@@ -191,6 +192,7 @@ class FileConfig(ChannelConfig, frozen=True, kw_only=True):
     path: str
     formats: tuple[str, ...] = ("md",)  # md | html | json | txt
     keep: timedelta | None = None
+    mode: int = 0o644  # of the files; a web server has to read them
 
 
 class FeedConfig(ChannelConfig, frozen=True, kw_only=True):
@@ -199,7 +201,8 @@ class FeedConfig(ChannelConfig, frozen=True, kw_only=True):
     type: ClassVar[str] = "feed"
     path: str
     entries: int = 100
-    url: str | None = None  # where the feed can be fetched
+    url: str | None = None  # where the feed can be fetched; {subscription} is filled in
+    mode: int = 0o644
 
 
 class WebhookConfig(ChannelConfig, frozen=True, kw_only=True):
@@ -208,7 +211,8 @@ class WebhookConfig(ChannelConfig, frozen=True, kw_only=True):
     type: ClassVar[str] = "webhook"
     url: Secret
     preset: str = "json"  # json | mattermost | slack | discord | matrix
-    signing_key: Secret | None = None
+    signing_key: Secret | None = None  # for the headers of Standard Webhooks
+    timeout: timedelta = timedelta(seconds=30)
 
 
 class AppriseConfig(ChannelConfig, frozen=True, kw_only=True):

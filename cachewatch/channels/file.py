@@ -1,0 +1,112 @@
+"""Digests as files: an archive by period, or the latest one of each subscription."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+
+from cachewatch.channels.clean import markup, plain_lines
+from cachewatch.channels.places import Place
+from cachewatch.channels.publish import of_error, publish, read
+from cachewatch.config.model import FileConfig
+from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf
+
+_TYPES = {"md": "text/markdown", "html": "text/html", "json": "application/json", "txt": "text/plain"}
+
+
+class FileChannel:
+    """Digests as files."""
+
+    def __init__(self, config: FileConfig) -> None:
+        self.name = config.name
+        self._config = config
+        self._place = Place(config.path)
+
+    def pack(self, letter: Letter) -> Sequence[Parcel]:
+        """Return one file for each format."""
+        return [self._parcel(letter, ext) for ext in self._config.formats]
+
+    def repack(self, letter: Letter, original: Parcel) -> Parcel:  # noqa: ARG002  the contract of a channel
+        """Return the same file: it is put into its place once more."""
+        return original
+
+    @contextmanager
+    def open(self, shelf: Shelf) -> Iterator[Carrier]:
+        """Begin a run; at its end, files are removed that are older than `keep`."""
+        carrier = _FileCarrier(self._config, self._place, shelf)
+        yield carrier
+        if self._config.keep is not None and carrier.has_written:
+            _remove(self._place, self._config.keep)
+
+    def _parcel(self, letter: Letter, ext: str) -> Parcel:
+        path = self._place.path(subscription=letter.subscription, period=letter.period, key=letter.key, ext=ext)
+        kind = _TYPES[ext]
+        return Parcel(
+            key=letter.key,
+            target=str(path),
+            payload=_content(letter, ext),
+            content_type=kind if ext == "json" else f"{kind}; charset=utf-8",
+            created=letter.created,
+        )
+
+
+class _FileCarrier:
+    """Puts files into their places."""
+
+    def __init__(self, config: FileConfig, place: Place, shelf: Shelf) -> None:
+        self._config = config
+        self._place = place
+        self._shelf = shelf
+        self.has_written = False
+
+    def deliver(self, parcel: Parcel) -> Answer:
+        """Write one file, unless it is there already."""
+        path = Path(parcel.target)
+        try:
+            if read(path) != parcel.payload and not self._is_outdated(parcel):
+                path = self._free(path, parcel)
+                publish(path, parcel.payload, base=self._base(path), mode=self._config.mode)
+                self.has_written = True
+        except OSError as error:
+            return of_error(error, path)
+        return SENT
+
+    def _free(self, path: Path, parcel: Parcel) -> Path:
+        """Return where the parcel goes: beside what another digest of the same period has there, never over it."""
+        is_archive = "period" in self._place.fields and "key" not in self._place.fields
+        if not is_archive or read(path) is None:
+            return path
+        return path.with_name(f"{path.stem}-{sha256(parcel.key.encode()).hexdigest()[:8]}{path.suffix}")
+
+    def _is_outdated(self, parcel: Parcel) -> bool:
+        """Return whether the place is for the latest digest, and a later one is there."""
+        if self._place.fields & {"period", "key"}:
+            return False
+        return any(sent.created > parcel.created for sent in self._shelf(parcel.target, 1))
+
+    def _base(self, path: Path) -> Path:
+        """Return the folder that the operator named; a parcel of an earlier configuration has its own."""
+        return self._place.base if path.is_relative_to(self._place.base) else path.parent
+
+
+def _content(letter: Letter, ext: str) -> bytes:
+    match ext:
+        case "json":
+            return letter.json
+        case "html":
+            return markup(letter.html).encode()
+        case "md":
+            return markup(letter.markdown).encode()
+        case _:
+            return plain_lines(letter.text).encode()
+
+
+def _remove(place: Place, keep: timedelta) -> None:
+    oldest = time.time() - keep.total_seconds()
+    with suppress(OSError):  # the next run tries again
+        for path in place.made():
+            about = path.lstat()
+            if about.st_mtime < oldest and not path.is_symlink():
+                path.unlink()

@@ -1,0 +1,68 @@
+"""What all ways of sending mail have: a letter becomes one message per recipient."""
+
+from collections.abc import Iterable, Sequence
+from email.headerregistry import Address
+from email.policy import EmailPolicy
+from email.utils import parseaddr
+
+from cachewatch.channels.clean import one_line
+from cachewatch.channels.headers import INTERNET
+from cachewatch.channels.message import Mail, compose, message_id
+from cachewatch.config.addresses import parse_mail
+from cachewatch.config.model import MailConfig
+from cachewatch.deliveries import Answer, Letter, Parcel, Verdict
+from cachewatch.errors import ConfigError
+
+NO_ADDRESS = Answer(verdict=Verdict.DEAD, said="this is not a mail address", is_address=True)
+
+
+class MailChannel:
+    """Packs letters as mail; those who inherit say how it goes out."""
+
+    policy: EmailPolicy = INTERNET
+
+    def __init__(self, config: MailConfig) -> None:
+        self.name = config.name
+        self._mail_config = config
+
+    @property
+    def envelope_sender(self) -> str:
+        """Who hears of mail that comes back."""
+        return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
+
+    def pack(self, letter: Letter) -> Sequence[Parcel]:
+        """Return one message for each recipient, whoever is named twice."""
+        parcels = [self._parcel(letter, recipient) for recipient in letter.to]
+        return list({parcel.target.lower(): parcel for parcel in reversed(parcels)}.values())[::-1]
+
+    def repack(self, letter: Letter, original: Parcel) -> Parcel:
+        """Return the mail once more, as a message of its own that refers to the first."""
+        return self._parcel(letter, original.target, original.message_id or "")
+
+    def _parcel(self, letter: Letter, recipient: str, original: str | None = None) -> Parcel:
+        return self.finish(Mail(letter, addresses([recipient]), original), one_line(recipient))
+
+    def finish(self, mail: Mail, target: str) -> Parcel:
+        """Return the final bytes of `mail`."""
+        return Parcel(
+            key=mail.letter.key,
+            target=target,
+            payload=compose(mail, self._mail_config, self.policy),
+            content_type="message/rfc822",
+            message_id=message_id(mail, self._mail_config),
+            created=mail.letter.created,
+        )
+
+
+def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
+    """Return those that are addresses. What is none is refused when it goes out, and stops no other."""
+    return tuple(Address(addr_spec=recipient) for recipient in recipients if is_address(recipient))
+
+
+def is_address(recipient: str) -> bool:
+    """Return whether mail can go to `recipient`."""
+    try:
+        parse_mail(recipient)
+    except ConfigError:
+        return False
+    return "=?" not in recipient  # some mail programs would decode what follows

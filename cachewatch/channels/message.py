@@ -1,0 +1,175 @@
+"""One mail, as bytes: the same letter gives the same bytes every time.
+
+Both parts are quoted-printable and pure ASCII, so no server on the way needs 8BITMIME, and
+nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
+"""
+
+import re
+from collections.abc import Iterable
+from email import quoprimime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import EmailPolicy
+from email.utils import format_datetime, parseaddr
+from hashlib import sha256
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from cachewatch.channels.clean import markup, one_line, one_word, plain_lines
+from cachewatch.config.model import MailConfig
+from cachewatch.deliveries import Attachment, Letter
+
+_FORMAT = "1"  # raised whenever the same letter gives other bytes than before
+_LINK = 900  # characters of a link in a header, whose lines may have 998
+_ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
+
+
+class Mail(Struct, frozen=True):
+    """One message for one recipient, or for all of one Maildir."""
+
+    letter: Letter
+    to: tuple[Address, ...]
+    original: str | None = None  # the Message-ID of what this one repeats
+
+    @property
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that stand for the content and the recipient."""
+        letter = self.letter
+        parts = [_FORMAT, letter.key, letter.title, letter.text, letter.html, *map(str, self.to)]
+        parts += [f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in letter.attachments]
+        if self.original:
+            parts += ["resent", self.original, letter.created.isoformat()]
+        return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def message_id(mail: Mail, config: MailConfig) -> str:
+    """Return `<digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>`, the same for the same content and recipient."""
+    letter = mail.letter
+    kind = "notice" if letter.is_notice else "digest"
+    period = re.sub(r"[^A-Za-z0-9-]+", "_", letter.period)[:40]  # two dots in a row are not allowed there
+    name = one_word(letter.subscription)
+    return f"<{kind}.{name}.{period}.{mail.digest}@{list_domain(config)}>"
+
+
+def list_domain(config: MailConfig) -> str:
+    """Return the domain that our lists and messages are named in."""
+    return config.list_domain or parseaddr(config.sender)[1].rpartition("@")[2]
+
+
+def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
+    """Return the whole message with the line ends of `policy`."""
+    message = EmailMessage(policy=policy)
+    for name, value in _headers(mail, config):
+        message[name] = value
+    letter = mail.letter
+    _attach_text(message, plain_lines(letter.text), "plain")
+    if letter.html:
+        message.make_alternative(boundary=f"=_alternative_{mail.digest}")  # cannot occur in quoted-printable
+        html = EmailMessage(policy=policy)
+        _attach_text(html, markup(letter.html), "html")
+        del html["MIME-Version"]
+        message.attach(html)
+    if letter.attachments:
+        message.make_mixed(boundary=f"=_mixed_{mail.digest}")
+        for attachment in letter.attachments:
+            _attach_file(message, attachment)
+    return message.as_bytes()
+
+
+def subject(letter: Letter, *, is_resent: bool = False) -> str:
+    """Return the subject: what it is about, and the title of the letter."""
+    about = "[cachewatch]" if letter.is_notice else f"[cachewatch {one_line(letter.subscription, 40)}]"
+    return ("Resent: " if is_resent else "") + one_line(f"{about} {letter.title}")
+
+
+def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Address, ...]]]:
+    letter = mail.letter
+    name, sender = parseaddr(config.sender)
+    headers: list[tuple[str, str | tuple[Address, ...]]] = [
+        ("From", (Address(name, addr_spec=sender),)),
+        ("To", mail.to or "undisclosed-recipients:;"),
+        ("Subject", subject(letter, is_resent=mail.original is not None)),
+        ("Date", format_datetime(letter.created)),
+        ("Message-ID", message_id(mail, config)),
+    ]
+    if config.reply_to:
+        headers.append(("Reply-To", (Address(addr_spec=config.reply_to),)))
+    if mail.original:
+        headers.append(("References", mail.original))
+    if not letter.is_notice:
+        headers += _list_headers(mail, config)
+    headers += [
+        ("Auto-Submitted", "auto-generated"),
+        ("X-Auto-Response-Suppress", "OOF, AutoReply"),  # All would suppress the bounces, which we want
+        ("Precedence", "list"),
+    ]
+    headers += [(name, value) for name, value in _own_headers(letter) if value]
+    return headers
+
+
+def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
+    letter = mail.letter
+    name = one_word(letter.subscription)
+    headers = [("List-Id", f"cachewatch {name} <{name}.{list_domain(config)}>")]
+    if link := _unsubscribe(config.unsubscribe or "", mail):
+        headers.append(("List-Unsubscribe", f"<{link}>"))
+        if link.startswith("https:"):
+            headers.append(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
+    if link := _link((config.archive or "").partition("{")[0]):
+        headers.append(("List-Archive", f"<{link}>"))
+    if link := _link(letter.archive_url or ""):
+        headers.append(("Archived-At", f"<{link}>"))
+    return headers
+
+
+def _unsubscribe(template: str, mail: Mail) -> str:
+    recipient = mail.to[0].addr_spec if mail.to else ""
+    subscription = quote(mail.letter.subscription, safe="", errors="replace")
+    link = template.replace("{subscription}", subscription).replace("{recipient}", quote(recipient, safe=""))
+    if link.startswith("mailto:") and "?" not in link:
+        link += f"?subject={subscription}"
+    return _link(link)
+
+
+def _link(url: str) -> str:
+    """Return `url` without anything that ends a link or a header, or nothing if no line of a header holds it."""
+    link = quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
+    return link if len(link) <= _LINK else ""
+
+
+def _own_headers(letter: Letter) -> list[tuple[str, str]]:
+    """Return what filters can go by; short, and never one per package."""
+    return [
+        ("X-Cachewatch-Subscription", _ascii_line([letter.subscription])),
+        ("X-Cachewatch-Tag", _ascii_line(letter.tags)),
+        ("X-Cachewatch-Kinds", _ascii_line(letter.kinds)),
+        ("X-Cachewatch-Revisions", _ascii_line(letter.revisions)),
+    ]
+
+
+def _ascii_line(values: Iterable[str]) -> str:
+    return one_line(", ".join(values).encode("ascii", "backslashreplace").decode(), 300)
+
+
+def _attach_text(part: EmailMessage, text: str, subtype: str) -> None:
+    part["MIME-Version"] = "1.0"
+    part["Content-Type"] = f'text/{subtype}; charset="utf-8"'
+    part["Content-Transfer-Encoding"] = "quoted-printable"
+    text = text if text.endswith("\n") else text + "\n"
+    encoded = quoprimime.body_encode(text.encode().decode("latin-1"), maxlinelen=74)
+    # Two characters more than the 74 are just what quoted-printable allows.
+    part.set_payload(_ALTERABLE.sub(lambda found: f"={ord(found[0][0]):02X}{found[0][1:]}", encoded))
+
+
+def _attach_file(message: EmailMessage, attachment: Attachment) -> None:
+    main, _, sub = attachment.content_type.partition(";")[0].partition("/")
+    name = one_word(attachment.name.rpartition(".")[0]) + "." + one_word(attachment.name.rpartition(".")[2])
+    message.add_attachment(
+        attachment.content,
+        maintype=main,
+        subtype=sub or "octet-stream",
+        filename=name,
+        cte="base64",
+        params={"charset": "utf-8"} if main == "text" else None,
+    )

@@ -1,0 +1,105 @@
+"""Mail through the machine's own sendmail program: its exit code is the answer."""
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from cachewatch.channels.clean import one_line
+from cachewatch.channels.headers import LOCAL
+from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
+from cachewatch.config.model import SendmailConfig
+from cachewatch.deliveries import SENT, Answer, Carrier, Parcel, Shelf, Verdict
+
+# sysexits.h; all others mean that it may work later.
+_MEANINGS = {
+    os.EX_DATAERR: Answer(verdict=Verdict.DEAD),
+    os.EX_NOUSER: Answer(verdict=Verdict.DEAD, is_address=True),
+    os.EX_NOHOST: Answer(verdict=Verdict.DEAD, is_address=True),
+    os.EX_USAGE: Answer(verdict=Verdict.BLOCKED, is_channel=True),
+    os.EX_NOPERM: Answer(verdict=Verdict.BLOCKED, is_channel=True),
+    os.EX_CONFIG: Answer(verdict=Verdict.BLOCKED, is_channel=True),
+}
+_LATER = Answer(verdict=Verdict.DEFERRED)
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # no secret of ours is for another program
+
+
+class SendmailChannel(MailChannel):
+    """Mail through the machine's own sendmail program."""
+
+    policy = LOCAL
+
+    def __init__(self, config: SendmailConfig) -> None:
+        super().__init__(config)
+        self._config = config
+
+    @contextmanager
+    def open(self, shelf: Shelf) -> Iterator[Carrier]:  # noqa: ARG002  the contract of a channel
+        """Begin a run."""
+        yield _SendmailCarrier(self._config, self.envelope_sender)
+
+
+class _SendmailCarrier:
+    """Starts the program once for each message."""
+
+    def __init__(self, config: SendmailConfig, sender: str) -> None:
+        self._config = config
+        self._sender = sender
+
+    def deliver(self, parcel: Parcel) -> Answer:
+        """Hand over one message."""
+        if not is_address(parcel.target):
+            return NO_ADDRESS
+        command = [*self._config.command, "-f", self._sender, "--", parcel.target]
+        with tempfile.TemporaryFile() as message, tempfile.TemporaryFile() as said:
+            message.write(parcel.payload)
+            message.seek(0)
+            return self._run(command, message, said)
+
+    def _run(self, command: list[str], message: IO[bytes], said: IO[bytes]) -> Answer:
+        try:
+            process = subprocess.Popen(  # noqa: S603  a list, from the operator's configuration
+                command, stdin=message, stdout=said, stderr=said, env=_environment(), start_new_session=True
+            )
+        except OSError as error:
+            words = one_line(f"{command[0]}: {error.strerror}")
+            return Answer(verdict=Verdict.BLOCKED, said=words, is_channel=True)
+        try:
+            code = process.wait(self._config.timeout.total_seconds())
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            words = f"{command[0]}: did not end in {self._config.timeout.total_seconds():g} seconds"
+            return Answer(verdict=Verdict.DEFERRED, said=words, may_have_arrived=True, is_channel=True)
+        return _meaning(code, _words(said))
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ} | {"LC_ALL": "C"}
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _words(said: IO[bytes]) -> str:
+    said.seek(0)
+    return one_line(said.read(4096).decode("utf-8", "replace"), 250)
+
+
+def _meaning(code: int, words: str) -> Answer:
+    if code == 0:
+        return SENT
+    answer = _MEANINGS.get(code, _LATER)
+    how = f"ended with {code}" if code > 0 else f"was ended by signal {-code}"
+    return Answer(
+        verdict=answer.verdict,
+        said=f"{how}: {words}" if words else how,
+        is_address=answer.is_address,
+        is_channel=answer.is_channel,
+        may_have_arrived=code < 0,
+    )

@@ -1,0 +1,69 @@
+"""Letters and channels with defaults, so that a test names only what matters to it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cachewatch.channels import open_channel
+from cachewatch.config.model import ChannelConfig, EmailConfig, MaildirConfig, Smtp
+from cachewatch.deliveries import Answer, Letter, Parcel
+
+CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
+SENDER = "Cachewatch <cachewatch@hpc.example.org>"
+
+
+def letter(number: int = 0, **values: Any) -> Letter:
+    """Return a letter; each number is another digest, a week after the one before."""
+    defaults: dict[str, Any] = {
+        "key": f"ml-team/{number}",
+        "subscription": "ml-team",
+        "title": "3 removed, 12 added, 41 updated - develop",
+        "period": f"{(CREATED + timedelta(weeks=number - 1)):%Y-%m-%d}..{(CREATED + timedelta(weeks=number)):%Y-%m-%d}",
+        "created": CREATED + timedelta(weeks=number),
+        "to": ("kim@example.org",),
+        "tags": ("develop",),
+        "kinds": ("removed", "added"),
+        "revisions": ("0123456789abcdef..fedcba9876543210",),
+        "text": f"Three packages went, twelve came.\n\nFrom here on: digest {number}\n.\n",
+        "html": f'<html lang="en"><head><title>x</title></head><body><p>Digest {number}: gcc@12 &#8594; ü</p></body></html>',
+        "markdown": f"# Digest {number}\n\nThree packages went.\n",
+        "json": b'{"digest": %d}' % number,
+    }
+    return Letter(**(defaults | values))
+
+
+def email_config(port: int, *, name: str = "mail", smtp: dict[str, Any] | None = None, **values: Any) -> EmailConfig:
+    """Return the configuration of a channel to a server on this machine, without TLS unless told."""
+    server: dict[str, Any] = {"host": "127.0.0.1", "port": port, "security": "none", "timeout": timedelta(seconds=5)}
+    everything: dict[str, Any] = {"name": name, "sender": SENDER, "smtp": Smtp(**(server | (smtp or {})))}
+    return EmailConfig(**(everything | values))
+
+
+def maildir_config(path: Path, **values: Any) -> MaildirConfig:
+    """Return the configuration of a channel into a Maildir."""
+    everything: dict[str, Any] = {"name": "inbox", "sender": SENDER, "path": path}
+    return MaildirConfig(**(everything | values))
+
+
+def no_shelf(target: str, most: int) -> Sequence[Parcel]:
+    """Say that nothing was sent before."""
+    return ()
+
+
+class Shelves:
+    """What was sent before, as the store would tell."""
+
+    def __init__(self) -> None:
+        self.sent: list[Parcel] = []
+
+    def __call__(self, target: str, most: int) -> Sequence[Parcel]:
+        """Return the newest parcels to a target."""
+        return [parcel for parcel in reversed(self.sent) if parcel.target == target][:most]
+
+
+def send(config: ChannelConfig, *letters: Letter) -> list[Answer]:
+    """Send letters in one run and return the answers, one for each parcel."""
+    channel = open_channel(config)
+    with channel.open(no_shelf) as carrier:
+        return [carrier.deliver(parcel) for one in letters for parcel in channel.pack(one)]
