@@ -1,5 +1,7 @@
 """What months do to a clone of our own: leftovers, small packs, full disks, owners, kills."""
 
+import hashlib
+import itertools
 import logging
 import os
 import random
@@ -162,6 +164,65 @@ def test_packs_are_put_together(
     assert mirror.repair() is None
     for commit in pinned.values():
         assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
+
+
+def loose(folder: Path) -> None:
+    """Write an object into the folder whose objects stand for those of all 256."""
+    number = next(n for n in itertools.count() if hashlib.sha1(b"blob 4\0%04d" % n).hexdigest().startswith("17"))
+    git(folder, "hash-object", "-w", "--stdin", stdin=b"%04d" % number)
+
+
+def test_what_a_force_push_leaves_is_not_packed_again_and_again(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loose objects that a reader may need stay for an hour; then they go."""
+    monkeypatch.setattr(upkeep, "_MANY_LOOSE", 0)
+    root = git(upstream.path, "rev-parse", "main")
+    mirror = Mirror(folder, upstream.url, partial=False)
+    left = upstream.commit(specs(4), root)
+    mirror.update()
+    upstream.commit(specs(5), root)
+    loose(folder)
+    mirror.update()
+    packed = (folder / "cachewatch-packed").stat().st_mtime_ns
+    assert git(folder, "cat-file", "-t", left) == "commit"
+
+    mirror.update()
+    assert (folder / "cachewatch-packed").stat().st_mtime_ns == packed
+    for path in [folder / "cachewatch-packed", *folder.glob("objects/??/*")]:
+        age(path, 4000)
+    mirror.update()
+    assert git(folder, "cat-file", "-t", left, check=False) == ""
+    assert mirror.repair() is None
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_damage_that_only_packing_sees(
+    upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The poll still tells its news, and the clone is replaced in the same breath."""
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    upstream.commit({"_cache/develop/old/specs.md": random.Random(1).randbytes(50_000)})
+    before = mirror.update().after
+    upstream.commit(specs(5))
+    before = mirror.update().after
+    mirror.pin("cursor", before)
+    git(folder, "repack", "-a", "-d", "-q")
+    largest = max(folder.glob("objects/pack/*.pack"), key=lambda path: path.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    largest.chmod(0o600)
+    largest.write_bytes(data)
+    monkeypatch.setattr(upkeep, "_MANY_PACKS", 0)
+    monkeypatch.setattr(upkeep, "_TOO_MANY_PACKS", 0)
+    newest = upstream.commit(specs(6))
+    update = mirror.update()
+
+    assert (update.before, update.after, update.is_news) == (before, newest, True)
+    assert update.set_aside is not None
+    assert "cloned anew" in caplog.text
+    assert mirror.pins() == {"cursor": before}
+    assert mirror.repair() is None
 
 
 def test_no_room(upstream: Upstream, folder: Path) -> None:

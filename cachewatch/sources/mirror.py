@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.sources import upkeep
@@ -115,8 +116,7 @@ class Mirror:
                     raise
                 return self._clone(tip, problem)
             self._failures = 0
-            upkeep.pack(self.folder)
-            return done
+            return self._keep_small(done, tip)
 
     def repair(self) -> Update | None:
         """Look at every object of the clone, and clone it anew if it is damaged; None if it is not.
@@ -197,6 +197,16 @@ class Mirror:
         self._whole = tip.commit
         rewritten = before is not None and self.is_rewritten(before, tip.commit)
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
+
+    def _keep_small(self, done: Update, tip: Tip) -> Update:
+        try:
+            upkeep.pack(self.folder)
+        except SourceError as error:  # what was fetched is none the worse
+            logger.warning("%s", redact(str(error)))
+            if problem := upkeep.damage(self.folder, thoroughly=True):
+                anew = self._clone(tip, problem)
+                return replace(anew, before=done.before, rewritten=done.rewritten)
+        return done
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
         """Fetch until the branch here is what the branch there is, as both sides say."""

@@ -25,6 +25,9 @@ _SCRAP_SECONDS = 3600.0
 # Before that many packs git does not get slow; and no large pack is written again for a few small ones.
 _MANY_PACKS, _TOO_MANY_PACKS = 50, 500
 _MANY_LOOSE = 16  # in one of the 256 folders of objects
+# Readers may still be at a revision that the branch has left; those objects lie loose until then.
+_LEFT_SECONDS = 3600
+_PACKED = "cachewatch-packed"
 _PATIENCE = 0.05
 _NOT_FOUND = 127
 
@@ -190,21 +193,27 @@ def damaged_ones(folder: Path) -> list[Path]:
 
 
 def pack(folder: Path) -> None:
-    """Put together what many fetches brought, where there is enough of it; what nothing refers to goes after a day."""
+    """Put together what many fetches brought, where there is enough; what nothing refers to goes after an hour."""
     sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
     loose = sum(1 for _ in folder.glob("objects/17/*"))
     is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)
-    if not (is_worth_it or loose > _MANY_LOOSE):
+    if not (is_worth_it or (loose > _MANY_LOOSE and _age(folder / _PACKED) > _LEFT_SECONDS)):
         return
+    (folder / _PACKED).touch()
     logger.info("%s: putting %d packs together", folder, len(sizes))
     for step in (
         ["pack-refs", "--all", "--prune"],
-        ["repack", "-A", "-d", "-q", "--unpack-unreachable=1.day.ago"],
-        ["prune", "--expire=1.day.ago"],
+        ["repack", "-A", "-d", "-q", f"--unpack-unreachable={_LEFT_SECONDS}.seconds.ago"],
+        ["prune", f"--expire={_LEFT_SECONDS}.seconds.ago"],
     ):
         done = read(folder, step)
         if done.code:
             raise SourceError(f"{folder}: {step[0]}: {_first(done) or f'git ended with code {done.code}'}")
+
+
+def _age(path: Path) -> float:
+    """Return how many seconds ago a file was changed; one that is not there, never."""
+    return time.time() - path.stat().st_mtime if path.exists() else float("inf")
 
 
 def _user(number: int) -> str:
