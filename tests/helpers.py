@@ -102,6 +102,43 @@ def catalogue(packages: Mapping[str, list[Record]], tag: str = "develop") -> dic
     }
 
 
+# What strangers may write into names, versions and targets.
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "../../../etc/passwd",
+    "..",
+    "/etc/passwd",
+    "con",
+    "a\nb\r\nc",
+    "\u202egnp.exe",
+    "\u200binvisible",
+    "\x1b[31mred",
+    "=cmd|' /C calc'!A0",
+    "{{ 7 * 7 }}",
+    "</script><script>alert(2)</script>",
+    "javascript:alert(3)",
+    "x" * 10_000,
+    "UPPER",
+    "upper",
+)
+
+
+def hostile_states() -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return two states of a catalogue in which everything is called as it should not be."""
+    packages = {
+        f"p{n}": [
+            record(n, stacks=[name, "root"], versions=[name], target=name, compiler=f"{name}@1", os=name),
+            record(n + 100, stacks=["root"], versions=[name]),
+        ]
+        for n, name in enumerate(HOSTILE)
+    }
+    everything = [
+        record(500 + n, stacks=[*HOSTILE, "root"], versions=[name], target=name) for n, name in enumerate(HOSTILE)
+    ]
+    return catalogue(packages), catalogue({**packages, "p0": everything})
+
+
 def history(folder: Path, *states: Mapping[str, bytes]) -> Path:
     """Make a bare repository of these states, a day apart; what a state lacks is removed."""
     revisions = []

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 from conftest import ROOT, Run
-from helpers import catalogue, history, record, records
+from helpers import HOSTILE, catalogue, history, hostile_states, record, records
 
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.site import ArchivedDigest, build
@@ -20,26 +20,6 @@ from cachewatch.site.reading import Catalogue, plan, read
 from cachewatch.site.writing import Folder
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import resolve
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "../../../etc/passwd",
-    "..",
-    "/etc/passwd",
-    "con",
-    "a\nb\r\nc",
-    "\u202egnp.exe",
-    "\u200binvisible",
-    "\x1b[31mred",
-    "=cmd|' /C calc'!A0",
-    "{{ 7 * 7 }}",
-    "</script><script>alert(2)</script>",
-    "javascript:alert(3)",
-    "x" * 10_000,
-    "UPPER",
-    "upper",
-]
 
 
 class _Reader(HTMLParser):
@@ -245,15 +225,7 @@ def test_a_damaged_memory_is_no_obstacle(built: Path, demo_repository: Path, dam
 
 def test_hostile_text_is_harmless(tmp_path: Path) -> None:
     """Names, versions and targets by a stranger: nothing runs, nothing lands elsewhere, nothing is invisible."""
-    packages = {
-        f"p{n}": [
-            record(n, stacks=[name, "root"], versions=[name], target=name, compiler=f"{name}@1", os=name),
-            record(n + 100, stacks=["root"], versions=[name]),
-        ]
-        for n, name in enumerate(HOSTILE)
-    }
-    later = {**packages, "p0": [record(500, stacks=[*HOSTILE, "root"], versions=[HOSTILE[3]])]}
-    repository = history(tmp_path / "r.git", catalogue(packages), catalogue(later))
+    repository = history(tmp_path / "r.git", *hostile_states())
     path = tmp_path / "deep" / "site"
     folder = Folder(path)
     build(folder, _read(repository, folder), _Archive(), title=HOSTILE[0])
@@ -271,7 +243,7 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
         assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b]", text)
     listed = re.search(r'id="index">(.*?)</script>', (path / "packages.html").read_text(), re.DOTALL)
     assert listed is not None
-    assert len(json.loads(listed[1])) == len(packages)
+    assert len(json.loads(listed[1])) == len(HOSTILE)
     assert len(list((path / "stack").iterdir())) == len(set(HOSTILE))
 
 

@@ -77,11 +77,12 @@ def package_page(
 def _lead(present: Present, *, is_pruned: bool) -> str:
     if not present.specs:
         return "There is no binary of it now."
-    latest = shown(newest(present.versions), 40) if present.versions else "no version"
-    where = sorted(shown(copies.stack, 40) for copies in present.copies if copies.version == latest and copies.stack)
-    stacks = sorted(set(where))
+    if not present.versions:
+        return "Its specs have no version."
+    latest = newest(present.versions)
+    stacks = sorted({shown(copies.stack, 40) for copies in present.copies if copies.version == latest and copies.stack})
     there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
-    text = f"The newest version is {latest}, {there if stacks else 'which no stack builds'}."
+    text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
     if present.left_over and is_pruned:
         text += f" {number(present.left_over, 'spec')} {'is' if present.left_over == 1 else 'are'} left over."
     return text

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
 
 CHROMIUM = Path(os.environ.get("CACHEWATCH_CHROMIUM", "/usr/bin/chromium"))
 # --host-resolver-rules: whatever a page may ask for, nothing leaves this machine.
@@ -89,7 +89,12 @@ def show(browser: Browser, address: str, view: View) -> Shown:
         if not request.url.startswith(("file:", "data:", "about:")):
             shown.complaints.append(f"asks for {request.url}")
 
+    def dismiss(dialog: Dialog) -> None:
+        shown.complaints.append(f"asks: {dialog.message}")
+        dialog.dismiss()
+
     page.on("console", hear)
+    page.on("dialog", dismiss)
     page.on("pageerror", lambda error: shown.complaints.append(f"error: {error}"))
     page.on("request", see)
     page.on("requestfailed", lambda request: shown.complaints.append(f"not there: {request.url}"))

@@ -34,10 +34,13 @@ def test_what_sticks_out_is_named(show: Show, tmp_path: Path) -> None:
 
 def test_complaints_are_heard(show: Show, tmp_path: Path) -> None:
     """Errors of scripts, missing files and requests to the world are all noted."""
-    body = '<script>null.x</script><img alt="" src="gone.png"><img alt="" src="https://example.org/x.png">'
+    body = (
+        '<script>alert("hello"); null.x</script><img alt="" src="gone.png"><img alt="" src="https://example.org/x.png">'
+    )
     complaints = " ".join(show(_write(tmp_path, body), _PHONE).complaints)
 
     assert "null" in complaints
+    assert "asks: hello" in complaints
     assert "gone.png" in complaints
     assert "asks for https://example.org/x.png" in complaints
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from helpers import catalogue, history, record, records
+from helpers import catalogue, history, hostile_states, record, records
 
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
@@ -52,18 +52,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     snapshot = catalogue({"hdf5": [record(7, versions=["1.12.3"])], "old": [record(8)]}, "develop-2025-06-01")
     newer = catalogue({"hdf5": [record(9, versions=["1.14.5"], target=hostile)]}, "develop-2025-06-08")
     states = [{**_state(day), **snapshot, **(newer if day > 1 else {})} for day in range(6)]
-    opened = Repository(history(folder / "r.git", *states))
+    return _build(history(folder / "r.git", *states), folder / "site")
+
+
+@pytest.fixture(scope="module")
+def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of names that nobody should choose."""
+    folder = tmp_path_factory.mktemp("hostile")
+    return _build(history(folder / "r.git", *hostile_states()), folder / "site")
+
+
+def _build(repository: Path, folder: Path) -> Path:
+    opened = Repository(repository)
     planned = plan(
         opened,
         resolve(opened, "HEAD"),
         since=None,
         wanted_tag=lambda _: True,
         wanted_package=lambda _: True,
-        known=Folder(folder / "site").remembered(),
+        known=Folder(folder).remembered(),
     )
-    catalogued = read(planned, jobs=1, progress=lambda _: None)
-    build(Folder(folder / "site"), catalogued, NoArchive(), title="Build cache")
-    return folder / "site"
+    build(Folder(folder), read(planned, jobs=1, progress=lambda _: None), NoArchive(), title="Build cache")
+    return folder
 
 
 @pytest.mark.parametrize("page", _PAGES)
@@ -76,6 +86,16 @@ def test_pages_fit_and_are_sound(site: Path, show: Show, view: View, audit: Audi
     shown.page.evaluate("() => document.querySelectorAll('details').forEach(d => { d.open = true; })")
     assert shown.overflow() == []
     assert audit(shown) == []
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize("page", ["index.html", "packages.html", "stacks.html", "package/p0.html", "package/p14.html"])
+def test_hostile_names_run_nothing_and_fit(hostile_site: Path, show: Show, audit: Audit, page: str, width: int) -> None:
+    """No dialog opens, nothing is asked for, and ten thousand letters do not stick out."""
+    shown = show(hostile_site / page, View(width, "light"))
+
+    assert shown.overflow() == []
+    assert (shown.complaints, audit(shown)) == ([], [])
 
 
 def _names(shown: Shown) -> list[str]:
