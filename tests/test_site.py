@@ -181,6 +181,20 @@ def test_a_package_page_says_what_was_the_last_change(tmp_path: Path) -> None:
     assert '<span class="label">gone</span>' in (tmp_path / "site/packages.html").read_text()
 
 
+def test_rebuilds_in_a_row_are_one_line(tmp_path: Path) -> None:
+    """Whoever asks what happened is not told the same five times."""
+    states = [catalogue({"a": [record(number)]}) for number in range(5)]
+    states.append(catalogue({"a": [record(9, versions=["2.0"])]}))
+    repository = history(tmp_path / "r.git", *states)
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(repository, folder), _Archive(), title="T")
+    text = " ".join(" ".join(_page(tmp_path / "site/package/a.html").text).split())
+
+    assert "2025-06-05" in text
+    assert "4 rebuilt in 4 revisions from 2025-06-02 on" in text
+    assert "1 upgraded came 2.0 in e4s went 1.0 in e4s" in text
+
+
 def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
     """A page of the last build that is none now goes; what others put there stays."""
     old = history(tmp_path / "old.git", catalogue({"a": [record(1)], "b": [record(2)]}))

@@ -101,18 +101,21 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
 
 
 def stacks_plot(totals: Totals, times: Times) -> Plot | None:
-    """Plot the specs of every stack, the largest first."""
+    """Plot the specs of all stacks together and of each, the largest first."""
     where = plots.clock(times.times, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
         return None
     return Plot(
-        curves=tuple(curve(stack_link(s, ""), totals.stacks[s], where.places, times.moments) for s in ordered),
+        curves=(
+            curve(Link("all together"), totals.specs, where.places, times.moments),
+            *(curve(stack_link(s, ""), totals.stacks[s], where.places, times.moments) for s in ordered),
+        ),
         ticks=where.ticks,
         first=times.moments[0],
         last=times.moments[-1],
-        columns=("date", "revision", *(shown(stack, 40) for stack in ordered)),
-        rows=table(times.moments, [totals.stacks[stack] for stack in ordered]),
+        columns=("date", "revision", "all together", *(shown(stack, 40) for stack in ordered)),
+        rows=table(times.moments, [totals.specs, *(totals.stacks[stack] for stack in ordered)]),
     )
 
 

@@ -42,7 +42,7 @@ def package_page(
     present = history.present if history else Present()
     steps = history.steps if history else ()
     stays = stays_of(history) if history else []
-    seen = [step for step in steps if not step.is_baseline]
+    runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tags.is_mutable(tag)
     targets = tuple(sorted(present.targets))
     # The axis ends with the last change of this package, so that only a change makes another page.
@@ -67,8 +67,8 @@ def package_page(
         stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
         more_stays=max(0, len(stays) - _MOST_STAYS),
         specs=line_plot("specs", [step.specs for step in steps], revisions, times),
-        happenings=tuple(_happening(step, times) for step in seen[::-1][:_MOST_HAPPENINGS]),
-        more_happenings=max(0, len(seen) - _MOST_HAPPENINGS),
+        happenings=tuple(_happening(run, times) for run in runs[:_MOST_HAPPENINGS]),
+        more_happenings=sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         baseline=times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,
         tags=tuple(_tag_row(name, found) for name, found in in_tags.items()),
     )
@@ -172,13 +172,31 @@ def _stay_rows(stays: Sequence[Stay], times: Times) -> Iterable[StayRow]:
         )
 
 
-def _happening(step: Step, times: Times) -> Happening:
+def _runs(steps: Sequence[Step]) -> list[list[Step]]:
+    """Put together neighbours that merely built everything again, the newest first: a person reads them as one."""
+    runs: list[list[Step]] = []
+    for step in reversed(steps):
+        if runs and _is_noise(step) and _is_noise(runs[-1][-1]):
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    return runs
+
+
+def _is_noise(step: Step) -> bool:
+    return step.counts.keys() == {"rebuilt"} and not step.came and not step.went
+
+
+def _happening(run: Sequence[Step], times: Times) -> Happening:
+    step = run[0]
+    rebuilt = {"rebuilt": sum(other.counts["rebuilt"] for other in run)} if len(run) > 1 else step.counts
     return Happening(
         moment=times.moments[step.revision],
-        counts=counts_of(step.counts),
+        counts=counts_of(rebuilt),
         specs=f"{step.specs:,}",
         came=_versions(step.came),
         went=_versions(step.went),
+        note=f"in {len(run)} revisions from {times.moments[run[-1].revision].day} on" if len(run) > 1 else "",
     )
 
 

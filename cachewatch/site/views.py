@@ -126,6 +126,7 @@ class Happening(Struct, frozen=True):
     more_came: int = 0
     more_went: int = 0
     packages: int = 0
+    note: str = ""
 
 
 class PackageRow(Struct, frozen=True):
