@@ -66,12 +66,17 @@ class HttpError(SourceError):
         status: int | None = None,
         is_transient: bool = False,
         retry_after: float | None = None,
+        was_sent: bool = False,
     ) -> None:
-        """Say what happened; without a `status` nothing was answered. `retry_after` is in seconds."""
+        """Say what happened; without a `status` nothing was answered, but where it `was_sent` the server may have acted.
+
+        `retry_after` is in seconds.
+        """
         super().__init__(message)
         self.status = status
         self.is_transient = is_transient
         self.retry_after = retry_after
+        self.was_sent = was_sent
 
 
 class DocumentError(CachewatchError):

@@ -263,7 +263,7 @@ async def _within(deadline: float, url: str, asked: Awaitable[Answer]) -> Answer
         async with asyncio.timeout(deadline - time.monotonic()):
             return await asked
     except TimeoutError as error:
-        raise HttpError(f"{shown(url)}: took too long") from error
+        raise HttpError(f"{shown(url)}: took too long", was_sent=True) from error
 
 
 async def _ask(
@@ -332,7 +332,9 @@ def _fail(url: str, error: httpx.HTTPError) -> NoReturn:
             message = "the connection was cut"
         case _:
             message = _first_line(error) or type(error).__name__
-    raise HttpError(f"{shown(url)}: {message}", is_transient=not isinstance(error, httpx.ProxyError)) from error
+    is_refused = isinstance(error, httpx.ProxyError)
+    was_sent = not isinstance(error, httpx.ProxyError | httpx.ConnectError | httpx.ConnectTimeout)
+    raise HttpError(f"{shown(url)}: {message}", is_transient=not is_refused, was_sent=was_sent) from error
 
 
 def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:

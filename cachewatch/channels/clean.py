@@ -10,7 +10,7 @@ _UNFIT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
     "|[\U0001fffe\U0001ffff\U0002fffe\U0002ffff\U000e0000-\U000e007f]"
 )
-_MENTION = re.compile(r"(?<![\w.])@(?=\w)")
+_MENTION = re.compile(r"(?<![\w.])@(?=\w)|@(?=(?:all|channel|everyone|here|room)\b)")
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
 
 

@@ -1,0 +1,86 @@
+"""Chats through Apprise, which is an extra: the only module that talks to it, and it loads it when it must."""
+
+import importlib.util
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+
+from cachewatch.channels.clean import one_line
+from cachewatch.channels.presets import chat_text, chat_title
+from cachewatch.config.model import AppriseConfig, Secret
+from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
+from cachewatch.errors import ConfigError
+
+_MOST = 10_000  # characters; Apprise cuts further where a chat takes less
+
+
+class AppriseChannel:
+    """Chats, each by one of Apprise's URLs."""
+
+    def __init__(self, config: AppriseConfig) -> None:
+        if importlib.util.find_spec("apprise") is None:
+            raise ConfigError(
+                f"channel {config.name}: takes Apprise, which is not installed; run: pip install 'cachewatch[apprise]'"
+            )
+        self.name = config.name
+        self._urls = {_target(url): url for url in config.urls}
+
+    def pack(self, letter: Letter) -> Sequence[Parcel]:
+        """Return one message for each chat."""
+        return [self._parcel(letter, target) for target in self._urls]
+
+    def repack(self, letter: Letter, original: Parcel) -> Parcel:
+        """Return the message once more, marked as such."""
+        return self._parcel(letter, original.target, "Resent: ")
+
+    @contextmanager
+    def open(self, shelf: Shelf) -> Iterator[Carrier]:  # noqa: ARG002  the contract of a channel
+        """Begin a run."""
+        yield _AppriseCarrier(self._urls)
+
+    def _parcel(self, letter: Letter, target: str, mark: str = "") -> Parcel:
+        message = {"title": mark + chat_title(letter), "body": chat_text(letter, _MOST)}
+        return Parcel(
+            key=letter.key,
+            target=target,
+            payload=json.dumps(message).encode("ascii"),
+            content_type="application/json",
+            created=letter.created,
+        )
+
+
+class _AppriseCarrier:
+    """Hands messages to Apprise, which says whether they went, but not why not."""
+
+    def __init__(self, urls: dict[str, Secret]) -> None:
+        self._urls = urls
+
+    def deliver(self, parcel: Parcel) -> Answer:
+        """Hand over one message."""
+        url = self._urls.get(parcel.target)
+        if url is None:
+            return Answer(verdict=Verdict.DEAD, said=f"{parcel.target} is no longer configured")
+        import apprise  # noqa: PLC0415  half a second that only those pay who use it
+
+        chats = apprise.Apprise()
+        if not chats.add(url.reveal()):
+            return Answer(verdict=Verdict.BLOCKED, said=f"Apprise does not understand the URL of {parcel.target}")
+        return _notified(chats, json.loads(parcel.payload))
+
+
+def _notified(chats: Any, message: dict[str, str]) -> Answer:
+    try:
+        is_sent = chats.notify(title=message["title"], body=message["body"], body_format="text")
+    except Exception as error:  # noqa: BLE001  plugins for a hundred services raise what they like
+        return Answer(verdict=Verdict.DEFERRED, said=one_line(f"Apprise failed: {type(error).__name__}"))
+    if is_sent:
+        return SENT
+    return Answer(verdict=Verdict.DEFERRED, said="Apprise could not send it; its log has the reason")
+
+
+def _target(url: Secret) -> str:
+    """Return a name for a URL that tells nothing of it but the kind of chat."""
+    text = url.reveal()
+    return f"{one_line(text.partition('://')[0], 20)}:{sha256(text.encode()).hexdigest()[:8]}"
