@@ -6,13 +6,13 @@ which the events of the whole tag are found (events), and whatever the output fo
 of each package (render). Nothing here prints.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from cachewatch import tags
 from cachewatch.changesets import Body, Changeset, Chunk, Outcome
-from cachewatch.compare import compare
+from cachewatch.compare import compare, load_deepdiff
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.events import Events, Tally, find_events
@@ -29,6 +29,16 @@ Progress = Callable[[int], None]
 Documents = Sequence[DocumentPair]
 
 
+class Contents(NamedTuple):
+    """Some packages of a tag, each with the contents of its two sides; None where there is none, or too much."""
+
+    pairs: Iterable[tuple[DocumentPair, Content | None, Content | None]]
+    is_pruned: bool
+
+
+Assistant = Callable[[Contents], Chunk]
+
+
 def changesets(
     comparison: Comparison,
     selection: Selection,
@@ -36,11 +46,12 @@ def changesets(
     *,
     jobs: int = 1,
     progress: Progress = lambda _: None,
+    assistant: Assistant | None = None,
 ) -> Iterator[Changeset]:
     """Compare everything that `comparison` names, one pair of tags after the other.
 
     `make_body` makes what the output format keeps of packages; `progress` is told the bytes
-    that are done.
+    that are done. An `assistant` (see `assistance`) compares what one process can.
     """
     for pair in comparison.pairs:
         is_pruned = tags.is_mutable(pair.after.tag)
@@ -48,7 +59,11 @@ def changesets(
 
         def make_work(is_pruned: bool = is_pruned, is_own: bool = enough > 1) -> Callable[[Documents], Chunk]:
             readers = comparison.readers.again() if is_own else comparison.readers
-            return lambda documents: _compare_chunk(documents, readers, selection, make_body(), is_pruned=is_pruned)
+            if assistant is not None and not is_own:
+                return lambda documents: assistant(Contents(tuple(_read(documents, readers)), is_pruned))
+            return lambda documents: _compare_chunk(
+                Contents(_read(documents, readers), is_pruned), selection, make_body()
+            )
 
         yield Changeset(
             pair.before,
@@ -67,13 +82,21 @@ def _chunks(
         yield chunk
 
 
-def _compare_chunk(
-    documents: Documents, readers: Readers, selection: Selection, body: Body, *, is_pruned: bool
-) -> Chunk:
+def assistance(selection: Selection, make_body: Callable[[], Body]) -> Callable[[], Assistant]:
+    """Return what gets ready to compare; another process may do so while this one looks for documents."""
+
+    def get_ready() -> Assistant:
+        load_deepdiff()
+        return lambda contents: _compare_chunk(contents, selection, make_body())
+
+    return get_ready
+
+
+def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chunk:
     """Compare the documents of some packages."""
     tally = Tally()
     faults: list[Fault] = []
-    for pair, old_content, new_content in _read(documents, readers):
+    for pair, old_content, new_content in contents.pairs:
         known = Known()
         before = _parse(pair.before, old_content, known)
         after = _parse(pair.after, new_content, known)
@@ -86,7 +109,7 @@ def _compare_chunk(
             after,
             selected=selection.hashes(before, after),
             sees_stack=selection.sees_stack,
-            is_pruned=is_pruned,
+            is_pruned=contents.is_pruned,
         )
         if change is not None:
             tally.add(change)

@@ -15,12 +15,13 @@ from cachewatch.changesets import Body, Changeset, Outcome
 from cachewatch.cli import garbage
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
+from cachewatch.companion import companion
 from cachewatch.errors import UsageError
 from cachewatch.model import Fault, Kind
-from cachewatch.pipeline import changesets
+from cachewatch.pipeline import assistance, changesets
 from cachewatch.safetext import safe
 from cachewatch.select import Globs, Selection
-from cachewatch.sources.opening import open_comparison
+from cachewatch.sources.opening import needs_git, open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown")
 _FILTERS = ("tag", "package", "stack", "target", "os", "compiler", "kind")
@@ -108,10 +109,12 @@ def diff(
     )
     with ExitStack() as stack:
         with garbage.loading():
+            helps = jobs > 1 and needs_git(before, after)
+            assistant = stack.enter_context(companion(assistance(selection, make_body), is_wanted=helps))
             comparison = stack.enter_context(opened)
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
-        found = changesets(comparison, selection, make_body, jobs=jobs, progress=line.advance)
+        found = changesets(comparison, selection, make_body, jobs=jobs, progress=line.advance, assistant=assistant)
         write(write_format(_noting(found, done)), output)
     _warn(done, is_all=is_all)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=frozenset(fail_on)))

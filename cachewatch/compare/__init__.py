@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.compare.facts import differing_facts, differing_fields
+from cachewatch.compare.facts import differing_facts, differing_fields, load_deepdiff
 from cachewatch.compare.kinds import count_specs, kinds_of
 from cachewatch.compare.ladder import account
 from cachewatch.compare.places import count_places, judge_versions, lost_places
@@ -14,7 +14,7 @@ from cachewatch.facts import Facts, facts_of, seen_facts
 from cachewatch.model import Document, PackageChange, Place, Restacked, Signature, Spec, Specs, Status
 from cachewatch.safetext import safe
 
-__all__ = ["compare"]
+__all__ = ["compare", "load_deepdiff"]
 
 logger = logging.getLogger(__name__)
 

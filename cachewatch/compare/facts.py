@@ -56,6 +56,11 @@ def _values(levels: Iterable[Any]) -> Mapping[str, list[str]]:
     return values
 
 
+def load_deepdiff() -> None:
+    """Import DeepDiff before it is needed, for a process that has nothing better to do."""
+    import deepdiff  # noqa: F401, PLC0415
+
+
 def _deep_diff(before: object, after: object) -> Mapping[str, Any]:
     from deepdiff import DeepDiff  # noqa: PLC0415  see above
 

@@ -6,6 +6,7 @@ from cachewatch.causes import Cause
 from cachewatch.digests import Digest, Example, Gap, Notice, Silenced, Span, TagDigest
 from cachewatch.model import Direction, Event, Fault, FaultKind, Kind, PackageCounts, Side, SpecCounts
 from cachewatch.report import Report
+from cachewatch.report.cover import Spots
 from cachewatch.report.places import Entry, TableGroup
 from cachewatch.report.rows import Row, Section
 from cachewatch.report.topics import Topic, TopicReport
@@ -18,7 +19,7 @@ _BEFORE = Side(
 _AFTER = Side(
     name="HEAD", revision="1afa5ee7584b8a73efd0282719f02952eefa5964", tag="develop", time="2025-06-01T04:00:00Z"
 )
-_X86 = (("x86_64_v3", frozenset({"e4s", "ml-linux-x86_64-cpu"})),)
+_X86 = (("x86_64_v3", ("e4s", "ml-linux-x86_64-cpu")),)
 
 
 def sample_digest(subscription: str = "sample", *, created: datetime = _END + timedelta(hours=3)) -> Digest:
@@ -117,7 +118,7 @@ def _topics() -> list[TopicReport]:
             _row(Section.REMOVED, "R!", "py-safetensors", "0.4.3", count=3, note="version gone", kinds={Kind.VERSION_REMOVED}),
             more=4,
         ),
-        _topic(Topic.LEFT_OVER, _row(Section.LEFT_OVER, "L ", "zlib", "1.2.13", count=2, spots=(("aarch64", frozenset()),))),
+        _topic(Topic.LEFT_OVER, _row(Section.LEFT_OVER, "L ", "zlib", "1.2.13", count=2, spots=(("aarch64", ()),))),
         _topic(Topic.DOWNGRADED, _row(Section.DOWNGRADED, "D ", "rocblas", "6.4.0", "6.2.4", count=1)),
         _topic(
             Topic.UPGRADED,
@@ -161,7 +162,7 @@ def _row(
     count: int | None = None,
     note: str = "",
     move: str = "",
-    spots: tuple[tuple[str, frozenset[str]], ...] = _X86,
+    spots: Spots = _X86,
     kinds: set[Kind] | None = None,
     cause: Cause | None = None,
 ) -> Row:

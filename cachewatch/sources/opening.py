@@ -14,6 +14,11 @@ from cachewatch.sources.layout import Wanted
 Choice = Callable[[str], bool]
 
 
+def needs_git(before: str, after: str) -> bool:
+    """Tell whether one of them is a revision."""
+    return not (files.is_documents(before) and files.is_documents(after))
+
+
 @contextmanager
 def open_comparison(
     before: str,
@@ -29,7 +34,7 @@ def open_comparison(
     `repository` is a path or a URL and is not touched unless a side needs it; `report` is told
     the progress of a clone.
     """
-    if files.is_documents(before) and files.is_documents(after):
+    if not needs_git(before, after):
         yield _compare_paths(before, after, wanted_tag, wanted_package)
         return
     # Git costs a tenth of a second to load, and two files do not need it.
