@@ -1,12 +1,16 @@
 """Reading the configuration file: what it means, and what it says about mistakes."""
 
 import os
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cachewatch.config.durations import duration_in_words, parse_duration, parse_size
 from cachewatch.config.model import EmailConfig, Secret, WebhookConfig
@@ -158,7 +162,8 @@ WRONG = {
     "state: [a]": "cachewatch.yaml:1: state: holds a list; give it one value",
     "state:": "cachewatch.yaml:1: state: holds nothing; give it one value, or take the line out",
     "links: ftp://x": "links: is no URL; write one that begins with https: or http:",
-    "templates: nowhere": "nowhere is no folder",
+    "templates_dir: nowhere": "nowhere is no folder",
+    "templates_dir: ~nobody-here/x": "~nobody-here/x has no home folder",
     "sources: {a: {git: x, poll: {every: 5 min}}}": "sources.a.poll.every: '5 min' is no duration; write 30s, 5m",
     "sources: {a: {git: x, poll: {every: 0}}}": "sources.a.poll: every and timeout are at least a second",
     "sources: {a: {}}": "sources.a: lacks `git:`",
@@ -203,7 +208,7 @@ WRONG = {
     "subscriptions: {a: {channels: [f], match: {package: [x]}}}": "match.package: there is no such key; did you mean 'packa",
     "subscriptions: {a: {channels: [f], limit: {rows: many}}}": "'many' is no whole number from 1 to",
     "subscriptions: {a: {channels: [f], group_by: stacks}}": "'stacks' is none of its values; did you mean 'stack'?",
-    "subscriptions: {a: {channels: [f], template: ../x}}": "there is no template '../x' among cachewatch's own",
+    "subscriptions: {a: {channels: [f], template: ../x}}": "'../x' is no template of digests; write its name",
     "subscriptions: {a: {channels: [f], urgent: {changes: os, channels: [m]}}}": "lacks `to:`: the channel m sends mail",
     "silences: {a: {match: {}, until: 2026-12-01, reason: x}}": "would silence everything",
     "silences: {a: {match: {os: x}, until: soon, reason: x}}": "silences.a.until: 'soon' is no date",
@@ -214,6 +219,10 @@ WRONG = {
     "monitor: {listen: 80}": "monitor.listen: '80' is no place to listen on",
     "operators: {channels: [m]}": "operators: lacks `to:`",
     "a: [*-rocm]": "cachewatch.yaml:1: a[1]: *-rocm refers to nothing; text that begins with * needs quotes",
+    'a: "\\0"': "cachewatch.yaml:1: a: holds a character that no text has",
+    "quiet: [{from: 2026-12-24, to: 9999-12-31}]": "'9999-12-31' is not of this millennium",
+    "sources: {a: {git: x, stale_after: 999999y}}": "'999999y' is longer than a hundred years",
+    "subscriptions: {a: {channels: [m], to: [a@b.org, a@b.org]}}": "'a@b.org' stands twice; once is enough",
     "a: !x y": "cachewatch.yaml:1: a: !x is taken for a tag of YAML; text that begins with ! needs quotes",
     "a: [ml-*, !*-rocm]": "cachewatch.yaml:1: is not YAML",
     "version: 1\na: [@1.2:]": "cachewatch.yaml:2: is not YAML: found character that cannot start any token; text cannot",
@@ -405,3 +414,39 @@ def test_kinds_in_words() -> None:
     assert chosen_kinds(["rebuilt", "os"]) == {Kind.REBUILT, Kind.OS}
     assert chosen_kinds(["all", "-default", "+os"]) == set(Kind) - DEFAULT | {Kind.OS}
     assert chosen_kinds(["-os", "+os"]) == DEFAULT
+
+
+PIECES = [
+    *sorted(set(re.findall(r"[A-Za-z_]+|\S", FULL))),
+    *("\t", "\n", "\n  ", "- ", ": ", "\0", "\ud800", "é", "&a ", "*a", "~", "<<", "9" * 30),
+]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(FULL)), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1, max_size=4)
+)
+def test_damaged_files(cuts: list[tuple[int, int, str]]) -> None:
+    """Whatever is done to a file, there is a Config or a list of mistakes, and never anything else."""
+    text = FULL
+    for start, length, piece in cuts:
+        text = text[:start] + piece + text[start + length :]
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "cachewatch.yaml")
+        file.write_bytes(text.encode(errors="surrogatepass"))
+        try:
+            read_config(file)
+        except ConfigError as error:
+            said = str(error)
+        else:
+            said = str(file)
+    assert said.startswith(str(file))
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="[]{}:,-!&*#|>'\"%@`? \n\taé\0", max_size=40).map(str.encode))
+def test_any_bytes(content: bytes) -> None:
+    """The same for what never was a file of ours."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "cachewatch.yaml")
+        file.write_bytes(content)
+        with pytest.raises(ConfigError):
+            read_config(file)

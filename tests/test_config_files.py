@@ -136,6 +136,48 @@ def test_check(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "channel box: maildir, for nobody" in output
 
 
+def test_notes(run: Run, tmp_path: Path) -> None:
+    """What is no mistake, but probably not meant, is said beside the report."""
+    text = SAMPLE.read_text().replace("2026-12-01", "2020-12-01").replace("/usr/sbin/sendmail", "/nowhere/sendmail")
+    text = text.replace("/etc/ssl/certs/ca-certificates.crt", "/nowhere/ca.crt").replace(
+        "sources: [public]", "sources: [ours]"
+    )
+    text = text.replace("https://binaries.example.org/ours", "/nowhere/cache")
+    (tmp_path / "x.yaml").write_text(re.sub(r"^operators:\n(  .*\n)+", "", text, flags=re.MULTILINE))
+    result = run("config", "check", "--config", tmp_path / "x.yaml")
+
+    assert result.exit_code == 0
+    assert [line.removeprefix("cachewatch: note: ") for line in result.error.splitlines()] == [
+        "channels.box is used by nobody",
+        "silences.llvm-move has ended on 2020-12-01; take it out",
+        "there are no operators, so nobody hears of trouble",
+        "channels.mail.smtp.ca_file: there is no file /nowhere/ca.crt here",
+        "channels.local.command: there is no program /nowhere/sendmail here",
+        "sources.ours: there is nothing at /nowhere/cache yet",
+    ]
+    (tmp_path / "y.yaml").write_text("version: 1\nsources: {a: {git: 'https://h/x'}}\n")
+    assert (
+        "sources.a is polled, but no subscription looks at it"
+        in run("config", "check", "--config", tmp_path / "y.yaml").error
+    )
+
+
+def test_templates_are_checked(run: Run, tmp_path: Path) -> None:
+    """An undefined name is found at once, and not when a digest is due."""
+    (tmp_path / "templates").mkdir()
+    text = SAMPLE.read_text().replace("#templates_dir:", "templates_dir:").replace("#    template:", "    template:")
+    (tmp_path / "x.yaml").write_text(text)
+    template = tmp_path / "templates/ours.html.j2"
+    template.write_text("{{ digest.subscription }}")
+    assert run("config", "check", "--config", tmp_path / "x.yaml").exit_code == 0
+    template.write_text("{{ digest.nonsense }}")
+    result = run("config", "check", "--config", tmp_path / "x.yaml")
+
+    assert result.exit_code == 6
+    assert "ours.html.j2" in result.error
+    assert "nonsense" in result.error
+
+
 def test_check_of_a_broken_file(run: Run, tmp_path: Path) -> None:
     """All mistakes, exit code 2, and nothing on standard output."""
     (tmp_path / "x.yaml").write_text('version: 1\nsorces: {}\nstate: ["\\e[31m"]\n')

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from cachewatch.cli.configured import configured
+from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.durations import duration_in_words
 from cachewatch.config.model import Config, Subscription
 from cachewatch.schedule import Schedule, parse_when, quiet_until
@@ -23,8 +24,12 @@ def config() -> None:
 @configured
 def check(*, config: Config) -> None:
     """List all mistakes of the file, or say what it means: who hears of what, and when next."""
-    for line in _report(config, datetime.now(UTC)):
+    now = datetime.now(UTC)
+    _check_templates(config)
+    for line in _report(config, now):
         click.echo(line)
+    for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
+        click.echo(f"cachewatch: note: {advice}", err=True)
 
 
 @config.command()
@@ -44,6 +49,17 @@ def schema() -> None:
     click.echo(json_schema(), nl=False)
 
 
+def _check_templates(config: Config) -> None:
+    """Render the user's own templates on sample data, so that an undefined name is found now and not on a Monday."""
+    if config.templates_dir is None:
+        return
+    from cachewatch.render.letters import render_letter  # noqa: PLC0415  Jinja2 is slow to load
+    from cachewatch.render.samples import sample_digest  # noqa: PLC0415
+
+    for template in sorted({s.template or "digest.html.j2" for s in config.subscriptions.values()}):
+        render_letter(sample_digest(), templates_dir=config.templates_dir, template=template)
+
+
 def _report(config: Config, now: datetime) -> Iterator[str]:
     yield f"{config.path}: no mistakes"
     yield f"  state in {config.state}"
@@ -51,16 +67,13 @@ def _report(config: Config, now: datetime) -> Iterator[str]:
         poll = f"polled every {duration_in_words(source.poll.every)}"
         yield f"source {source.name}: {source.address}, {poll}"
     for channel in config.channels.values():
-        users = [s.name for s in config.subscriptions.values() if channel.name in _channels(s)]
+        users = [s.name for s in config.subscriptions.values() if channel.name in channels_of(s)]
         users += ["operators"] if channel.name in config.operators.channels else []
         yield f"channel {channel.name}: {channel.type}, for {', '.join(users) or 'nobody'}"
     for subscription in config.subscriptions.values():
         yield from _of_subscription(subscription, config, now)
     for silence in config.silences:
-        ended = "" if silence.is_active(now.astimezone(ZoneInfo(config.timezone)).date()) else " (has ended)"
-        yield f"silence {silence.name}: until {silence.until}{ended}"
-    if not config.operators.channels:
-        yield "no operators: nobody hears of trouble; add `operators:`"
+        yield f"silence {silence.name}: until {silence.until}"
 
 
 def _of_subscription(subscription: Subscription, config: Config, now: datetime) -> Iterator[str]:
@@ -89,8 +102,3 @@ def _next_dates(schedule: Schedule, config: Config, moment: datetime) -> Iterato
 
 def _date(moment: datetime, zone: ZoneInfo) -> str:
     return moment.astimezone(zone).strftime("%a %Y-%m-%d %H:%M")
-
-
-def _channels(subscription: Subscription) -> tuple[str, ...]:
-    urgent = subscription.urgent.channels if subscription.urgent else ()
-    return (*subscription.channels, *urgent)

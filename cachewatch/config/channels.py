@@ -1,6 +1,7 @@
 """`channels:` where digests go, and what each way out wants to know."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from cachewatch.config.addresses import HOST, MAIL, SENDER, UNSUBSCRIBE, is_loopback, url_parser
@@ -61,6 +62,8 @@ def _make_file(**values: Any) -> FileConfig:
 
 
 def _make_apprise(**values: Any) -> AppriseConfig:
+    if find_spec("apprise") is None:
+        raise ConfigError("takes Apprise, which is not installed; install cachewatch[apprise]")
     return AppriseConfig(**{**values, "urls": tuple(map(Secret, values["urls"].reveal().split()))})
 
 
@@ -144,7 +147,7 @@ CHANNELS_BY_TYPE: Mapping[str, Table] = {
                 "where files go, with {subscription}, {period}, {key}, {ext}",
                 is_needed=True,
             ),
-            "formats": Key(list_of(choice("md", "html", "json", "txt")), "what is written ([md])"),
+            "formats": Key(list_of(choice("md", "html", "json", "txt"), is_set=True), "what is written ([md])"),
             "keep": Key(DURATIONS, "when files are removed; never if left out"),
             "mode": Key(MODE, "who may read the files (0644: everybody)"),
         },

@@ -40,13 +40,18 @@ def attempt(read: Read, node: Node, context: Context) -> Any:
         raise Broken from error
 
 
-def list_of(form: Form) -> Form:
-    """Return the form of a list, which may be a single value."""
+def list_of(form: Form, *, is_set: bool = False) -> Form:
+    """Return the form of a list, which may be a single value; in a set, none stands twice."""
 
     def read(node: Node, context: Context) -> tuple[Any, ...]:
-        return each(form.read, node.items(), context)
+        values = each(form.read, node.items(), context)
+        twice = [value for value in values if values.count(value) > 1]
+        if is_set and twice:
+            raise ConfigError(f"{twice[0]!r} stands twice; once is enough")
+        return values
 
-    return Form(read, {"oneOf": [form.schema, {"type": "array", "items": form.schema}]})
+    items = {"type": "array", "items": form.schema, **({"uniqueItems": True} if is_set else {})}
+    return Form(read, {"oneOf": [form.schema, items]})
 
 
 def each(read: Read, nodes: Iterable[Node], context: Context) -> tuple[Any, ...]:
@@ -130,12 +135,23 @@ def _day(text: str) -> date:
         raise ConfigError(f"{text!r} is no date; write it as 2026-12-01") from error
 
 
+def path_in(folder: Path, text: str) -> Path:
+    """Return the path that `text` means in `folder`; ~ is the user's home."""
+    try:
+        return folder / Path(_text(text)).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{text} has no home folder to begin with; write the whole path") from error
+
+
 def _path(node: Node, context: Context) -> Path:
-    return context.folder / Path(_text(node.text())).expanduser()
+    return path_in(context.folder, node.text())
 
 
 TEXT = of_text(_text)
-MODE = of_text(_mode, pattern="^0?[0-7]{3}$")
+# Unquoted, editors may take it for a number.
+MODE = Form(
+    lambda node, _: _mode(node.text()), {"oneOf": [{"type": "string", "pattern": "^0?[0-7]{3}$"}, {"type": "integer"}]}
+)
 FLAG = Form(lambda node, _: _flag(node.text()), {"type": "boolean"})
 DAY = of_text(_day, format="date")
 DURATIONS = of_text(parse_duration, pattern=DURATION)

@@ -4,6 +4,7 @@ Every scalar stays the text that was written, so that 07:30 is no number and `no
 somebody asks for one. Events are read one by one, which costs no depth and names every line.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from cachewatch.errors import ConfigError
 
 _MOST_BYTES = 2**20
 _MOST_DEPTH = 32
+_HALF = re.compile("[\ud800-\udfff]")
 _HINTS = {
     "mapping values are not allowed": "a colon with a space behind it makes a section; put quotes around the text",
     "cannot start any token": "text cannot begin with @, %, ` or a tab; put quotes around it, and indent with spaces",
@@ -48,13 +50,22 @@ def _add_subscriptions(entries: dict[str, Node], path: Path, context: Context) -
     """Add the subscriptions of other files, which have the same form and nothing else in them."""
     main = entries.get("subscriptions")
     found = dict(main.value) if main and isinstance(main.value, Mapping) else {}
-    for file in sorted((path.parent / "subscriptions.d").glob("*.y*ml")):
+    for file in _others(path.parent / "subscriptions.d", context):
         for name, node in _subscriptions_in(file, context).items():
             if name in found:
                 context.note(node, f"stands in {found[name].file}:{found[name].line} already; choose another name")
             found.setdefault(name, node)
     if found:
         entries["subscriptions"] = Node(value=found, file=path, line=main.line if main else 1, path="subscriptions")
+
+
+def _others(folder: Path, context: Context) -> list[Path]:
+    try:
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        context.mistakes.append(Mistake(str(folder), 0, "", f"cannot be read: {error.strerror}"))
+        return []
+    return [file for file in files if file.suffix in (".yaml", ".yml") and not file.name.startswith(".")]
 
 
 def _subscriptions_in(file: Path, context: Context) -> Mapping[str, Node]:
@@ -136,6 +147,8 @@ class _Composer:
             return self._mapping(events, path, depth)
         if isinstance(event, yaml.SequenceStartEvent):
             return tuple(self._items(events, path, depth))
+        if "\0" in event.value or _HALF.search(event.value):
+            self._refuse(event, path, "holds a character that no text has")
         is_plain = event.implicit[0]
         return None if is_plain and event.value.lower() in ("", "~", "null") else event.value
 

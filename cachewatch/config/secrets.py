@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cachewatch.config.forms import Form, of_text
+from cachewatch.config.forms import Form, of_text, path_in
 from cachewatch.config.model import Secret
 from cachewatch.config.nodes import Context, Node
 from cachewatch.config.tables import Key
@@ -46,7 +46,7 @@ def find_secret_file(name: str, folder: Path) -> Path:
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)
-    path = folder / Path(name).expanduser()
+    path = path_in(folder, name)
     try:
         mode = path.stat().st_mode
     except OSError as error:

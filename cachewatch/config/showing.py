@@ -14,7 +14,7 @@ from cachewatch.kinds import MEANINGS
 from cachewatch.schedule import WEEKDAYS, Quiet
 
 # Where a key of the file has another name than the field that it fills.
-_KEYS = {"sender": "from", "lasting": "for", "start": "from", "end": "to", "templates_dir": "templates"}
+_KEYS = {"sender": "from", "lasting": "for", "start": "from", "end": "to"}
 _KEYS |= {name: f"{name}_file" for name in ("ssh_key", "known_hosts", "netrc", "store")}
 _NOT_IN_THE_FILE = ("name", "path", "zone", "options")
 
@@ -62,6 +62,8 @@ def _section(value: Struct) -> dict[str, Any]:
             fields = {"type": value.type} | fields
             if hasattr(value, "path"):
                 fields["path"] = value.path
+            if hasattr(value, "mode"):
+                fields["mode"] = f"{value.mode:04o}"
         case Quiet():
             fields["days"] = ",".join(WEEKDAYS[day][:3] for day in sorted(value.days)) or None
         case _:

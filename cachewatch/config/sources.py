@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cachewatch.config.forms import DURATIONS, PATH, TEXT, Form, choice
+from cachewatch.config.forms import DURATIONS, PATH, TEXT, Form, choice, path_in
 from cachewatch.config.model import Poll, Source
 from cachewatch.config.nodes import Context, Node
 from cachewatch.config.patterns import GLOBS
@@ -45,7 +45,7 @@ def _url(text: str) -> str:
 
 
 def _absolute(text: str, context: Context) -> Path:
-    return context.folder / Path(text).expanduser()
+    return path_in(context.folder, text)
 
 
 def _secret_path(node: Node, context: Context) -> str:

@@ -57,7 +57,9 @@ def _source(node: Node, context: Context) -> str:
 def _template(node: Node, context: Context) -> str:
     name = node.text()
     own = context.templates / name if context.templates else None
-    if "/" in name or not ((own and own.is_file()) or resources.template(name) is not None):
+    if "/" in name or not name.endswith(".html.j2"):
+        raise ConfigError(f"{name!r} is no template of digests; write its name, which ends with .html.j2")
+    if not ((own and own.is_file()) or resources.template(name) is not None):
         where = f"in {context.templates} or " if context.templates else ""
         raise ConfigError(f"there is no template {name!r} {where}among cachewatch's own")
     return name
@@ -72,8 +74,8 @@ def check_recipients(to: Iterable[str], channels: Iterable[str], context: Contex
         raise ConfigError("has `to:`, but none of its channels sends mail; add one to `channels:`")
 
 
-CHANNEL_NAMES = list_of(Form(_channel, {"type": "string"}))
-ADDRESSES = list_of(MAIL)
+CHANNEL_NAMES = list_of(Form(_channel, {"type": "string"}), is_set=True)
+ADDRESSES = list_of(MAIL, is_set=True)
 _CHANGES = Form(
     _changes,
     list_of(Form(_changes, {"type": "string", "pattern": f"^[+-]?({'|'.join([*GROUPS, *Kind])})$"})).schema,
@@ -140,7 +142,9 @@ SUBSCRIPTION = Table(
         "group_by": Key(choice("stack", "package", "kind"), "how lines are grouped (stack)"),
         "if_empty": Key(choice("skip", "send", "monthly"), "what happens when nothing changed (skip)"),
         "limit": Key(LIMIT.form(), LIMIT.about),
-        "template": Key(Form(_template, {"type": "string"}), "a template of your own, in the folder `templates:`"),
+        "template": Key(
+            Form(_template, {"type": "string"}), "a template of your own in `templates_dir:`, such as ours.html.j2"
+        ),
     },
     Subscription,
 )

@@ -37,9 +37,12 @@ def _folder(node: Node, context: Context) -> Path:
 
 def _moment(text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(f"{text!r} is no date; write 2026-12-24, or 2026-12-24T18:00") from error
+    if not 2000 <= moment.year < 3000:
+        raise ConfigError(f"{text!r} is not of this millennium")
+    return moment
 
 
 def _end(text: str) -> datetime:
@@ -116,7 +119,7 @@ WHOLE = Table(
         "timezone": Key(of_text(check_zone), "time zone of schedules and dates (UTC)"),
         "state": Key(PATH, "folder for what is remembered ($STATE_DIRECTORY, else one of the user's)"),
         "links": Key(WEB, "base of links to the catalogue's pages"),
-        "templates": Key(Form(_folder, {"type": "string"}), "folder of your own templates", "templates_dir"),
+        "templates_dir": Key(Form(_folder, {"type": "string"}), "folder of your own templates"),
         "sources": Key(SOURCES, "where revisions come from, by names", is_needed=True),
         "channels": Key(CHANNELS, "where digests go, by names"),
         "subscriptions": Key(SUBSCRIPTIONS, "who wants to hear of what, and when, by names"),
@@ -163,9 +166,10 @@ def _look_ahead(entries: Mapping[str, Node], context: Context) -> None:
     if zone is not None and isinstance(zone.value, str):
         with suppress(ConfigError):  # which is told when the key is read
             context.zone = check_zone(zone.value)
-    templates = entries.get("templates")
+    templates = entries.get("templates_dir")
     if templates is not None and isinstance(templates.value, str):
-        context.templates = context.folder / Path(templates.value).expanduser()
+        with suppress(ConfigError):
+            context.templates = PATH.read(templates, context)
 
 
 def _default_state() -> Path:
