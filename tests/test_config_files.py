@@ -338,6 +338,21 @@ def test_units_agree() -> None:
     assert "WatchdogSec=" in daemon
 
 
+def test_the_example_of_the_documentation_is_real(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page says that the commands print is what they print, but for the dates."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/cachewatch")
+    monkeypatch.delenv("CACHEWATCH_CONFIG", raising=False)
+    text = (ROOT / "docs/configuration.md").read_text()
+    first, second, expected = re.findall(r"```console\n\$ cachewatch (.*)\n\$ cachewatch (.*)\n((?s:.)*?)```", text)[0]
+
+    assert run(*first.split()).exit_code == 0
+    printed = run(*second.split()).output
+    assert [re.sub(r"\d{4}-\d\d-\d\d", "", shown) for shown in (printed, expected)] == [
+        re.sub(r"\d{4}-\d\d-\d\d", "", expected)
+    ] * 2
+
+
 def test_every_key_is_documented() -> None:
     """The page about the file has every key; secrets are explained once for all."""
     text = (ROOT / "docs/configuration.md").read_text()
