@@ -23,7 +23,7 @@ from cachewatch.safetext import safe
 from cachewatch.select import Globs, Selection
 from cachewatch.sources.opening import needs_git, open_comparison
 
-FORMATS = ("text", "json", "jsonl", "csv", "markdown")
+FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
 _FILTERS = ("tag", "package", "stack", "target", "os", "compiler", "kind")
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
@@ -155,6 +155,11 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
 
     most = sys.maxsize if is_all else _MOST_LINES
     make_body = partial(BoardBody, most, selection.wants)
+    if name == "html":
+        from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415
+
+        most = sys.maxsize if is_all else MOST_ROWS
+        return partial(BoardBody, most, selection.wants), partial(write_page, most=most, wants=selection.wants)
     if name == "markdown":
         return make_body, partial(write_markdown, most=most, wants=selection.wants)
     is_painted = color == "always" or (color == "auto" and output is None and may_paint())

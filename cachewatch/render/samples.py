@@ -19,7 +19,7 @@ _BEFORE = Side(
 _AFTER = Side(
     name="HEAD", revision="1afa5ee7584b8a73efd0282719f02952eefa5964", tag="develop", time="2025-06-01T04:00:00Z"
 )
-_X86 = (("x86_64_v3", ("e4s", "ml-linux-x86_64-cpu")),)
+_X86: Spots = (("x86_64_v3", ("e4s", "ml-linux-x86_64-cpu")),)
 
 
 def sample_digest(subscription: str = "sample", *, created: datetime = _END + timedelta(hours=3)) -> Digest:

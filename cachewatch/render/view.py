@@ -169,7 +169,7 @@ class _Maker:
             "before": self._clean(row.before),
             "after": self._clean(row.after),
             "count": row.count,
-            "where": self._clean(_where(row, self._form.longest)) if self._form.has_details or row.move else "",
+            "where": self._clean(where_of(row, self._form.longest)) if self._form.has_details or row.move else "",
             "note": "" if topic in _TOLD else self._clean(row.note),
             "is_version_gone": Kind.VERSION_REMOVED in row.kinds,
         }
@@ -227,7 +227,7 @@ def _share(most: int, groups: Sequence[TableGroup]) -> int:
     return next(fitting, 1)
 
 
-def _where(row: Row, longest: int) -> str:
+def where_of(row: Row, longest: int) -> str:
     """Say where: `in e4s, radiuss on x86_64_v3`, `for aarch64`, or `joined e4s, left radiuss`."""
     if row.section is Section.STACKS:
         joined, left = (name_stacks(stacks) if stacks else "" for stacks in (row.cause.gained, row.cause.lost))
