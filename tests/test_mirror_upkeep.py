@@ -442,6 +442,30 @@ def test_hostile_objects_are_refused(upstream: Upstream, folder: Path) -> None:
     assert git(folder, "rev-parse", "HEAD") == first
 
 
+def test_a_tree_bomb_and_odd_names(upstream: Upstream, folder: Path) -> None:
+    """A hundred million files in a few kilobytes, and a tag that is no text, cost a fetch nothing."""
+    blob = git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x")
+    entry = ("100644", blob)
+    for _ in range(8):
+        raw = b"".join(
+            entry[0].removeprefix("0").encode() + b" f%d\0" % number + bytes.fromhex(entry[1]) for number in range(10)
+        )
+        entry = ("40000", git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=raw))
+    tags = b"".join(b"40000 %s\0" % name + bytes.fromhex(entry[1]) for name in (b"a\nb", b"bomb", b"odd\xff"))
+    catalogue = git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=tags)
+    raw = b"40000 _cache\0" + bytes.fromhex(catalogue)
+    top = git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=raw)
+    commit = git(upstream.path, "commit-tree", top, "-m", "x")
+    git(upstream.path, "update-ref", "refs/heads/main", commit)
+    begin = time.monotonic()
+    mirror = Mirror(folder, upstream.url)
+
+    assert mirror.update().after == commit
+    assert mirror.repair() is None
+    assert time.monotonic() - begin < 20
+    assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
+
+
 def test_a_token_in_an_address_is_refused(folder: Path) -> None:
     """Git would send it along and write it down."""
     with pytest.raises(RefusedAddress, match="leave what is secret out") as caught:

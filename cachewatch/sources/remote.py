@@ -3,9 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
-from shutil import which
 
 from msgspec import Struct
 
@@ -13,16 +11,13 @@ from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.sources.access import Access, redact
 from cachewatch.sources.clones import check_url, is_url
 from cachewatch.sources.git import Answer, ask, explain
-from cachewatch.sources.hardening import git_command
+from cachewatch.sources.hardening import ENDED, GRACE_SECONDS, git_command, guarded
 
 # The name by which git's configuration knows the other side. Its address is never written down.
 NAME = "up"
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _BRANCHES = "refs/heads/"
 _LIST_SECONDS = 120.0
-_GRACE_SECONDS = 5
-# By `timeout`, by SIGTERM or by SIGKILL.
-_ENDED = (124, 128 + 9, 128 + 15, -9, -15)
 # A name that may stand in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
 
@@ -155,9 +150,8 @@ class Remote:
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
         with self._access.environment() as environment:
             command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
-            # Between env and git: there, nobody can read the environment among the arguments of what runs on.
-            command = [*command[:-1], *_guarded(seconds, most), *command[-1:]]
-            answer = ask([*command, *arguments], lines, seconds=seconds + 2 * _GRACE_SECONDS)
+            command = guarded(command, seconds=seconds, most=most)
+            answer = ask([*command, *arguments], lines, seconds=seconds + GRACE_SECONDS)
         if answer.code:
             raise self._failure(answer, seconds)
         return answer
@@ -170,7 +164,7 @@ class Remote:
 
     def _failure(self, answer: Answer, seconds: float) -> SourceError:
         said = answer.error
-        if answer.code in _ENDED and "fatal:" not in said:
+        if answer.code in ENDED and "fatal:" not in said:
             return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
         reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
         for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
@@ -193,19 +187,3 @@ class Remote:
 
 class Unreachable(SourceError):
     """The way to a source failed, not the source and not our clone."""
-
-
-def _guarded(seconds: float, most: int | None) -> list[str]:
-    """Return what stands before git, so that it ends with us and in time, whatever becomes of us."""
-    tools = _tools()
-    command = [tools["setpriv"], "--pdeathsig", "TERM", "--"] if "setpriv" in tools else []
-    if most is not None and "prlimit" in tools:
-        command += [tools["prlimit"], f"--fsize={most}", "--"]
-    if "timeout" in tools:
-        command += [tools["timeout"], f"--kill-after={_GRACE_SECONDS}", f"{seconds:.3f}"]
-    return command
-
-
-@cache
-def _tools() -> dict[str, str]:
-    return {name: path for name in ("setpriv", "prlimit", "timeout") if (path := which(name))}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.sources.git import Answer, ask, explain
-from cachewatch.sources.hardening import git_command
+from cachewatch.sources.hardening import ENDED, GRACE_SECONDS, git_command, guarded
 
 logger = logging.getLogger(__name__)
 
@@ -77,11 +77,12 @@ os.register_at_fork(after_in_child=_let_go)
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> Answer:
     """Ask git about the clone at `folder` or let it work there; nothing is fetched."""
-    answer = ask([*git_command(), f"--git-dir={folder}", *arguments], lines, seconds=_CHECKING_SECONDS)
-    if answer.code < 0:  # for want of memory, say; that is no answer
-        raise SourceError(f"{folder}: git was ended by signal {-answer.code}; tried again later")
+    command = guarded(git_command(), seconds=_CHECKING_SECONDS)
+    answer = ask([*command, f"--git-dir={folder}", *arguments], lines, seconds=_CHECKING_SECONDS + GRACE_SECONDS)
+    if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
+        raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
     if answer.code == _NOT_FOUND:
-        raise BrokenSource(f"{folder}: {explain(answer.error)}")
+        raise BrokenSource(f"{folder}: git must be installed, and on the PATH of the service ({explain(answer.error)})")
     return answer
 
 
