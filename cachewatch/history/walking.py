@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from msgspec import Struct
@@ -46,9 +47,8 @@ class _Task(Struct, frozen=True):
 
 def walk(trails: Trails, known: Past | None = None, *, jobs: int = 1, progress: Progress = lambda _: None) -> Past:
     """Tell the history of every document of `trails`; what `known` tells of it is not read again."""
-    revisions = tuple((moment.commit, moment.time) for moment in trails.revisions)
-    by_package = _usable(known, trails.tag, revisions)
-    tasks = [_Task(trail, _prefix(by_package.get(trail.package), trail)) for trail in trails.trails]
+    revisions = _revisions(trails)
+    tasks = _tasks(trails, known)
     is_pruned = tags.is_mutable(trails.tag)
 
     def make_work() -> Callable[[Sequence[_Task]], list[PackageHistory]]:
@@ -62,6 +62,11 @@ def walk(trails: Trails, known: Past | None = None, *, jobs: int = 1, progress: 
         progress(sum(task.size for task in run))
         packages += found
     return Past(tag=trails.tag, revisions=revisions, packages=tuple(packages))
+
+
+def size_to_read(trails: Trails, known: Past | None) -> int:
+    """Return how many bytes `walk` will read."""
+    return sum(task.size for task in _tasks(trails, known))
 
 
 def read_tag(
@@ -92,6 +97,15 @@ def read_tag(
             yield package, known[blob.name]
         elif blob.size > MAX_BYTES:
             yield package, TOO_LARGE
+
+
+def _revisions(trails: Trails) -> tuple[tuple[str, datetime | None], ...]:
+    return tuple((moment.commit, moment.time) for moment in trails.revisions)
+
+
+def _tasks(trails: Trails, known: Past | None) -> list[_Task]:
+    by_package = _usable(known, trails.tag, _revisions(trails))
+    return [_Task(trail, _prefix(by_package.get(trail.package), trail)) for trail in trails.trails]
 
 
 def _usable(known: Past | None, tag: str, revisions: Sequence[object]) -> Mapping[str, PackageHistory]:

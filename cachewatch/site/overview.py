@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
+from cachewatch import tags
 from cachewatch.history import Lag, Totals, lags_of
 from cachewatch.render.words import number
 from cachewatch.site import plots
@@ -28,6 +29,7 @@ def index_page(catalogue: Catalogue, totals: Totals, times: Times, digests: Sequ
     return IndexPage(
         tag=shown(past.tag),
         lead=_lead(times),
+        left_over=_left_over(totals.left_over[-1]) if tags.is_mutable(past.tag) else "",
         figures=_figures(totals, catalogue),
         digests=tuple(
             DigestRow(
@@ -57,13 +59,19 @@ def _lead(times: Times) -> str:
     return f"{number(len(times.moments), 'revision')} from {first} to {last}."
 
 
+def _left_over(count: int) -> str:
+    if not count:
+        return ""
+    verb, it = ("is", "it") if count == 1 else ("are", "them")
+    return f"{number(count, 'spec')} {verb} left over: no stack builds {it} any more, and the next prune takes {it}."
+
+
 def _figures(totals: Totals, catalogue: Catalogue) -> tuple[Figure, ...]:
     stacks = sum(1 for counts in totals.stacks.values() if counts[-1])
     return (
         Figure(f"{totals.packages[-1]:,}", "packages"),
         Figure(f"{totals.specs[-1]:,}", "specs"),
         Figure(f"{stacks:,}", "stacks"),
-        Figure(f"{totals.left_over[-1]:,}", "left over"),
         Figure(f"{len(catalogue.tags) + 1:,}", "tags" if catalogue.tags else "tag"),
     )
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from cachewatch import tags
 from cachewatch.errors import UnknownRevision
 from cachewatch.history import Past, Present, read_tag, walk
-from cachewatch.history.walking import Progress
+from cachewatch.history.walking import Progress, size_to_read
 from cachewatch.model import Fault, FaultKind
 from cachewatch.sources import Listing
 from cachewatch.sources.catalogue import list_revision, tags_of
@@ -43,9 +43,10 @@ class Plan(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes there are at most."""
-        documents = sum(trail.size for trail in self.trails.trails)
-        return documents + sum(blob.size for listing in self.listings for blob in listing.blobs.values())
+        """How many bytes there are to read."""
+        blobs = (blob for listing in self.listings for blob in listing.blobs.values())
+        unknown = sum(blob.size for blob in blobs if blob.name not in self.known.documents)
+        return unknown + size_to_read(self.trails, self.known.past)
 
 
 def plan(

@@ -216,6 +216,7 @@ class IndexPage(Struct, frozen=True, kw_only=True):
 
     tag: str
     lead: str
+    left_over: str
     figures: tuple[Figure, ...]
     digests: tuple[DigestRow, ...]
     feeds: tuple[Link, ...]

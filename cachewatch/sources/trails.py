@@ -45,11 +45,6 @@ class Trail(Struct, frozen=True):
     package: str
     steps: tuple[tuple[int, Blob | None], ...]
 
-    @property
-    def size(self) -> int:
-        """How many bytes there are to read."""
-        return sum(blob.size for _, blob in self.steps if blob)
-
 
 class Trails(Struct, frozen=True):
     """All documents of one tag through a history, by package."""

@@ -20,9 +20,7 @@ _PAGES = (
     "tags.html",
     "revisions.html",
     "package/hdf5.html",
-    "package/zlib.html",
     "stack/e4s.html",
-    "tag/develop.html",
     "tag/develop-2025-06-08.html",
 )
 _DESK = View(1440, "light")
