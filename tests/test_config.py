@@ -353,6 +353,20 @@ def test_secret_files(mistakes: Read, tmp_path: Path, monkeypatch: pytest.Monkey
     assert hook.url.reveal() == "https://h/x"
 
 
+def test_without_secrets(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may read the file may ask what it means; the secrets need not be there."""
+    for name in ("token", "url"):
+        (full.parent / name).unlink()
+    full.write_text(FULL.replace("TEST_SMTP_PASSWORD", "TEST_NEVER_SET"))
+    with pytest.raises(ConfigError, match="3 mistakes"):
+        read_config(full)
+    config = read_config(full, with_secrets=False)
+
+    assert isinstance(config.channels["chat"], WebhookConfig)
+    assert config.channels["chat"].url.reveal() == ""
+    assert config.sources["mine"].credentials == {"token_file": str(full.parent / "token")}
+
+
 def test_plain_passwords_stay_at_home(mistakes: Read, tmp_path: Path) -> None:
     """A password goes over a network only with TLS; to this machine it may go without."""
     (tmp_path / "password").write_text("geheim")

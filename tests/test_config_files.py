@@ -178,6 +178,15 @@ def test_templates_are_checked(run: Run, tmp_path: Path) -> None:
     assert "nonsense" in result.error
 
 
+def test_check_without_secrets(run: Run, complete: Path) -> None:
+    """A repository that holds the file and not the secrets can still check it."""
+    (complete.parent / "smtp-password").unlink()
+
+    assert run("config", "check", "--config", complete).exit_code == 2
+    assert run("config", "check", "--config", complete, "--no-secrets").exit_code == 0
+    assert "***" in run("config", "show", "--config", complete).output
+
+
 def test_check_of_a_broken_file(run: Run, tmp_path: Path) -> None:
     """All mistakes, exit code 2, and nothing on standard output."""
     (tmp_path / "x.yaml").write_text('version: 1\nsorces: {}\nstate: ["\\e[31m"]\n')

@@ -1,5 +1,6 @@
 """When digests are due, held against every minute of a year."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -90,6 +91,20 @@ def test_half_hours_follow_time_itself(zone: str) -> None:
     expected = [moment for moment, shown in minutes if shown % 30 == 0]
 
     assert list(slots(parse_when("cron: */30 * * * *", zone), START - timedelta(minutes=1), END)) == expected
+
+
+@pytest.mark.parametrize("zone", ZONES[:-1])
+@pytest.mark.parametrize(
+    ("when", "hour", "minute"), [("daily 00:30", 0, 30), ("daily 02:15", 2, 15), ("daily 23:30", 23, 30)]
+)
+def test_from_within_a_change_of_the_clock(zone: str, when: str, hour: int, minute: int) -> None:
+    """Asked at any minute of a day with more or fewer hours, the next slot is the one that brute force finds."""
+    expected = list(by_brute_force(zone, lambda _: True, hour, minute))
+    schedule = parse_when(when, zone)
+    changed = [minutes for minutes in list(wall_clock(zone).values())[1:-1] if len(minutes) != 24 * 60]
+    assert len(changed) == 2
+    for moment in (moment for minutes in changed for moment, _ in minutes[::7]):
+        assert schedule.next_after(moment) == expected[bisect_right(expected, moment)], moment
 
 
 @given(

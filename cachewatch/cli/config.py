@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import click
 
-from cachewatch.cli.configured import configured
+from cachewatch.cli.configured import CONFIG_OPTION, configured_without_secrets, load
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.durations import duration_in_words
 from cachewatch.config.model import Config, Subscription
@@ -21,10 +22,12 @@ def config() -> None:
 
 
 @config.command()
-@configured
-def check(*, config: Config) -> None:
+@CONFIG_OPTION
+@click.option("--no-secrets", is_flag=True, help="Look for no secrets, which need not be here.")
+def check(*, config_file: Path | None, no_secrets: bool) -> None:
     """List all mistakes of the file, or say what it means: who hears of what, and when next."""
     now = datetime.now(UTC)
+    config = load(config_file, with_secrets=not no_secrets)
     _check_templates(config)
     for line in _report(config, now):
         click.echo(line)
@@ -33,7 +36,7 @@ def check(*, config: Config) -> None:
 
 
 @config.command()
-@configured
+@configured_without_secrets
 def show(*, config: Config) -> None:
     """Print everything that holds, with the defaults, and stars for secrets."""
     from cachewatch.config.showing import show_config  # noqa: PLC0415

@@ -24,18 +24,26 @@ def configured(command: Callable[..., Any]) -> Callable[..., Any]:
 
     A file with mistakes ends the command with exit code 2 and a list of all of them.
     """
+    return _configured(command, with_secrets=True)
 
+
+def configured_without_secrets(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for commands that neither send nor fetch: whoever may read the file may use them."""
+    return _configured(command, with_secrets=False)
+
+
+def _configured(command: Callable[..., Any], *, with_secrets: bool) -> Callable[..., Any]:
     @CONFIG_OPTION
     @wraps(command)
     def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
-        return command(*arguments, config=load(config_file), **options)
+        return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
 
     return with_config
 
 
-def load(file: Path | None) -> "Config":
+def load(file: Path | None, *, with_secrets: bool = True) -> "Config":
     """Find, read and check the configuration file; raises ConfigError."""
     from cachewatch.config.finding import find_config  # noqa: PLC0415  other commands need no YAML
     from cachewatch.config.reading import read_config  # noqa: PLC0415
 
-    return read_config(find_config(file))
+    return read_config(find_config(file), with_secrets=with_secrets)

@@ -67,6 +67,7 @@ class Context(Struct, kw_only=True):
 
     folder: Path  # that relative paths are relative to
     zone: str = "UTC"
+    with_secrets: bool = True  # or all of them are left empty, and need not be there
     sources: frozenset[str] = frozenset()
     channels: Mapping[str, str] = {}  # the type of each
     templates: Path | None = None

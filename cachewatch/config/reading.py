@@ -31,12 +31,14 @@ _HINTS = {
 }
 
 
-def read_config(path: Path) -> Config:
+def read_config(path: Path, *, with_secrets: bool = True) -> Config:
     """Read and check the file at `path`, and `subscriptions.d/*.yaml` beside it.
 
-    Raises ConfigError, whose message lists every mistake with its line.
+    Without secrets, they are all empty: nothing can be sent or fetched, but anybody who may
+    read the file can ask what it means. Raises ConfigError, whose message lists every mistake
+    with its line.
     """
-    context = Context(folder=path.absolute().parent)
+    context = Context(folder=path.absolute().parent, with_secrets=with_secrets)
     try:
         entries = dict(attempt(_section, _read_tree(path, context), context))
     except Broken:

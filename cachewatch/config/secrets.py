@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cachewatch.config.forms import Form, of_text, path_in
+from cachewatch.config.forms import Form, path_in
 from cachewatch.config.model import Secret
 from cachewatch.config.nodes import Context, Node
 from cachewatch.config.tables import Key
@@ -28,16 +28,18 @@ def secret_keys(name: str, about: str, check: Callable[[str], Any] = str) -> dic
         return _checked(node.text(), check)
 
     def from_file(node: Node, context: Context) -> Secret:
+        if not context.with_secrets:
+            return Secret("")
         return _checked(read_secret_file(node.text(), context.folder), check)
 
+    def from_environment(node: Node, context: Context) -> Secret:
+        return _checked(_from_environment(node.text()), check) if context.with_secrets else Secret("")
+
+    text = {"type": "string"}
     return {
-        name: Key(Form(inline, {"type": "string"}), f"{about}; in a file that only its owner can read", name),
-        f"{name}_file": Key(Form(from_file, {"type": "string"}), f"{about}: the file that holds it, see Secrets", name),
-        f"{name}_env": Key(
-            of_text(lambda text: _checked(_from_environment(text), check)),
-            f"{about}: the environment variable that holds it",
-            name,
-        ),
+        name: Key(Form(inline, text), f"{about}; in a file that only its owner can read", name),
+        f"{name}_file": Key(Form(from_file, text), f"{about}: the file that holds it, see Secrets", name),
+        f"{name}_env": Key(Form(from_environment, text), f"{about}: the environment variable that holds it", name),
     }
 
 

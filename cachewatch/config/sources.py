@@ -49,7 +49,8 @@ def _absolute(text: str, context: Context) -> Path:
 
 
 def _secret_path(node: Node, context: Context) -> str:
-    return str(find_secret_file(node.text(), context.folder))
+    name = node.text()
+    return str(find_secret_file(name, context.folder) if context.with_secrets else path_in(context.folder, name))
 
 
 def _make_poll(**values: timedelta) -> Poll:
