@@ -18,9 +18,10 @@ from conftest import ROOT, Run
 from helpers import spec_hash
 from servers import Answers, Asked, Says, files, serving
 
+from cachewatch.config import model as config
 from cachewatch.errors import HttpError, SourceError, UsageError
 from cachewatch.http import Limits
-from cachewatch.recorder import Recorded, record
+from cachewatch.recorder import Recorded, cache_of, record
 from cachewatch.sources.buildcache.opening import Cache
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -499,3 +500,55 @@ def test_a_lock_that_a_killed_git_has_left(mirror: Path, into: Path) -> None:
     write_v3(mirror, database(many(21)))
 
     assert add(mirror, into).commit
+
+
+@pytest.mark.usefixtures("loopback")
+def test_object_stores_that_forbid_what_they_lack(tmp_path: Path, into: Path) -> None:
+    """Who may not list a bucket gets 403 for what is not in it; where nothing may be read, that is what is said."""
+    folder = tmp_path / "mirror"
+    write_v2(folder, database(many(5), version="7"), has_hash=False)
+    serve = files(folder)
+
+    def forbidding(asked: Asked) -> Says:
+        said = serve(asked)
+        return Says(403) if said.status == 404 else said
+
+    with serving(forbidding) as server:
+        assert record(Cache(address=server.url), into).commit
+    with serving(lambda asked: Says(403)) as server, pytest.raises(HttpError, match="403"):
+        record(Cache(address=server.url), into)
+
+
+@pytest.mark.parametrize(
+    "inside", ["/", "/v3", "/v3/manifests/index/index.manifest.json", "/build_cache", "/build_cache/index.json"]
+)
+def test_the_address_of_an_index_is_the_mirror_it_is_in(mirror: Path, into: Path, inside: str) -> None:
+    """People paste what they see."""
+    assert record(Cache(address=f"file://{mirror}{inside}"), into).commit
+
+
+def test_a_source_of_the_configuration(tmp_path: Path) -> None:
+    """Its stack is called as the source; its credentials and its patience are passed on."""
+    source = config.Source(
+        name="site",
+        type="buildcache",
+        address="https://host/cache",
+        credentials={"token_file": str(tmp_path / "token")},
+        poll=config.Poll(timeout=timedelta(seconds=90)),
+    )
+    cache = cache_of(source)
+
+    assert (cache.tag, cache.stack, cache.token_file, cache.is_catalogue) == (
+        "develop",
+        "site",
+        tmp_path / "token",
+        False,
+    )
+    assert cache.limits is not None
+    assert cache.limits.seconds == 90
+    catalogue = cache_of(config.Source(name="all", type="catalogue", address="https://host/x.json", tags=("develop*",)))
+    assert [catalogue.wanted_tag(tag) for tag in ("develop", "develop-2025-01-05", "v1.0")] == [True, True, False]
+    nightly = config.Source(
+        name="x", type="buildcache", address="/srv", options={"tag": "nightly", "stack": "gpu", "view": "v"}
+    )
+    assert (cache_of(nightly).tag, cache_of(nightly).stack, cache_of(nightly).view) == ("nightly", "gpu", "v")

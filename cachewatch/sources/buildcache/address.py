@@ -16,7 +16,13 @@ _LARGEST_FILE = 4 * 2**30
 _SMALL = 2**20
 
 _OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
+_INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.manifest\.json)?)/?$")
 _IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
+
+
+def patience(seconds: float = 3600.0) -> Limits:
+    """Return how long a file of a cache may take, and how large it may be."""
+    return Limits(seconds=seconds, size=_LARGEST_FILE)
 
 
 class Registry(Struct, frozen=True):
@@ -29,6 +35,11 @@ class Registry(Struct, frozen=True):
     def where(self) -> str:
         """What to call it in messages."""
         return f"{self.base}/{self.image}"
+
+
+def root_of(address: str) -> str:
+    """Return the address of the mirror that `address` leads into: people name its index, or the folder of that."""
+    return _INSIDE.sub("", address)
 
 
 def parse_address(address: str) -> Path | str | Registry:
@@ -105,7 +116,7 @@ class Remote:
     def __init__(self, url: str, headers: Mapping[str, str], limits: Limits | None = None) -> None:
         self._url = url
         self._headers = headers
-        self._client = Client(limits or Limits(size=_LARGEST_FILE, seconds=3600))
+        self._client = Client(limits or patience())
 
     @property
     def where(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from cachewatch.errors import SourceError
+from cachewatch.errors import HttpError, SourceError
 from cachewatch.inflate import NotInflated, inflate
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
 
@@ -20,6 +20,9 @@ _VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
 _LARGEST_MANIFEST = 2**20
 _LARGEST_INDEX = 4 * 2**30
 _DAY = 86400.0
+
+# What object stores say instead of 404 to who may not list what there is.
+_FORBIDDEN = 403
 
 # Both files of layout 2 are written one after the other; between them they disagree.
 _READINGS = 3
@@ -69,10 +72,18 @@ def fetch_index(
         found = _fetch_v2(mirror, known, known.looked, sleep)
         if not isinstance(found, _Missing):
             return found
-    found = _fetch_v3(mirror, known, view)
+    forbidden: HttpError | None = None
+    try:
+        found = _fetch_v3(mirror, known, view)
+    except HttpError as error:
+        if error.status != _FORBIDDEN or view:
+            raise
+        found, forbidden = _MISSING, error
     if isinstance(found, _Missing) and not view:
         found = _fetch_v2(mirror, known, now, sleep)
     if isinstance(found, _Missing):
+        if forbidden is not None:
+            raise forbidden
         raise SourceError(
             f"{mirror.where}: there is no index here, neither {_INDEX_V3.format(view=_folder(view))}"
             f" nor {_INDEX_V2}; is this a build cache, and was `spack buildcache update-index` run?"
@@ -206,7 +217,12 @@ def fetch_v3_at(mirror: Mirror, path: str, digest: str) -> IndexFile:
 
 def _said_hash(mirror: Mirror, path: str) -> str:
     """Return what the .hash beside the index at `path` says; "" where there is none."""
-    file = mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)
+    try:
+        file = mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)
+    except HttpError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return ""
     if file is None:
         return ""
     said = file.content.decode("ascii", "replace").strip().lower()

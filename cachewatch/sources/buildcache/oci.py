@@ -10,7 +10,7 @@ from msgspec import Struct
 from cachewatch.errors import HttpError, SourceError
 from cachewatch.http import Answer, Client, Limits, Request, origin
 from cachewatch.sources.buildcache import Fresh, IndexFile
-from cachewatch.sources.buildcache.address import Registry
+from cachewatch.sources.buildcache.address import Registry, patience
 from cachewatch.sources.buildcache.layouts import verify
 
 _INDEX_TAG = "index.spack"
@@ -52,7 +52,7 @@ class Image:
         self._registry = registry
         self._own = dict(headers)  # what the user gave; the registry may want it changed for a token
         self._headers = dict(headers)
-        self._client = Client(limits or Limits(size=_LARGEST_INDEX, seconds=3600))
+        self._client = Client(limits or patience())
 
     def fetch_index(self, known: Fresh) -> IndexFile | None:
         """Return the index, or None where it is the one that is `known`."""

@@ -11,7 +11,7 @@ from cachewatch.errors import SourceError, UsageError
 from cachewatch.http import Limits, basic, bearer
 from cachewatch.model import Fault, FaultKind
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
-from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address
+from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address, root_of
 from cachewatch.sources.buildcache.catalogue import Entry, Listing, fetch_listing
 from cachewatch.sources.buildcache.index import Index, read_index
 from cachewatch.sources.buildcache.layouts import fetch_index
@@ -65,8 +65,8 @@ Remembered = Mapping[str, Fresh]
 
 
 def is_catalogue(address: str) -> bool:
-    """Tell whether `address` names the catalogue of many caches: a file of JSON."""
-    return address.endswith(".json")
+    """Tell whether `address` names the catalogue of many caches: a file of JSON that is no index."""
+    return root_of(address).endswith(".json")
 
 
 class Source:
@@ -80,7 +80,7 @@ class Source:
                 raise UsageError(f"{name!a}: a tag and a stack have letters, digits and . _ + @ - in their names")
         if cache.stack == UNION_STACK:
             raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
-        place = parse_address(cache.address)
+        place = parse_address(root_of(cache.address))
         headers = _headers(cache)
         self._image: Image | None = None
         self._mirror: Mirror | None = None

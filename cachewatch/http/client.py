@@ -1,74 +1,27 @@
-"""Ask servers over HTTP, patiently but not for ever. The only module that talks to httpx.
-
-`Client.get` is for sources: it tries again, follows redirects, and gives credentials to
-nobody but the server they are for. `post` is for webhooks: one attempt, no redirects, and
-whatever the server answered. Both end at a deadline, whatever the server does, and read no
-more than they were told to.
-
-Nothing here ever says a password, a token or the query of an address.
-"""
+"""The only module, with failures.py beside it, that talks to httpx."""
 
 import asyncio
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin
 
 import httpx
-from msgspec import Struct, field
 
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
+from cachewatch.http.failures import counted, refusal, translated
+from cachewatch.http.urls import check_url, origin, shown
+from cachewatch.http.values import Answer, Limits, Request
 from cachewatch.inflate import NotInflated, inflate
 
 _AGENT = f"cachewatch/{__version__}"
 _AT_ONCE = 16
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
-_PORTS = {"http": 80, "https": 443}
 _PACKED = {"gzip", "x-gzip", "deflate"}
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """How long and how much."""
-
-    seconds: float = 600.0  # for one answer, with all attempts and pauses
-    silence: float = 30.0  # seconds without a byte after which an attempt is given up
-    size: int = 512 * 2**20  # bytes of one answer, unpacked
-    attempts: int = 4
-    redirects: int = 5
-    pause: float = 1.0  # seconds before the second attempt; doubled for each that follows
-    longest_pause: float = 60.0
-
-
-class Answer(Struct, frozen=True):
-    """What a server said."""
-
-    status: int
-    headers: Mapping[str, str]  # names in lower case
-    body: bytes
-    is_cut: bool = False  # there was more than was asked for
-    url: str = ""  # that answered in the end
-
-    def retry_after(self, now: datetime | None = None) -> float | None:
-        """Return how many seconds the server asks to wait, if it does."""
-        return _seconds(self.headers.get("retry-after", ""), now or datetime.now(UTC))
-
-
-class Request(Struct, frozen=True):
-    """What to ask for."""
-
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    expected: Collection[int] = ()  # what may be answered besides 200 and is no failure
-    size: int | None = None  # bytes at most, if fewer than the limits allow
 
 
 class Client:
@@ -139,7 +92,7 @@ class Client:
             except HttpError as error:
                 pause = self._pause(error, attempt)
                 if pause is None or time.monotonic() + pause >= deadline:
-                    raise _counted(error, attempt) from error
+                    raise counted(error, attempt) from error
                 await asyncio.sleep(pause)
         raise AssertionError("the last attempt either answered or failed")
 
@@ -191,55 +144,6 @@ def post(
     return asyncio.run(send())
 
 
-def bearer(file: Path) -> Mapping[str, str]:
-    """Return the header that carries the token in `file`."""
-    return {"Authorization": f"Bearer {_secret(file)}"}
-
-
-def basic(file: Path) -> Mapping[str, str]:
-    """Return the header that carries what `file` holds: a user and a password with a colon between them."""
-    user, colon, password = _secret(file).partition(":")
-    if not colon:
-        raise RefusedAddress(f"{file}: must hold user:password, on one line")
-    value: str = httpx.BasicAuth(user, password)._auth_header  # noqa: SLF001  so that there is one way to spell it
-    return {"Authorization": value}
-
-
-def shown(url: str) -> str:
-    """Return `url` as it may be told to people: without user, password, query and fragment."""
-    try:
-        parts = urlsplit(url)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-    except ValueError:
-        return "an address that cannot be read"
-
-
-def _secret(file: Path) -> str:
-    try:
-        if file.stat().st_mode & 0o004:
-            raise RefusedAddress(f"{file}: holds a secret that everybody can read; run: chmod o-r {file}")
-        text = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefusedAddress(f"{file}: cannot be read ({getattr(error, 'strerror', 'not text')})") from error
-    if not text or not text.isprintable() or not text.isascii():
-        raise RefusedAddress(f"{file}: must hold one line of plain text")
-    return text
-
-
-def check_url(url: str) -> None:
-    """Raise RefusedAddress unless `url` is one of http or https that carries no password."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-        httpx.URL(url)
-    except (ValueError, httpx.InvalidURL) as error:
-        raise RefusedAddress(f"{shown(url)}: is not an address") from error
-    if parts.scheme not in _PORTS or not host:
-        raise RefusedAddress(f"{shown(url)}: is not an address of http or https")
-    if parts.username is not None or parts.password is not None:
-        raise RefusedAddress(f"{shown(url)}: carries a password; keep it in a file of its own")
-
-
 def _client(silence: float) -> httpx.AsyncClient:
     """Return a client with the proxies that the environment names and the trust of this machine."""
     return httpx.AsyncClient(
@@ -275,7 +179,7 @@ async def _ask(
     most: int,
     body: bytes | None = None,
 ) -> Answer:
-    async with _translated(url), client.stream(method, url, headers=dict(headers), content=body) as response:
+    async with translated(url), client.stream(method, url, headers=dict(headers), content=body) as response:
         data, is_cut = await _read(response, most)
         found = {name.lower(): value for name, value in response.headers.items()}
         coding = found.get("content-encoding", "identity").strip().lower()
@@ -304,76 +208,12 @@ def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[byt
         return b"", True
 
 
-@asynccontextmanager
-async def _translated(url: str) -> AsyncIterator[None]:
-    """Turn every failure of httpx into one of ours."""
-    try:
-        yield
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
-        raise RefusedAddress(f"{shown(url)}: is not an address of http or https") from error
-    except httpx.HTTPError as error:
-        _fail(url, error)
-
-
-def _fail(url: str, error: httpx.HTTPError) -> NoReturn:
-    if certificate := _cause(error, ssl.SSLCertVerificationError):
-        why = getattr(certificate, "verify_message", "") or "it cannot be verified"
-        raise HttpError(f"{shown(url)}: the certificate is not trusted: {why}") from error
-    match error:
-        case httpx.ProxyError():
-            message = "the proxy refused"
-        case httpx.ConnectTimeout():
-            message = "no connection in time"
-        case httpx.TimeoutException():
-            message = "the server fell silent"
-        case httpx.ConnectError():
-            message = f"no connection ({_first_line(error) or 'refused'})"
-        case httpx.RemoteProtocolError() | httpx.ReadError():
-            message = "the connection was cut"
-        case _:
-            message = _first_line(error) or type(error).__name__
-    is_refused = isinstance(error, httpx.ProxyError)
-    was_sent = not isinstance(error, httpx.ProxyError | httpx.ConnectError | httpx.ConnectTimeout)
-    raise HttpError(f"{shown(url)}: {message}", is_transient=not is_refused, was_sent=was_sent) from error
-
-
-def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__ or error.__context__
-    return error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:200]
-
-
 def _accepted(answer: Answer, request: Request, most: int) -> Answer:
     if answer.status == 200 or answer.status in request.expected:
         if answer.is_cut and answer.status == 200:
             raise HttpError(f"{shown(answer.url)}: has more than {most:,} bytes")
         return answer
-    raise HttpError(
-        f"{shown(answer.url)}: the server answered {answer.status}{_hint(answer.status)}",
-        status=answer.status,
-        is_transient=answer.status in _TRANSIENT,
-        retry_after=answer.retry_after() if answer.status in _TRANSIENT else None,
-    )
-
-
-def _hint(status: int) -> str:
-    match status:
-        case 401 | 403:
-            return ": it wants other credentials, or none of yours may see this"
-        case 404 | 410:
-            return ": there is nothing there"
-        case 407:
-            return ": the proxy wants credentials"
-        case 429:
-            return ": it is asked too often"
-        case _ if status >= 500:
-            return ": it has a problem of its own"
-        case _:
-            return ""
+    raise refusal(answer)
 
 
 def _target(url: str, answer: Answer) -> str:
@@ -385,33 +225,3 @@ def _target(url: str, answer: Answer) -> str:
     if url.startswith("https:") and not target.startswith("https:"):
         raise HttpError(f"{shown(url)}: redirects from https to http, which is refused")
     return target
-
-
-def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Return what tells servers apart: scheme, host and port."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
-
-
-def _counted(error: HttpError, attempts: int) -> HttpError:
-    if attempts == 1:
-        return error
-    return HttpError(
-        f"{error} ({attempts} attempts)",
-        status=error.status,
-        is_transient=error.is_transient,
-        retry_after=error.retry_after,
-    )
-
-
-def _seconds(text: str, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After means: a number of them, or a date."""
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())

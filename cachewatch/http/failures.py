@@ -1,0 +1,96 @@
+"""What went wrong with a request, in one kind of error and in words that help."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import httpx
+
+from cachewatch.errors import HttpError, RefusedAddress
+from cachewatch.http.urls import shown
+from cachewatch.http.values import Answer
+
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@asynccontextmanager
+async def translated(url: str) -> AsyncIterator[None]:
+    """Turn every failure of httpx into one of ours."""
+    try:
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
+        raise RefusedAddress(f"{shown(url)}: is not an address of http or https") from error
+    except httpx.HTTPError as error:
+        _fail(url, error)
+
+
+def _fail(url: str, error: httpx.HTTPError) -> NoReturn:
+    if certificate := _cause(error, ssl.SSLCertVerificationError):
+        why = getattr(certificate, "verify_message", "") or "it cannot be verified"
+        raise HttpError(f"{shown(url)}: the certificate is not trusted: {why}") from error
+    match error:
+        case httpx.ProxyError():
+            message = "the proxy refused"
+        case httpx.ConnectTimeout():
+            message = "no connection in time"
+        case httpx.TimeoutException():
+            message = "the server fell silent"
+        case httpx.ConnectError():
+            message = f"no connection ({_first_line(error) or 'refused'})"
+        case httpx.RemoteProtocolError() | httpx.ReadError():
+            message = "the connection was cut"
+        case _:
+            message = _first_line(error) or type(error).__name__
+    is_refused = isinstance(error, httpx.ProxyError)
+    was_sent = not isinstance(error, httpx.ProxyError | httpx.ConnectError | httpx.ConnectTimeout)
+    raise HttpError(f"{shown(url)}: {message}", is_transient=not is_refused, was_sent=was_sent) from error
+
+
+def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:200]
+
+
+def _hint(status: int) -> str:
+    match status:
+        case 401 | 403:
+            return ": it wants other credentials, or none of yours may see this"
+        case 404 | 410:
+            return ": there is nothing there"
+        case 407:
+            return ": the proxy wants credentials"
+        case 429:
+            return ": it is asked too often"
+        case _ if status >= 500:
+            return ": it has a problem of its own"
+        case _:
+            return ""
+
+
+def counted(error: HttpError, attempts: int) -> HttpError:
+    """Return `error` with the number of attempts that it took to be sure."""
+    if attempts == 1:
+        return error
+    return HttpError(
+        f"{error} ({attempts} attempts)",
+        status=error.status,
+        is_transient=error.is_transient,
+        retry_after=error.retry_after,
+    )
+
+
+def refusal(answer: Answer) -> HttpError:
+    """Return the error that an answer is which nobody wanted."""
+    is_transient = answer.status in _TRANSIENT
+    return HttpError(
+        f"{shown(answer.url)}: the server answered {answer.status}{_hint(answer.status)}",
+        status=answer.status,
+        is_transient=is_transient,
+        retry_after=answer.retry_after() if is_transient else None,
+    )
