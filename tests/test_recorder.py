@@ -1,5 +1,6 @@
 """Recording: the same state makes one revision, half a state makes none, and a crash does no harm."""
 
+import fcntl
 import itertools
 import json
 import os
@@ -469,6 +470,8 @@ def test_killed_at_any_point(mirror: Path, into: Path) -> None:
         time.sleep(whole * (0.3 + 0.06 * step))
         process.send_signal(signal.SIGKILL)
         killed += process.wait() != 0
+        with (into / "cachewatch.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the git that was left behind has ended
         assert git(into, "fsck", "--strict", "--no-dangling") == ""
         subprocess.run(command, env=environment, check=True)
         assert f'"num_specs": {1000 + step},' in git(into, "show", "HEAD:_cache/develop/zlib/specs.md")
