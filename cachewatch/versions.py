@@ -123,8 +123,6 @@ def _end_of(high: str) -> tuple[bool, tuple[Segment, ...], Segment]:
     if prerelease != _FINAL:
         rank, _, digits = prerelease
         return (False, segments, (rank, *_magnitude(str(int(digits or 0) + 1))) if digits else (rank, 0, "0"))
-    if not segments:
-        return (False, ((0, 0, "A"),), _FINAL)
     return (False, (*segments[:-1], _next(segments[-1])), _FINAL)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -223,6 +223,13 @@ WRONG = {
     "quiet: [{from: 2026-12-24, to: 9999-12-31}]": "'9999-12-31' is not of this millennium",
     "sources: {a: {git: x, stale_after: 999999y}}": "'999999y' is longer than a hundred years",
     "subscriptions: {a: {channels: [m], to: [a@b.org, a@b.org]}}": "'a@b.org' stands twice; once is enough",
+    "links: 'http://[x'": "links: is no URL; write one that begins with https: or http:",
+    "sources: {a: {git: 'http://[x'}}": "sources.a.git: 'http://[x' is no URL",
+    "channels: {a: {type: sendmail, from: a@b.org, bounces: Kim <a@b.org>}}": "'Kim <a@b.org>' is no mail address",
+    "channels: {a: {type: feed, path: '{subscription}', mode: 0777}}": "channels.a.mode: '0777' is no mode",
+    "subscriptions: {a: {channels: [f], match: {packages: ['']}}}": "'' is no pattern",
+    "subscriptions: {a: {channels: [f], template: ours.html.j2}}": "there is no template 'ours.html.j2' among cachewatch",
+    "subscriptions: {a: {channels: {f: x}}}": "subscriptions.a.channels: holds a section; give it a list: [one, two]",
     "a: !x y": "cachewatch.yaml:1: a: !x is taken for a tag of YAML; text that begins with ! needs quotes",
     "a: [ml-*, !*-rocm]": "cachewatch.yaml:1: is not YAML",
     "version: 1\na: [@1.2:]": "cachewatch.yaml:2: is not YAML: found character that cannot start any token; text cannot",
@@ -313,6 +320,26 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
     assert read_config(file).version == 1
 
 
+def test_an_extra_that_is_missing(mistakes: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said with the file, and not when the first digest is due."""
+    monkeypatch.setattr("cachewatch.config.channels.find_spec", lambda name: None)
+    text = MINIMAL.replace("archive: {", "chat: {type: apprise, urls_env: TEST_URLS}\n  archive: {")
+
+    monkeypatch.setenv("TEST_URLS", "json://localhost")
+    assert "channels.chat: takes Apprise, which is not installed; install cachewatch[apprise]" in mistakes(text)
+
+
+def test_a_folder_that_cannot_be_read(mistakes: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subscriptions that cannot be read are not passed over."""
+
+    def refuse(_: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "subscriptions.d").mkdir()
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert mistakes(MINIMAL) == "subscriptions.d: cannot be read: Permission denied"
+
+
 def test_inline_secrets(mistakes: Read, tmp_path: Path) -> None:
     """A secret may stand in the file itself only if nobody else can read it."""
     text = MINIMAL.replace("archive: {", 'hook: {type: webhook, url: "https://h/geheim"}\n  archive: {')
@@ -342,6 +369,8 @@ def test_secret_files(mistakes: Read, tmp_path: Path, monkeypatch: pytest.Monkey
         secret.chmod(mode)
         assert said in mistakes(text)
         assert "geheim" not in mistakes(text)
+    secret.write_bytes(b"\xff")
+    assert "cannot be read (it is not text)" in mistakes(text)
     credentials = tmp_path / "credentials"
     credentials.mkdir()
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))

@@ -115,13 +115,6 @@ def _text(text: str) -> str:
     return text
 
 
-def _flag(text: str) -> bool:
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if text.lower() not in words:
-        raise ConfigError(f"{text!r} is neither true nor false")
-    return words[text.lower()]
-
-
 def _mode(text: str) -> int:
     if not re.fullmatch(r"0?[0-7]{3}", text) or not int(text, 8) & 0o400 or int(text, 8) & 0o113:
         raise ConfigError(f"{text!r} is no mode of a file that its owner reads and not everybody writes; write 0644")
@@ -152,7 +145,6 @@ TEXT = of_text(_text)
 MODE = Form(
     lambda node, _: _mode(node.text()), {"oneOf": [{"type": "string", "pattern": "^0?[0-7]{3}$"}, {"type": "integer"}]}
 )
-FLAG = Form(lambda node, _: _flag(node.text()), {"type": "boolean"})
 DAY = of_text(_day, format="date")
 DURATIONS = of_text(parse_duration, pattern=DURATION)
 SIZES = Form(
