@@ -210,6 +210,43 @@ def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
     assert (path / "CNAME").exists()
 
 
+def test_a_build_that_was_killed_is_made_good(
+    demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a site is known for what it is, and no page of it is trusted."""
+    path, whole = tmp_path / "site", tmp_path / "whole"
+    put, count = Folder.put, iter(range(9))
+    folder = Folder(path)
+    read_before = _read(demo_repository, folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "put", lambda self, *page: put(self, *page) if next(count) < 8 else _interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            build(folder, read_before, _Archive(), title="T")
+    (path / "index.html").write_text("half")
+    for target in (path, whole):
+        folder = Folder(target)
+        build(folder, _read(demo_repository, folder), _Archive(), title="T")
+
+    assert {n: c for n, (_, c) in _files(path).items()} == {n: c for n, (_, c) in _files(whole).items()}
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_several_processes_write_the_same(
+    demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many processes render."""
+    monkeypatch.setattr("cachewatch.site._PAGES_AT_ONCE", 2)
+    for jobs in (1, 2):
+        folder = Folder(tmp_path / str(jobs))
+        build(folder, _read(demo_repository, folder), _Archive(), title="T", jobs=jobs)
+
+    one, two = (_files(tmp_path / name) for name in "12")
+    assert {n: c for n, (_, c) in one.items()} == {n: c for n, (_, c) in two.items()}
+
+
 def test_a_foreign_folder_is_refused(run: Run, demo_repository: Path, tmp_path: Path) -> None:
     """Nothing is written where something else is."""
     (tmp_path / "precious").mkdir()

@@ -72,6 +72,9 @@ class Folder:
 
     def put(self, path: str, content: bytes) -> None:
         """Write one page."""
+        if not self._written:
+            # Should this build not come to its end, the next one knows whose folder it is, and trusts no page.
+            self._note(dict.fromkeys({**(self._before.pages if self._before else {}), **self._pages}, ""))
         self._write(path, content)
         self._written += 1
 
@@ -80,9 +83,12 @@ class Folder:
         stale = [path for path in (self._before.pages if self._before else {}) if path not in self._pages]
         for path in filter(_is_ours, stale):
             (self.path / path).unlink(missing_ok=True)
-        manifest = _Manifest(_EDITION, dict(sorted(self._pages.items())))
-        self._write(f"{_OWN}/pages.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+        self._note(self._pages)
         return Built(self._written, len(self._pages) - self._written, len(stale))
+
+    def _note(self, pages: Mapping[str, str]) -> None:
+        manifest = _Manifest(_EDITION, dict(sorted(pages.items())))
+        self._write(f"{_OWN}/pages.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
 
     def _manifest(self) -> _Manifest | None:
         found = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
