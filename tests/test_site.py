@@ -374,6 +374,22 @@ def test_what_cannot_be_done_is_said(
     assert not (tmp_path / "site").exists()
 
 
+def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
+    """A package that only a release has is found all the same, and its page says where it is."""
+    states = {**catalogue({"a": [record(1)]}), **catalogue({"old": [record(2, versions=["0.9"])]}, "v0.23.1")}
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(history(tmp_path / "r.git", states), folder), _Archive(), title="T")
+    text = " ".join(_page(tmp_path / "site/packages.html").text)
+    page = " ".join(_page(tmp_path / "site/package/old.html").text)
+
+    assert "in other tags" in text
+    assert (
+        json.loads(re.findall(r'id="index">(.*?)</script>', (tmp_path / "site/packages.html").read_text())[0])[1] == []
+    )
+    assert "There is no binary of it in develop." in page
+    assert "0.9" in page
+
+
 def test_damaged_documents_are_named(run: Run, tmp_path: Path) -> None:
     """The rest is built, and the exit code says that something is missing."""
     good = catalogue({"a": [record(1)], "b": [record(2)]})

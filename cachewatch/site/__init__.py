@@ -1,6 +1,6 @@
 """A static site of a catalogue and its past. Start reading here.
 
-`reading.py` gets everything out of the repository, `overview.py`, `packages.py`,
+`reading.py` gets everything out of the repository, `overview.py`, `listing.py`, `packages.py`,
 `stacks.py`, `tagpages.py` and `revisions.py` say what pages say, as the values in
 `views.py`, and templates/site/ makes pages of them. `writing.py` writes those that changed.
 """
@@ -14,9 +14,10 @@ from cachewatch import __version__, resources
 from cachewatch.history import totals_of
 from cachewatch.parallel import in_processes
 from cachewatch.site.archive import Archive, ArchivedDigest, NoArchive
+from cachewatch.site.listing import package_rows, search_index
 from cachewatch.site.naming import page, shown
 from cachewatch.site.overview import index_page, stacks_plot
-from cachewatch.site.packages import package_page, package_rows, search_index
+from cachewatch.site.packages import package_page
 from cachewatch.site.reading import Catalogue
 from cachewatch.site.revisions import revision_list
 from cachewatch.site.stacks import stack_pages
@@ -90,7 +91,7 @@ def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest]) -> Iterator[
     yield _Page(
         "packages.html",
         "packages",
-        {"packages": package_rows(past, times), "index": search_index(past), "tag": told},
+        {"packages": package_rows(catalogue, times), "index": search_index(catalogue), "tag": told},
     )
     yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, times), "tag": told})
     yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": told})

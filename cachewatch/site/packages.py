@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from cachewatch import tags
-from cachewatch.history import PackageHistory, Past, Present, Stay, Step, stays_of
+from cachewatch.history import PackageHistory, Present, Stay, Step, stays_of
 from cachewatch.render.words import number
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
-from cachewatch.site.telling import PAST, Times, counts_of, days, line_plot, newest_versions, package_link, stack_link
+from cachewatch.site.telling import PAST, Times, counts_of, days, line_plot, newest_versions, stack_link
 from cachewatch.site.views import (
     Bar,
     Cell,
@@ -19,7 +19,6 @@ from cachewatch.site.views import (
     MatrixGroup,
     MatrixRow,
     PackagePage,
-    PackageRow,
     StayRow,
     TagRow,
 )
@@ -52,7 +51,7 @@ def package_page(
     return PackagePage(
         name=shown(package),
         tag=shown(tag),
-        lead=_lead(present, is_pruned=is_pruned),
+        lead=_lead(present, tag, is_pruned=is_pruned),
         gone=times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
         since=times.moments[history.trail[-1][0]] if history else None,
         figures=_figures(present),
@@ -74,9 +73,9 @@ def package_page(
     )
 
 
-def _lead(present: Present, *, is_pruned: bool) -> str:
+def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     if not present.specs:
-        return "There is no binary of it now."
+        return f"There is no binary of it in {shown(tag)}."
     if not present.versions:
         return "Its specs have no version."
     latest = newest(present.versions)
@@ -216,46 +215,3 @@ def _tag_row(tag: str, present: Present) -> TagRow:
     return TagRow(
         Link(shown(tag), _UP + page("tag", tag)), 1, present.specs, versions + (f" and {more} more" if more else "")
     )
-
-
-def package_rows(past: Past, times: Times) -> tuple[PackageRow, ...]:
-    """List all packages that there ever were, by name."""
-    return tuple(
-        package_row(
-            history.package,
-            history.present,
-            day=times.moments[history.trail[-1][0]].day,
-            note="" if history.is_there else "gone",
-        )
-        for history in past.packages
-    )
-
-
-def package_row(package: str, present: Present, *, up: str = "", **more: str) -> PackageRow:
-    """Return a package as one row of a list."""
-    versions, more_versions = newest_versions(present.versions)
-    return PackageRow(
-        name=package_link(package, up),
-        versions=versions,
-        more_versions=more_versions,
-        specs=present.specs,
-        stacks=len(present.stacks),
-        targets=", ".join(shown(target, 24) for target in sorted(present.targets)),
-        **more,
-    )
-
-
-def search_index(past: Past) -> list[str]:
-    """Return what can be looked for, row by row of the list of packages."""
-    return [
-        " ".join(
-            [
-                shown(history.package),
-                *sorted(f"@{shown(version, 40)}" for version in history.present.versions),
-                *sorted(f"stack:{shown(stack)}" for stack in history.present.stacks),
-                *sorted(f"target:{shown(target)}" for target in history.present.targets),
-                *(f"%{shown(compiler)}" for compiler in history.present.compilers),
-            ]
-        ).lower()
-        for history in past.packages
-    ]

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from cachewatch.history import Past, Present, Totals
+from cachewatch.site.listing import package_row
 from cachewatch.site.naming import shown
-from cachewatch.site.packages import package_row
 from cachewatch.site.revisions import named
 from cachewatch.site.telling import Times, line_plot
 from cachewatch.site.views import Figure, Happening, StackPage

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from cachewatch import tags
 from cachewatch.history import Present
+from cachewatch.site.listing import package_row
 from cachewatch.site.naming import page, shown
-from cachewatch.site.packages import package_row
 from cachewatch.site.reading import Catalogue
 from cachewatch.site.telling import signed
 from cachewatch.site.views import Figure, Link, PackageRow, TagPage, TagRow

@@ -40,7 +40,7 @@ function makeFilter(form, table) {
   const index = listed ? JSON.parse(listed.textContent) : null;
   const rows = [...table.tBodies[0].rows].map((row, place) => {
     const name = row.cells[0].textContent.trim().toLowerCase();
-    return { row, name, facts: index ? index[place].split(" ").slice(1) : [] };
+    return { row, name, facts: index ? index[place] : [] };
   });
 
   // A word with a sign or a colon asks for a fact; every other one for a part of the name.

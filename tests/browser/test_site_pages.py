@@ -118,7 +118,7 @@ def test_packages_are_found(site: Path, show: Show, words: str, found: list[str]
     shown.page.get_by_label("Find packages").fill(words)
 
     assert _names(shown) == found
-    assert shown.page.locator("output").inner_text() == f"{len(found)} of 4"
+    assert shown.page.locator("output").inner_text() == f"{len(found)} of 5"
 
 
 def test_a_search_leads_to_the_list(site: Path, show: Show) -> None:
@@ -182,7 +182,7 @@ def test_everything_is_read_without_a_script(site: Path, show: Show, page: str) 
     assert shown.page.locator("input:visible").count() == 0
     assert shown.page.locator("th button").count() == 0
     if page == "packages.html":
-        assert len(_names(shown)) == 4
+        assert len(_names(shown)) == 5
 
 
 def test_plots_have_words(site: Path, show: Show) -> None:
