@@ -210,13 +210,13 @@ class Sink:
 @contextmanager
 def smtp_sink(*options: str) -> Iterator[Sink]:
     """Run Postfix's smtp-sink with options of its own, such as `-r RCPT`."""
-    program = _program("smtp-sink", CACHE / "postfix/usr/sbin/smtp-sink", "run tests/service/get-smtp-sink")
-    library = Path(program).parents[1] / "lib/postfix"
+    sink = program("smtp-sink", CACHE / "postfix/usr/sbin/smtp-sink", "run tests/service/get-smtp-sink")
+    library = Path(sink).parents[1] / "lib/postfix"
     environment = {"PATH": os.environ["PATH"]} | ({"LD_LIBRARY_PATH": str(library)} if library.is_dir() else {})
     port = free_port()
     with _open_folder() as folder:
         user = ["-u", "nobody"] if os.geteuid() == 0 else []
-        command = [program, *user, *options, "-d", f"{folder}/m.", f"127.0.0.1:{port}", "10"]
+        command = [sink, *user, *options, "-d", f"{folder}/m.", f"127.0.0.1:{port}", "10"]
         with _running(command, port, environment):
             yield Sink(port, folder)
 
@@ -287,7 +287,7 @@ begin retry
 @contextmanager
 def exim() -> Iterator[Exim]:
     """Run exim with a configuration of its own: grey@ is deferred, bad@ refused, poison in a subject refused."""
-    program = _program("exim4", Path("/usr/sbin/exim4"), "install exim4-daemon-light")
+    exim4 = program("exim4", Path("/usr/sbin/exim4"), "install exim4-daemon-light")
     if os.geteuid() != 0:
         pytest.skip("exim drops its privileges, so it has to be started with them")
     port = free_port()
@@ -300,13 +300,13 @@ def exim() -> Iterator[Exim]:
         (folder / "exim.conf").write_text(EXIM.format(folder=folder, port=port))
         for name in ("spool", "log", "mail"):
             shutil.chown(folder / name, "Debian-exim", "Debian-exim")
-        with _running([program, "-C", str(folder / "exim.conf"), "-bdf", "-q1h"], port, dict(os.environ)):
+        with _running([exim4, "-C", str(folder / "exim.conf"), "-bdf", "-q1h"], port, dict(os.environ)):
             yield Exim(port, folder)
 
 
 def header(message: bytes, name: str) -> str:
     """Return a header as procmail's formail reads it, which shares no code with us."""
-    formail = _program("formail", Path("/usr/bin/formail"), "install procmail")
+    formail = program("formail", Path("/usr/bin/formail"), "install procmail")
     done = subprocess.run([formail, "-c", "-x", f"{name}:"], input=message, capture_output=True, check=True)
     return done.stdout.decode("ascii").strip()
 
@@ -319,7 +319,7 @@ def part(message: bytes, kind: str) -> str:
         head, _, body = piece.partition(b"\n\n")
         if f"Content-Type: {kind}".encode() in head:
             script = "undef $/; print MIME::QuotedPrint::decode_qp(<STDIN>)"
-            perl = _program("perl", Path("/usr/bin/perl"), "install perl")
+            perl = program("perl", Path("/usr/bin/perl"), "install perl")
             done = subprocess.run(
                 [perl, "-MMIME::QuotedPrint", "-e", script], input=body, capture_output=True, check=True
             )
@@ -327,7 +327,8 @@ def part(message: bytes, kind: str) -> str:
     raise AssertionError(f"no part of type {kind}")
 
 
-def _program(name: str, otherwise: Path, advice: str) -> str:
+def program(name: str, otherwise: Path, advice: str) -> str:
+    """Return where a program is; without it a test is skipped, but fails where everything should be."""
     found = shutil.which(name) or (str(otherwise) if otherwise.exists() else None)
     if found is None:
         message = f"{name} is not here; {advice}"

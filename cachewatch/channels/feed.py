@@ -78,9 +78,9 @@ class _FeedCarrier:
 
 def _entry(letter: Letter, url: str | None) -> ET.Element:
     """Return the entry of a letter. Its id follows from the key, so a repeated entry is the same one."""
-    feed_id = url or uuid5(NAMESPACE_URL, f"cachewatch:{letter.subscription}").urn
+    feed_id = url or _urn(f"cachewatch:{letter.subscription}")
     entry = ET.Element(_name("entry"))
-    _add(entry, "id", uuid5(NAMESPACE_URL, one_line(f"{feed_id}#{letter.key}", 4000)).urn)
+    _add(entry, "id", _urn(f"{feed_id}#{letter.key}"))
     _add(entry, "title", one_line(letter.title))
     _add(entry, "updated", _time(letter.created))
     _add(entry, "published", _time(letter.created))
@@ -166,6 +166,10 @@ def _text(element: ET.Element, name: str) -> str:
 
 def _name(local: str) -> str:
     return f"{{{_ATOM}}}{local}"
+
+
+def _urn(text: str) -> str:
+    return uuid5(NAMESPACE_URL, text.encode("ascii", "backslashreplace").decode()).urn
 
 
 def _time(moment: datetime) -> str:

@@ -3,6 +3,7 @@
 import re
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -131,6 +132,24 @@ def test_a_connection_lost_before_the_message(command: str) -> None:
 
     assert (answer.verdict, answer.may_have_arrived) == (Verdict.DEFERRED, False)
     assert server.received == []
+
+
+def test_a_connection_lost_within_the_message() -> None:
+    """The final dot never went out, so nothing can have arrived."""
+
+    def talk(connection: socket.socket, read: Read) -> None:
+        connection.sendall(b"220 test\r\n")
+        while line := read():
+            if line[:4].upper() == b"DATA":
+                connection.sendall(b"354 go on\r\n")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return
+            connection.sendall(b"250 ok\r\n")
+
+    with talking(talk) as port:
+        (answer,) = send(email_config(port), letter(text="a line of text\n" * 2_000_000))
+
+    assert (answer.verdict, answer.may_have_arrived) == (Verdict.DEFERRED, False)
 
 
 def test_a_connection_lost_after_the_message() -> None:
