@@ -133,12 +133,17 @@ def test_check(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "subscription ml-team: mail, archive, feed to ml-hpc@example.org, every Monday at 07:30 (Eur" in output
     (dates, _) = re.findall(r"^  next: (.*)$", output, re.MULTILINE)
     assert len(re.findall(r"Mon \d{4}-\d\d-\d\d 07:30", dates)) == 3
-    assert "channel box: maildir, for nobody" in output
+    assert "channel box: maildir, for snapshots" in output
 
 
 def test_notes(run: Run, tmp_path: Path) -> None:
     """What is no mistake, but probably not meant, is said beside the report."""
-    text = SAMPLE.read_text().replace("2026-12-01", "2020-12-01").replace("/usr/sbin/sendmail", "/nowhere/sendmail")
+    text = (
+        SAMPLE.read_text()
+        .replace("2026-12-01", "2020-12-01")
+        .replace("[mail, box]", "[mail]")
+        .replace("/usr/sbin/sendmail", "/nowhere/sendmail")
+    )
     text = text.replace("/etc/ssl/certs/ca-certificates.crt", "/nowhere/ca.crt").replace(
         "sources: [public]", "sources: [ours]"
     )
