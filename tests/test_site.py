@@ -451,6 +451,14 @@ def test_an_axis_has_few_round_marks(last: datetime, labels: list[str]) -> None:
     assert all(0 <= tick.at <= 100 for tick in ticks)
 
 
+def test_marks_do_not_touch_the_end() -> None:
+    """Where there is room for what came last, the axis ends with a word for it."""
+    where = clock([datetime(2025, 6, 1, tzinfo=UTC), datetime(2025, 6, 5, tzinfo=UTC)], past=0.96)
+
+    assert where.places == (0, 96)
+    assert [tick.label for tick in where.ticks] == ["2 Jun", "3 Jun", "4 Jun", "now"]
+
+
 def test_lines_and_bars_stay_inside() -> None:
     """A line holds its value until the next; a bar that is there is seen; both keep to the box."""
     assert steps([0, 50, 100], [1, 2, 2], 2) == "M0 50H50V0H100"

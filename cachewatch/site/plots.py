@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 _MOST_TICKS = 4
+_LAST_TICK = 84.0  # beyond it a mark would touch the one at the end
 _STEPS = (1, 2, 7, 14)  # days; beyond that, months
 _MONTHS = (1, 2, 3, 6, 12, 24, 60)
 _NARROWEST, _WIDEST = 0.4, 3.0
@@ -46,8 +47,10 @@ def clock(times: Sequence[datetime | None], *, past: float = 1) -> Clock:
         return Clock(tuple(round(past * 100 * n / max(1, len(times) - 1), 2) for n in range(len(times))), ())
     places = tuple(round(past * max(0.0, 100 * (s - first) / (last - first)), 2) for s in seconds)
     ticks = _ticks(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
-    now = (Tick(100, "now"),) if past < 1 else ()
-    return Clock(places, (*(Tick(round(past * tick.at, 2), tick.label) for tick in ticks), *now))
+    if past < 1:
+        scaled = (Tick(round(past * tick.at, 2), tick.label) for tick in ticks)
+        ticks = (*(tick for tick in scaled if tick.at <= _LAST_TICK), Tick(100, "now"))
+    return Clock(places, ticks)
 
 
 def _ticks(first: datetime, last: datetime) -> tuple[Tick, ...]:
