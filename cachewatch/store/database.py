@@ -1,0 +1,159 @@
+"""Open the database of the state: SQLite, durable at every commit.
+
+Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever
+the timeout; readers hold nobody up (WAL).
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from cachewatch.errors import StateError
+from cachewatch.store.migrations import migrate
+
+__all__ = ["Connection", "Database"]
+
+NAME = "cachewatch.db"
+_BUSY_MILLISECONDS = 10_000
+_ON_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "beegfs", "gpfs")
+
+
+class Database:
+    """The state's database; each `read` and `write` is one transaction."""
+
+    def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
+        """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
+
+        Raises StateError if it cannot be used.
+        """
+        self.path = folder / NAME
+        if must_exist and not self.path.exists():
+            raise StateError(f"{self.path}: there is no state yet; run `cachewatch once` first")
+        _make_private(folder)
+        _refuse_network(folder)
+        self._engine = _engine(self.path)
+        with self._explained():
+            if is_checked:
+                _check(self._engine, self.path)
+            migrate(self._engine, self.path)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Offer a connection that sees one state of everything."""
+        with self._explained(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Offer a connection whose changes are all there at the end, or none."""
+        with self._explained(), self._engine.execution_options(writes=True).begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def back_up(self, target: Path) -> None:
+        """Copy the whole database to `target`, which must not exist."""
+        with self._explained(), self._engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM INTO ?", (str(target),))
+
+    def tidy(self) -> None:
+        """Fold the write-ahead log into the database, so that it does not grow for ever."""
+        with self._explained(), self._engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
+                "PRAGMA wal_checkpoint(TRUNCATE)"
+            )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except DatabaseError as error:
+            raise StateError(f"{self.path}: {_advise(error)}") from error
+        except SQLAlchemyError as error:
+            raise StateError(f"{self.path}: {error}") from error
+
+
+def _engine(path: Path) -> Engine:
+    # Without a pool nothing is shared between threads, and opening costs little.
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves
+    for pragma in (
+        f"busy_timeout = {_BUSY_MILLISECONDS}",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
+
+def _check(engine: Engine, path: Path) -> None:
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    if found != "ok":
+        raise StateError(f"{path}: damaged ({found}); move it away and restore a backup: nothing was changed")
+
+
+def _advise(error: DatabaseError) -> str:
+    said = str(error.orig or error)
+    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
+    advice = {
+        sqlite3.SQLITE_FULL: "make room; nothing was lost",
+        sqlite3.SQLITE_IOERR: "the disk fails; nothing that was confirmed is lost",
+        sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
+        sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
+        sqlite3.SQLITE_READONLY: "the folder must be writable",
+        sqlite3.SQLITE_CANTOPEN: "the folder must be writable",
+        sqlite3.SQLITE_BUSY: "another process holds it; try again",
+    }.get(code)
+    return f"{said}; {advice}" if advice else said
+
+
+def _make_private(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StateError(f"{folder}: not writable; choose another folder with `state:`")
+
+
+def _refuse_network(folder: Path) -> None:
+    """Refuse file systems whose locks SQLite cannot trust."""
+    kind = _file_system(folder.resolve(), Path("/proc/self/mounts"))
+    if kind in _ON_NETWORK:
+        raise StateError(f"{folder}: on {kind}, whose locks lose data; choose a local folder with `state:`")
+
+
+def _file_system(folder: Path, mounts: Path) -> str:
+    best, kind = "", ""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        _, mount, found, *_ = line.split(" ")
+        point = mount.replace("\\040", " ")
+        if folder.is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, found
+    return kind

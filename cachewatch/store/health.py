@@ -1,0 +1,124 @@
+"""How sources and channels fare, what operators were told, and figures that only grow."""
+
+from datetime import datetime
+
+from msgspec import Struct
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects.sqlite import insert
+
+from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
+from cachewatch.store.schema import channels, counters, sources, troubles
+
+
+class SourceHealth(Struct, frozen=True, kw_only=True):
+    """How a source fares."""
+
+    name: str
+    polled_at: datetime | None = None
+    succeeded_at: datetime | None = None
+    revision: str | None = None
+    revision_time: datetime | None = None  # when its newest revision was published
+    changed_at: datetime | None = None  # when we first saw that revision
+    failures: int = 0  # in a row
+    error: str = ""
+
+
+class ChannelHealth(Struct, frozen=True, kw_only=True):
+    """How a channel fares."""
+
+    name: str
+    blocked_until: datetime | None = None
+    failures: int = 0  # in a row
+    error: str = ""
+    error_at: datetime | None = None
+    sent_at: datetime | None = None
+
+
+def source(connection: Connection, name: str) -> SourceHealth:
+    """Return how a source fares."""
+    row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
+    if row is None:
+        return SourceHealth(name=name)
+    return SourceHealth(
+        name=name,
+        polled_at=to_moment_or_none(row.polled_at),
+        succeeded_at=to_moment_or_none(row.succeeded_at),
+        revision=row.revision,
+        revision_time=to_moment_or_none(row.revision_time),
+        changed_at=to_moment_or_none(row.changed_at),
+        failures=row.failures,
+        error=row.error,
+    )
+
+
+def save_source(connection: Connection, health: SourceHealth) -> None:
+    """Write down how a source fares."""
+    _save(connection, sources, health)
+
+
+def channel(connection: Connection, name: str) -> ChannelHealth:
+    """Return how a channel fares."""
+    row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
+    if row is None:
+        return ChannelHealth(name=name)
+    return ChannelHealth(
+        name=name,
+        blocked_until=to_moment_or_none(row.blocked_until),
+        failures=row.failures,
+        error=row.error,
+        error_at=to_moment_or_none(row.error_at),
+        sent_at=to_moment_or_none(row.sent_at),
+    )
+
+
+def save_channel(connection: Connection, health: ChannelHealth) -> None:
+    """Write down how a channel fares."""
+    _save(connection, channels, health)
+
+
+def begin_trouble(connection: Connection, topic: str, said: str, now: datetime) -> bool:
+    """Write down a trouble, and tell whether it is news."""
+    values = {"topic": topic, "since": to_text(now), "said": said}
+    return connection.execute(insert(troubles).values(**values).on_conflict_do_nothing()).rowcount > 0
+
+
+def end_trouble(connection: Connection, topic: str) -> datetime | None:
+    """Forget a trouble, and return since when it lasted, if there was one."""
+    row = connection.execute(select(troubles).filter_by(topic=topic)).one_or_none()
+    connection.execute(delete(troubles).filter_by(topic=topic))
+    return None if row is None else to_moment(row.since)
+
+
+def has_trouble(connection: Connection, topic: str) -> bool:
+    """Tell whether a trouble lasts."""
+    return connection.execute(select(troubles).filter_by(topic=topic)).first() is not None
+
+
+def all_troubles(connection: Connection) -> list[tuple[str, datetime, str]]:
+    """Return every trouble that lasts: its topic, since when, and what was said."""
+    rows = connection.execute(select(troubles).order_by(troubles.c.since))
+    return [(row.topic, to_moment(row.since), row.said) for row in rows]
+
+
+def count(connection: Connection, name: str, amount: float = 1) -> None:
+    """Let a figure grow."""
+    new = insert(counters).values(name=name, value=amount)
+    connection.execute(
+        new.on_conflict_do_update(index_elements=["name"], set_={"value": counters.c.value + new.excluded.value})
+    )
+
+
+def figures(connection: Connection) -> dict[str, float]:
+    """Return all figures by name."""
+    return {row.name: row.value for row in connection.execute(select(counters).order_by(counters.c.name))}
+
+
+def _save(connection: Connection, table: object, health: SourceHealth | ChannelHealth) -> None:
+    values = {
+        name: to_text(value) if isinstance(value := getattr(health, name), datetime) else value
+        for name in health.__struct_fields__
+    }
+    changed = {name: value for name, value in values.items() if name != "name"}
+    connection.execute(
+        insert(table).values(**values).on_conflict_do_update(index_elements=["name"], set_=changed)  # type: ignore[arg-type]
+    )

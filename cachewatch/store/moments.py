@@ -1,0 +1,20 @@
+"""Moments as the database keeps them: UTC text of one width, which sorts as time does."""
+
+from datetime import UTC, datetime
+
+_FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def to_text(moment: datetime) -> str:
+    """Return `moment` as the database keeps it."""
+    return moment.astimezone(UTC).strftime(_FORM)
+
+
+def to_moment(text: str) -> datetime:
+    """Return the moment that the database keeps as `text`."""
+    return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
+
+
+def to_moment_or_none(text: str | None) -> datetime | None:
+    """Return the moment, if there is one."""
+    return None if text is None else to_moment(text)

@@ -1,0 +1,148 @@
+"""The tables of the state, as they are in this version; migrations.py brings older ones here.
+
+Times are ISO 8601 in UTC with one width, so that text sorts as time does.
+"""
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+# Up to which revision a track of a subscription has been told of a tag.
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("track", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Column("revision", Text, nullable=False),
+    Column("moved_at", Text, nullable=False),
+)
+
+# When a track is due: one pending row each, and those that are done.
+slots = Table(
+    "slots",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("subscription", Text, nullable=False),
+    Column("track", Text, nullable=False),
+    Column("schedule", Text, nullable=False),  # as configured; another one makes another slot
+    Column("due", Text, nullable=False),
+    Column("done_at", Text),
+    Column("digest", Text),
+    UniqueConstraint("subscription", "track", "due"),
+)
+
+digests = Table(
+    "digests",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("subscription", Text, nullable=False),
+    Column("track", Text, nullable=False),
+    Column("state", Text, nullable=False),  # ready | held | released | dropped | superseded
+    Column("title", Text, nullable=False),
+    Column("period", Text, nullable=False),
+    Column("created", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
+    Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
+    Column("letter", LargeBinary, nullable=False),
+    Column("short", LargeBinary, nullable=False),  # for whom it was too large
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("digest", Text, ForeignKey("digests.key"), nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("copy", Integer, nullable=False, server_default="0"),  # more than 0: sent again by hand
+    Column("state", Text, nullable=False),
+    Column("created", Text, nullable=False),
+    Column("due", Text, nullable=False),
+    Column("give_up", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("may_have_arrived", Boolean, nullable=False, server_default="0"),
+    Column("settled_at", Text),
+    Column("said", Text, nullable=False, server_default=""),
+    Column("message_id", Text),
+    Column("content_type", Text, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    UniqueConstraint("digest", "channel", "target", "copy"),
+    Index("deliveries_by_state", "state", "channel", "due"),
+    Index("deliveries_by_target", "channel", "target", "id"),
+)
+
+# What happened to a delivery, for `deliveries show`.
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("delivery", Integer, ForeignKey("deliveries.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("at", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("said", Text, nullable=False, server_default=""),
+)
+
+# Addresses that refused several digests in a row.
+suppressed = Table(
+    "suppressed",
+    metadata,
+    Column("channel", Text, primary_key=True),
+    Column("target", Text, primary_key=True),
+    Column("since", Text, nullable=False),
+    Column("said", Text, nullable=False),
+)
+
+sources = Table(
+    "sources",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("polled_at", Text),
+    Column("succeeded_at", Text),
+    Column("revision", Text),
+    Column("revision_time", Text),
+    Column("changed_at", Text),  # when we first saw that revision
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("error", Text, nullable=False, server_default=""),
+)
+
+channels = Table(
+    "channels",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("blocked_until", Text),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("error", Text, nullable=False, server_default=""),
+    Column("error_at", Text),
+    Column("sent_at", Text),
+)
+
+# Troubles that operators were told of, so that each is told once, and its end.
+troubles = Table(
+    "troubles",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    Column("since", Text, nullable=False),
+    Column("said", Text, nullable=False),
+)
+
+# Figures that only ever grow: digests made, deliveries by result.
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Float, nullable=False),
+)

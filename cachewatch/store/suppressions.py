@@ -1,0 +1,38 @@
+"""Addresses that are left out because they kept refusing."""
+
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, func, select
+from sqlalchemy.dialects.sqlite import insert
+
+from cachewatch.store.moments import to_text
+from cachewatch.store.schema import deliveries, suppressed
+
+
+def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
+    """Tell whether an address is left out because it kept refusing."""
+    return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
+
+
+def suppress(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
+    """Leave an address out from now on."""
+    values = {"channel": channel, "target": target, "since": to_text(now), "said": said}
+    connection.execute(insert(suppressed).values(**values).on_conflict_do_nothing())
+
+
+def restore(connection: Connection, channel: str, target: str) -> bool:
+    """Take an address in again, and tell whether it was left out."""
+    return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
+
+
+def refusals_in_a_row(connection: Connection, channel: str, target: str) -> int:
+    """Count the digests that an address refused since it last took one."""
+    taken = select(func.max(deliveries.c.id)).filter_by(channel=channel, target=target, state="sent")
+    last = connection.execute(taken).scalar() or 0
+    query = select(func.count(deliveries.c.digest.distinct())).where(
+        deliveries.c.channel == channel,
+        deliveries.c.target == target,
+        deliveries.c.state == "dead",
+        deliveries.c.id > last,
+    )
+    return int(connection.execute(query).scalar_one())

@@ -1,0 +1,302 @@
+"""What is remembered: transactions that are whole, claims that are single, and a database that says what is wrong."""
+
+import sqlite3
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cachewatch.deliveries import Letter, Parcel
+from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.store import cursors, digests, health, outbox, slots, suppressions
+from cachewatch.store.cursors import Move
+from cachewatch.store.database import NAME, Connection, Database
+from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.lock import only_one
+from cachewatch.store.migrations import STEPS, migrate
+from cachewatch.store.outbox import State
+
+NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database(tmp_path / "state", is_checked=True)
+
+
+def letter(key: str) -> Letter:
+    return Letter(
+        key=key,
+        subscription="ml",
+        title="3 removed",
+        period="2026-07-27",
+        created=NOW,
+        text="text",
+        html="<p>html",
+        markdown="md",
+        json=b"{}",
+    )
+
+
+def stored(key: str, **changes: object) -> Stored:
+    plain = Stored(
+        key=key,
+        subscription="ml",
+        track="regular",
+        state=DigestState.READY,
+        title="3 removed",
+        period="2026-07-27",
+        created=NOW,
+        reason="",
+        moves=(),
+        letter=letter(key),
+        short=letter(key),
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def parcel(key: str, target: str = "a@example.org") -> Parcel:
+    return Parcel(
+        key=key, target=target, payload=b"bytes of " + key.encode(), content_type="message/rfc822", created=NOW
+    )
+
+
+def queue(connection: Connection, key: str, *targets: str, channel: str = "mail", state: State = State.QUEUED) -> None:
+    digests.add(connection, stored(key))
+    for target in targets:
+        outbox.add(connection, channel, parcel(key, target), state=state, lasting=5 * DAY)
+
+
+def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
+    step = Move(subscription="ml", track="regular", source="public", tag="develop", revision="a" * 40)
+
+    def fail_in_the_middle() -> None:
+        with database.write() as connection:
+            queue(connection, "one", "a@example.org")
+            cursors.move(connection, [step], NOW)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail_in_the_middle()
+    with database.read() as connection:
+        assert not cursors.cursors_of(connection, "ml", "regular", "public")
+        assert not outbox.find(connection)
+        assert digests.get(connection, "one") is None
+
+
+def test_the_same_digest_is_stored_once(database: Database) -> None:
+    for _ in range(2):
+        with database.write() as connection:
+            queue(connection, "one", "a@example.org", "b@example.org")
+    with database.read() as connection:
+        assert [each.target for each in outbox.find(connection)] == ["b@example.org", "a@example.org"]
+
+
+def test_cursors_move_and_go(database: Database) -> None:
+    def step(tag: str, revision: str | None) -> Move:
+        return Move(subscription="ml", track="regular", source="public", tag=tag, revision=revision)
+
+    with database.write() as connection:
+        cursors.move(connection, [step("develop", "a" * 40), step("old", "a" * 40)], NOW)
+        cursors.move(connection, [step("develop", "b" * 40), step("old", None)], NOW)
+    with database.read() as connection:
+        assert cursors.cursors_of(connection, "ml", "regular", "public") == {"develop": "b" * 40}
+        assert cursors.revisions_in_use(connection, "public") == {"b" * 40}
+        assert not cursors.cursors_of(connection, "ml", "urgent", "public")
+
+
+def test_parcels_for_one_target_go_in_order(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        queue(connection, "two", "a@example.org", "b@example.org")
+        first = outbox.claim(connection, "mail", NOW)
+        assert first is not None
+        assert (first.digest, first.attempts) == ("one", 1)
+        outbox.settle(connection, first, State.DEFERRED, now=NOW, said="450 later", due=NOW + DAY)
+        second = outbox.claim(connection, "mail", NOW)
+        assert second is not None
+        assert (second.digest, second.target) == ("two", "b@example.org")
+        assert outbox.claim(connection, "mail", NOW) is None
+        again = outbox.claim(connection, "mail", NOW + DAY)
+        assert again is not None
+        assert (again.digest, again.attempts) == ("one", 2)
+        outbox.settle(connection, again, State.DEAD, now=NOW, said="550 no")
+        last = outbox.claim(connection, "mail", NOW + DAY)
+        assert last is not None
+        assert (last.digest, last.target) == ("two", "a@example.org")
+
+
+def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        assert outbox.claim(connection, "mail", NOW) is not None
+    with database.write() as connection:
+        assert outbox.requeue_interrupted(connection, NOW) == 1
+        again = outbox.claim(connection, "mail", NOW)
+        assert again is not None
+        assert again.may_have_arrived
+        assert outbox.parcel(connection, again.id) == parcel("one")
+        assert [event for _, event, _ in outbox.story(connection, again.id)] == ["interrupted"]
+
+
+def test_a_blocked_channel_uses_up_no_attempts(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        claimed = outbox.claim(connection, "mail", NOW)
+        assert claimed is not None
+        outbox.settle(connection, claimed, State.QUEUED, now=NOW, said="535", due=NOW + DAY, counts=False)
+        found = outbox.delivery(connection, claimed.id)
+        assert found is not None
+        assert (found.attempts, found.due) == (0, NOW + DAY)
+        outbox.hasten(connection, "mail", NOW)
+        assert outbox.due_channels(connection, NOW) == ["mail"]
+
+
+def test_an_address_that_keeps_refusing_is_left_out_until_restored(database: Database) -> None:
+    with database.write() as connection:
+        for number, key in enumerate(("one", "two", "three"), 1):
+            queue(connection, key, "a@example.org")
+            claimed = outbox.claim(connection, "mail", NOW)
+            assert claimed is not None
+            outbox.settle(connection, claimed, State.DEAD, now=NOW, said="550 unknown")
+            assert suppressions.refusals_in_a_row(connection, "mail", "a@example.org") == number
+        suppressions.suppress(connection, "mail", "a@example.org", "550 unknown", NOW)
+        queue(connection, "four", "a@example.org", "b@example.org")
+        assert [each.state for each in outbox.find(connection, digest_key="four")] == [State.QUEUED, State.SUPPRESSED]
+        assert suppressions.restore(connection, "mail", "a@example.org")
+        assert not suppressions.restore(connection, "mail", "a@example.org")
+
+
+def test_held_digests_wait_and_go_together_with_their_deliveries(database: Database) -> None:
+    moves = (Move(subscription="ml", track="regular", source="public", tag="develop", revision="b" * 40),)
+    with database.write() as connection:
+        digests.add(connection, stored("one", state=DigestState.HELD, moves=moves))
+        outbox.add(connection, "mail", parcel("one"), state=State.HELD, lasting=DAY)
+        assert digests.held(connection, "ml", "regular") == ["one"]
+        assert digests.revisions_held(connection, "public") == {"b" * 40}
+        assert outbox.due_channels(connection, NOW) == []
+        digests.settle(connection, "one", DigestState.RELEASED, "by hand", NOW)
+        assert outbox.due_channels(connection, NOW) == ["mail"]
+        found = digests.get(connection, "on")
+        assert found is not None
+        assert (found.state, found.moves) == (DigestState.RELEASED, moves)
+
+
+def test_slots_are_planned_anew_and_finished(database: Database) -> None:
+    with database.write() as connection:
+        slots.plan(connection, "ml", "regular", "mon", NOW)
+        slots.plan(connection, "ml", "regular", "tue", NOW + DAY)
+        slot = slots.pending(connection, "ml", "regular")
+        assert slot is not None
+        assert (slot.schedule, slot.due) == ("tue", NOW + DAY)
+        slots.finish(connection, slot, "one", NOW)
+        assert slots.pending(connection, "ml", "regular") is None
+
+
+def test_troubles_are_news_once(database: Database) -> None:
+    with database.write() as connection:
+        assert health.begin_trouble(connection, "source public", "down", NOW)
+        assert not health.begin_trouble(connection, "source public", "down", NOW + DAY)
+        assert health.all_troubles(connection) == [("source public", NOW, "down")]
+        assert health.end_trouble(connection, "source public") == NOW
+        assert health.end_trouble(connection, "source public") is None
+        assert health.begin_trouble(connection, "source public", "down", NOW)
+
+
+def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        queue(connection, "two", "b@example.org")
+        claimed = outbox.claim(connection, "mail", NOW)
+        assert claimed is not None
+        outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
+        assert digests.forget(connection, NOW + DAY) == 1
+        assert [each.digest for each in outbox.find(connection)] == ["two"]
+        assert outbox.story(connection, claimed.id) == []
+
+
+def test_a_writer_waits_for_another(database: Database) -> None:
+    with database.write() as connection:
+        health.count(connection, "seen")
+        with database.read() as other:
+            assert health.figures(other) == {}  # and a reader does not wait
+    with database.write() as connection:
+        health.count(connection, "seen")
+    with database.read() as connection:
+        assert health.figures(connection) == {"seen": 2}
+
+
+def test_the_database_is_durable_at_every_commit(database: Database) -> None:
+    with database.read() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2}
+
+
+def test_a_newer_form_is_refused_and_left_alone(tmp_path: Path) -> None:
+    Database(tmp_path).close()
+    with sqlite3.connect(tmp_path / NAME) as connection:
+        connection.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    with pytest.raises(StateError, match="newer cachewatch"):
+        Database(tmp_path)
+
+
+def test_an_older_form_is_copied_aside_before_it_is_changed(database: Database, tmp_path: Path) -> None:
+    with database.write() as connection:
+        health.count(connection, "seen")
+
+    def make(connection: Connection) -> None:
+        connection.exec_driver_sql("CREATE TABLE half (x)")
+
+    def fail(connection: Connection) -> None:
+        make(connection)
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        migrate(database._engine, database.path, (*STEPS, fail))
+    copy = database.path.with_name(f"{NAME}.form-1")
+    with sqlite3.connect(copy) as old, sqlite3.connect(database.path) as now:
+        for opened in (old, now):
+            assert opened.execute("SELECT value FROM counters").fetchall() == [(1.0,)]
+            assert opened.execute("PRAGMA user_version").fetchone() == (1,)
+        assert not now.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
+    migrate(database._engine, database.path, (*STEPS, make))
+    with sqlite3.connect(database.path) as now:
+        assert now.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_damage_is_named_and_nothing_is_deleted(tmp_path: Path) -> None:
+    Database(tmp_path).close()
+    path = tmp_path / NAME
+    path.write_bytes(b"x" * 4096)
+    with pytest.raises(StateError, match=r"file is not a database; move it away"):
+        Database(tmp_path, is_checked=True)
+    assert path.read_bytes() == b"x" * 4096
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StateError, match=r"file/state: Not a directory; choose another folder"):
+        Database(tmp_path / "file" / "state")
+
+
+def test_the_state_is_private(database: Database) -> None:
+    assert database.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_process_is_told_who_holds_the_state(tmp_path: Path) -> None:
+    hold = "import sys,time; from pathlib import Path; from cachewatch.store.lock import only_one\n"
+    hold += f"with only_one(Path({str(tmp_path)!r})): print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(AnotherInstance, match=f"process {holder.pid} works"), only_one(tmp_path):
+            pass
+        holder.kill()
+    with only_one(tmp_path):
+        pass
