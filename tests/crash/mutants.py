@@ -1,0 +1,55 @@
+"""Wrong ways of doing it, which the crash test must find: they show that it has teeth."""
+
+import re
+from typing import Any
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from cachewatch.channels import open_channel
+from cachewatch.config.model import Config
+from cachewatch.deliveries import Parcel
+from cachewatch.service import announcing, delivering, packing
+from cachewatch.service.context import Context
+from cachewatch.store import cursors
+
+
+def _cursor_first() -> None:
+    """Move the cursor in a transaction of its own, before the digest is stored."""
+    pin = Context.pin
+
+    def pin_and_move(self: Context, moves: Any) -> None:
+        pin(self, moves)
+        with self.database.write() as connection:
+            cursors.move(connection, moves, self.clock())
+
+    Context.pin = pin_and_move  # type: ignore[method-assign]
+
+
+def _send_first() -> None:
+    """Send while the digest is made, and store afterwards that it was sent."""
+    pack = packing.pack
+
+    def pack_and_send(config: Config, track: Any, digest: Any) -> Any:
+        packed = pack(config, track, digest)
+        for each in packed:
+            with open_channel(config.channels[each.channel]).open(lambda *_: ()) as carrier:
+                for parcel in each.parcels:
+                    carrier.deliver(parcel)
+        return packed
+
+    vars(announcing)["pack"] = pack_and_send
+
+
+def _random_id() -> None:
+    """Give every attempt a Message-ID of its own."""
+    attempt = delivering._attempt
+
+    def attempt_anew(carrier: Any, parcel: Parcel) -> Any:
+        header = f"Message-ID: <{uuid4()}@example.org>".encode()
+        return attempt(carrier, replace(parcel, payload=re.sub(rb"Message-ID: <[^>]*>", header, parcel.payload)))
+
+    delivering._attempt = attempt_anew
+
+
+MUTANTS = {"cursor first": _cursor_first, "send first": _send_first, "random id": _random_id}

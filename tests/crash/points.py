@@ -1,0 +1,43 @@
+"""The named places in a pass at which it is killed: before or after a function does its work."""
+
+from typing import Any
+
+from cachewatch.service import announcing, delivering, keeping, packing, polling, waiting
+from cachewatch.service.context import Context
+from cachewatch.store import cursors, digests, health, outbox, slots
+from cachewatch.store.database import Database
+
+_PLACES: tuple[tuple[Any, str], ...] = (
+    (Context, "pin"),
+    (Database, "tidy"),
+    (announcing, "_store"),
+    (announcing, "compose"),
+    (announcing, "pack"),
+    (cursors, "move"),
+    (delivering, "_attempt"),
+    (delivering, "_settle"),
+    (digests, "add"),
+    (digests, "forget"),
+    (health, "save_channel"),
+    (health, "save_source"),
+    (keeping, "keep_house"),
+    (outbox, "add"),
+    (outbox, "claim"),
+    (outbox, "parcel"),
+    (outbox, "requeue_interrupted"),
+    (outbox, "settle"),
+    (packing, "_pack"),
+    (polling, "_succeeded"),
+    (slots, "pending"),
+    (waiting, "begin"),
+)
+
+POINTS = {
+    f"{'after' if is_after else 'before'} {getattr(module, '__name__', '').rpartition('.')[2]}.{name}": (
+        module,
+        name,
+        is_after,
+    )
+    for module, name in _PLACES
+    for is_after in (False, True)
+}

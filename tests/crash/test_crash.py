@@ -1,0 +1,183 @@
+"""Killed at every system call, starved of disk space, failed by the disk: nothing is lost, nothing is invented.
+
+Figures of a run are printed with `-s`; docs/evidence.md has those of the last one that was written down.
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from crash.points import POINTS
+from crash.world import Case, Post, World, Zygote, recover
+
+pytestmark = pytest.mark.crash
+
+# What changes something outside of this process, or waits for it.
+_KILLED: tuple[str, ...] = (
+    "write",
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "unlink",
+    "ftruncate",
+    "mkdir",
+    "link",
+)
+_KILLED += ("sendto", "recvfrom", "connect", "close")
+_FULL = ("write", "pwrite64", "ftruncate", "mkdir")
+_BROKEN = ("fsync", "fdatasync", "pwrite64", "rename")
+_RANDOM_KILLS = 400
+
+Fault = tuple[str, int, str]  # system call, its number, what is done to it
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with a process for each core."""
+    if shutil.which("strace") is None:
+        message = "strace is not installed, which injects the faults"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with Post() as post:
+        zygotes = [Zygote() for _ in range(os.cpu_count() or 1)]
+        built = World(tmp_path_factory.mktemp("world"), zygotes, post)
+        built.build()
+        yield built
+        for zygote in zygotes:
+            zygote.close()
+
+
+def test_a_run_that_nobody_disturbs_tells_everything_once(world: World) -> None:
+    case = world.case()
+    zygote = world.zygotes[0]
+    assert zygote.run(case) == 0, _log(case)
+    recover(zygote, case)
+    assert list(case.problems()) == []
+    assert [len(world.post.taken[reader]) for reader in case.readers] == [2, 2]
+
+
+def test_killed_at_every_system_call(world: World) -> None:
+    faults = [(call, number, "signal=SIGKILL") for call, number in _calls(world, _KILLED)]
+    _crash(world, faults, "killed")
+
+
+def test_no_space_left_at_every_write(world: World) -> None:
+    faults = [(call, number, "error=ENOSPC") for call, number in _calls(world, _FULL)]
+    _crash(world, faults, "out of space")
+
+
+def test_the_disk_fails_at_every_flush_and_rename(world: World) -> None:
+    faults = [(call, number, "error=EIO") for call, number in _calls(world, _BROKEN)]
+    _crash(world, faults, "input/output errors")
+
+
+def test_killed_at_random_places(world: World) -> None:
+    dice = random.Random(2026)
+    names = sorted(POINTS)
+    places = [(dice.choice(names), dice.choice((1, 1, 1, 2, 2, 3, 4, 6))) for _ in range(_RANDOM_KILLS // 4)]
+
+    def one(zygote: Zygote, place: tuple[str, int]) -> tuple[Case, int]:
+        """Kill four passes in a row before the world may recover."""
+        case = world.case()
+        kills = 0
+        for _ in range(4):
+            kills += zygote.run(case, kill=place) != 0
+            place = (names[(names.index(place[0]) + 7) % len(names)], place[1])
+        recover(zygote, case)
+        return case, kills
+
+    _report("killed at random places", world, _everywhere(world, places, one))
+
+
+@pytest.mark.parametrize("mutant", ["cursor first", "send first", "random id"])
+def test_the_test_has_teeth(world: World, mutant: str) -> None:
+    places = [(name, number) for name in sorted(POINTS) for number in (1, 2)]
+
+    def one(zygote: Zygote, place: tuple[str, int]) -> bool:
+        case = world.case()
+        zygote.run(case, kill=place, mutant=mutant)
+        case.publish(2)
+        zygote.run(case, hours=2, mutant=mutant)
+        zygote.run(case, hours=8, mutant=mutant)
+        found = bool(list(case.problems()))
+        shutil.rmtree(case.folder)
+        return found
+
+    found = sum(_everywhere(world, places, one))
+    print(f"\nmutant {mutant!r}: {found} of {len(places)} crashes broke a promise")
+    assert found
+
+
+def _calls(world: World, names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """List every call of these names that an undisturbed pass makes."""
+    case = world.case()
+    trace = case.folder / "trace"
+    world.zygotes[0].run(case, inject=["-o", str(trace), "-e", f"trace={','.join(names)}"])
+    found = Counter(re.findall(r"^(\w+)\(", trace.read_text("utf-8", "replace"), re.MULTILINE))
+    shutil.rmtree(case.folder)
+    assert found["fsync"] + found["fdatasync"] >= 3, found
+    return [(name, number) for name, count in sorted(found.items()) for number in range(1, count + 1)]
+
+
+def _crash(world: World, faults: list[Fault], what: str) -> None:
+    def one(zygote: Zygote, fault: Fault) -> tuple[Case, int]:
+        call, number, action = fault
+        case = world.case()
+        inject = ["-o", os.devnull, "-e", f"trace={call}", "-e", f"inject={call}:{action}:when={number}"]
+        status = zygote.run(case, inject=inject)
+        recover(zygote, case)
+        return case, int(status != 0)
+
+    _report(what, world, _everywhere(world, faults, one))
+
+
+Place = TypeVar("Place")
+Found = TypeVar("Found")
+
+
+def _everywhere(world: World, places: list[Place], one: Callable[[Zygote, Place], Found]) -> list[Found]:
+    """Do `one` for each of these places, with all processes at once."""
+    idle, lock = list(world.zygotes), threading.Lock()
+
+    def with_one(place: Place) -> Found:
+        with lock:
+            zygote = idle.pop()
+        try:
+            return one(zygote, place)
+        finally:
+            with lock:
+                idle.append(zygote)
+
+    with ThreadPoolExecutor(len(world.zygotes)) as pool:
+        return list(pool.map(with_one, places))
+
+
+def _report(what: str, world: World, done: list[tuple[Case, int]]) -> None:
+    problems = {case.number: found for case, _ in done if (found := list(case.problems()))}
+    copies = [world.post.taken[reader] for case, _ in done for reader in case.readers]
+    duplicates = sum(len(taken) - len(set(taken)) for taken in copies)
+    ended = sum(count for _, count in done)
+    print(
+        f"\n{what}: {len(done)} cases, {ended} passes ended by it, {duplicates} second copies, {len(problems)} problems"
+    )
+    logs = {case.number: _log(case)[-2000:] for case, _ in done if case.number in problems}
+    for case, _ in done:
+        shutil.rmtree(case.folder)
+    assert not problems, json.dumps([problems, dict(list(logs.items())[:3])], indent=1)
+
+
+def _log(case: Case) -> str:
+    return Path(case.folder / "log").read_text("utf-8", "replace")

@@ -1,0 +1,276 @@
+"""A small world to be crashed in: an upstream, every kind of target, and what must hold afterwards."""
+
+import email
+import email.policy
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from aiosmtpd.controller import Controller
+from helpers import catalogue, history, records
+
+HERE = Path(__file__).parent
+CHANGES = ("change-one", "change-two")
+READERS = ("ann", "bob")
+
+_CONFIG = """\
+version: 1
+state: {folder}/state
+sources:
+  upstream: {{git: {folder}/upstream.git}}
+channels:
+  mail:
+    type: email
+    from: cachewatch@example.org
+    list_domain: cachewatch.example.org
+    smtp: {{host: 127.0.0.1, port: {port}, security: none}}
+  box: {{type: maildir, path: {folder}/out/Maildir, from: cachewatch@example.org, list_domain: cachewatch.example.org}}
+  files: {{type: file, path: "{folder}/out/{{subscription}}/{{period}}.{{ext}}", formats: [json, txt]}}
+  feed: {{type: feed, path: "{folder}/out/{{subscription}}.atom"}}
+subscriptions:
+  ml-team:
+    to: [{readers}]
+    when: each revision
+    changes: [all]
+    channels: [mail, box, files, feed]
+"""
+
+
+class Post:
+    """An SMTP server that remembers what it took."""
+
+    def __init__(self) -> None:
+        self.taken: defaultdict[str, list[bytes]] = defaultdict(list)
+        # The controller asks itself whether it is there, so it has to know its port.
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port = probe.getsockname()[1]
+        self._controller = Controller(self, hostname="127.0.0.1", port=self.port, ready_timeout=30)
+
+    def __enter__(self) -> "Post":
+        self._controller.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._controller.stop()
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802  aiosmtpd's name
+        """Take a message."""
+        for recipient in envelope.rcpt_tos:
+            self.taken[recipient].append(envelope.content)
+        return "250 taken"
+
+
+class Zygote:
+    """A process that has loaded everything, and becomes one run after the other."""
+
+    def __init__(self) -> None:
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join((str(HERE.parent), str(HERE.parents[1]))))
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "zygote.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
+
+    def run(self, case: "Case", *, hours: int = 0, inject: Sequence[str] = (), **request: Any) -> int:
+        """Run one pass, with strace's hand on it where there is something to inject; return its wait status."""
+        request |= {"config": str(case.config), "hours": hours, "trap": bool(inject), "log": str(case.folder / "log")}
+        self._write(request)
+        pid = self._read()["pid"]
+        tracer = _hold(pid, inject) if inject else None
+        status = int(self._read()["status"])
+        if tracer is not None:
+            tracer.wait(30)
+        _end_group(pid)
+        return status
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate(timeout=30)
+
+    def _write(self, request: dict[str, Any]) -> None:
+        stdin: IO[str] | None = self._process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the zygote ended"
+        answer = json.loads(line)
+        assert isinstance(answer, dict)
+        return answer
+
+
+@dataclass
+class Case:
+    """One copy of the world, to be crashed and recovered."""
+
+    number: int
+    folder: Path
+    commits: list[str]
+    post: Post
+
+    @property
+    def config(self) -> Path:
+        """The configuration file."""
+        return self.folder / "cachewatch.yaml"
+
+    @property
+    def readers(self) -> list[str]:
+        """Whom mail goes to: addresses that no other case has."""
+        return [f"{name}-{self.number}@example.org" for name in READERS]
+
+    def publish(self, number: int) -> None:
+        """Let upstream be at its `number`-th revision."""
+        (self.folder / "upstream.git" / "refs" / "heads" / "main").write_text(self.commits[number] + "\n", "ascii")
+
+    def begin(self) -> None:
+        """Write the configuration."""
+        text = _CONFIG.format(folder=self.folder, port=self.post.port, readers=", ".join(self.readers))
+        self.config.write_text(text, "utf-8")
+        self.config.chmod(0o600)
+
+    def problems(self) -> Iterator[str]:
+        """Yield everything that must not be, after recovery."""
+        for target, copies in self._copies().items():
+            yield from _problems(target, copies)
+        with sqlite3.connect(self.folder / "state" / "cachewatch.db") as connection:
+            (found,) = connection.execute("PRAGMA integrity_check").fetchone()
+            if found != "ok":
+                yield f"the database: {found}"
+            waiting = connection.execute("SELECT id, state, said FROM deliveries WHERE state != 'sent'").fetchall()
+            if waiting:
+                yield f"not sent: {waiting}"
+        for path in self._strays():
+            yield f"left behind: {path.relative_to(self.folder)}"
+
+    def _copies(self) -> dict[str, list[bytes]]:
+        """Return what every target holds."""
+        out = self.folder / "out"
+        texts = {reader: self.post.taken[reader] for reader in self.readers}
+        texts["maildir"] = [path.read_bytes() for path in sorted((out / "Maildir" / "new").glob("*"))]
+        for kind in ("json", "txt"):
+            texts[f"files {kind}"] = [path.read_bytes() for path in sorted((out / "ml-team").glob(f"*.{kind}"))]
+        feed = out / "ml-team.atom"
+        texts["feed"] = [
+            b"<entry>" + entry for entry in (feed.read_bytes().split(b"<entry>")[1:] if feed.exists() else [])
+        ]
+        return texts
+
+    def _strays(self) -> Iterator[Path]:
+        out = self.folder / "out"
+        known = re.compile(r"Maildir(/(cur|new|tmp)(/.*)?)?|ml-team(/[^.][^/]*\.(json|txt))?|ml-team\.atom")
+        for path in sorted(out.rglob("*")):
+            if not known.fullmatch(str(path.relative_to(out))) or (path.parent.name == "tmp" and path.is_file()):
+                yield path
+        for path in sorted((self.folder / "state").rglob("*")):
+            if path.name.startswith(("tmp_", ".tmp")) or ".new-" in path.name or path.match("*.git/**/*.lock"):
+                yield path
+
+
+@dataclass
+class World:
+    """What every case begins with: upstream at its first revision, and a state that knows it."""
+
+    folder: Path
+    zygotes: list[Zygote]
+    post: Post
+    commits: list[str] = field(default_factory=list)
+    cases: int = 0
+
+    def build(self) -> None:
+        """Make upstream and its first revision known."""
+        base = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
+        states, packages = [catalogue(base)], dict(base)
+        for number, name in enumerate(CHANGES):
+            packages = packages | {name: records(range(100 + number, 101 + number))}
+            states.append(catalogue(packages))
+        history(self.folder / "first" / "upstream.git", *states)
+        git = ["git", f"--git-dir={self.folder / 'first' / 'upstream.git'}"]
+        listed = subprocess.run([*git, "rev-list", "--reverse", "main"], check=True, capture_output=True, text=True)
+        self.commits = listed.stdout.split()
+        first = self._case(self.folder / "first")
+        first.publish(0)
+        assert self.zygotes[0].run(first) == 0, (first.folder / "log").read_text("utf-8")
+
+    def case(self) -> Case:
+        """Return a copy of the world in which upstream has its second revision."""
+        self.cases += 1
+        folder = self.folder / f"case-{self.cases}"
+        shutil.copytree(self.folder / "first", folder)
+        case = self._case(folder)
+        case.publish(1)
+        return case
+
+    def _case(self, folder: Path) -> Case:
+        case = Case(self.cases, folder, self.commits, self.post)
+        case.begin()
+        return case
+
+
+def recover(zygote: Zygote, case: Case) -> None:
+    """Let upstream go on, and run twice more, hours later."""
+    case.publish(2)
+    zygote.run(case, hours=2)
+    zygote.run(case, hours=8)
+
+
+def _problems(target: str, copies: list[bytes]) -> Iterator[str]:
+    told = {change for copy in copies for change in CHANGES if change.encode() in copy}
+    if told != set(CHANGES):
+        yield f"{target}: never told of {sorted(set(CHANGES) - told)}"
+    if any(b"change-" in copy.replace(b"change-one", b"").replace(b"change-two", b"") for copy in copies):
+        yield f"{target}: told of something that never was"
+    if "@" not in target and target != "maildir":
+        return
+    by_id: defaultdict[str, set[bytes]] = defaultdict(set)
+    ids_of: defaultdict[str, set[str]] = defaultdict(set)
+    for copy in copies:
+        message = email.message_from_bytes(copy, policy=email.policy.default)
+        by_id[message["Message-ID"]].add(copy.replace(b"\r\n", b"\n"))
+        ids_of[str(message["X-Cachewatch-Revisions"])].add(message["Message-ID"])
+    for message_id, bodies in by_id.items():
+        if len(bodies) > 1:
+            yield f"{target}: {len(bodies)} different messages under {message_id}"
+    for revisions, ids in ids_of.items():
+        if len(ids) > 1:
+            yield f"{target}: {revisions} was told under {len(ids)} Message-IDs"
+
+
+def _hold(pid: int, inject: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Let strace take hold of a process that waits for it, and let that go on."""
+    _wait_for(pid, lambda status: "State:\tT" in status)
+    tracer = subprocess.Popen(["strace", "-q", "-p", str(pid), *inject], stderr=subprocess.DEVNULL)
+    _wait_for(pid, lambda status: "TracerPid:\t0" not in status)
+    os.kill(pid, signal.SIGCONT)
+    return tracer
+
+
+def _wait_for(pid: int, holds: Any) -> None:
+    end = time.monotonic() + 30
+    while not holds(Path(f"/proc/{pid}/status").read_text("ascii", "replace")):
+        assert time.monotonic() < end, "strace does not take hold"
+        time.sleep(0.002)
+
+
+def _end_group(pid: int) -> None:
+    """End what a killed run left running, as a unit's control group would."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
