@@ -19,15 +19,22 @@ from cachewatch.safetext import safe_lines
 _COMMANDS = {
     "config": "cachewatch.cli.config",
     "coverage": "cachewatch.cli.coverage",
+    "daemon": "cachewatch.cli.running",
+    "deliveries": "cachewatch.cli.deliveries",
     "demo": "cachewatch.cli.demo",
     "diff": "cachewatch.cli.diff",
+    "explain": "cachewatch.cli.explain",
     "init": "cachewatch.cli.init",
     "kinds": "cachewatch.cli.about",
+    "once": "cachewatch.cli.running",
+    "preview": "cachewatch.cli.preview",
     "record": "cachewatch.cli.record",
     "schema": "cachewatch.cli.about",
     "show": "cachewatch.cli.show",
     "site": "cachewatch.cli.site",
+    "status": "cachewatch.cli.status",
     "template": "cachewatch.cli.template",
+    "test": "cachewatch.cli.trial",
 }
 
 

@@ -17,6 +17,7 @@ from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
 from cachewatch.companion import companion
 from cachewatch.errors import UsageError
+from cachewatch.kinds import GROUPS
 from cachewatch.model import Fault, Kind
 from cachewatch.pipeline import assistance, changesets
 from cachewatch.safetext import safe
@@ -122,9 +123,6 @@ def diff(
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
     globs = {name: Globs(patterns) for name, patterns in filters.items()}
-    for pattern in filters["kind"]:
-        if not any(Globs([pattern.removeprefix("!")])(kind) for kind in Kind):
-            raise UsageError(f"--kind {pattern}: there is no such kind of change; see `cachewatch kinds`")
     return Selection(
         tags=globs["tag"],
         packages=globs["package"],
@@ -132,8 +130,19 @@ def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
         targets=globs["target"],
         oses=globs["os"],
         compilers=globs["compiler"],
-        kinds=globs["kind"],
+        kinds=Globs(kind for pattern in filters["kind"] for kind in _kinds(pattern)),
     )
+
+
+def _kinds(pattern: str) -> list[str]:
+    """Return what `--kind` means: a pattern, or every kind of a group such as `default`."""
+    name = pattern.removeprefix("!")
+    mark = pattern.removesuffix(name)
+    if name in GROUPS:
+        return [f"{mark}{kind}" for kind in sorted(GROUPS[name])]
+    if any(map(Globs([name]), Kind)):
+        return [pattern]
+    raise UsageError(f"--kind {pattern}: there is no such kind of change; see `cachewatch kinds`")
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:

@@ -60,7 +60,7 @@ class Fact(Struct, frozen=True):
 
 def title(digest: Digest) -> str:
     """Return what a subject line says: facts, then where, then when, as far as there is room; ASCII."""
-    facts = list(facts_of(digest.tags)) or [Fact("no changes")]
+    facts = _facts(digest)
     room = _room(digest.subscription)
     for line in _titles(digest, facts[:_MOST_FACTS]):
         if len(line) <= room:
@@ -91,12 +91,18 @@ def _room(subscription: str) -> int:
 
 def sentence(digest: Digest) -> str:
     """Return what to read first, whoever reads no more than that."""
-    facts = list(facts_of(digest.tags))[:_MOST_TOLD] or [Fact("no changes")]
+    facts = _facts(digest)[:_MOST_TOLD]
     told = _told(facts, named=1)
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
     where = f" in {scope(digest.tags)}" if digest.tags else ""
     when = f", {days}" if (days := _days(digest)) else ""
     return f"{listed if facts[0].named else listed[0].upper() + listed[1:]}{where}{when}."
+
+
+def _facts(digest: Digest) -> list[Fact]:
+    if facts := list(facts_of(digest.tags)):
+        return facts
+    return [Fact("what changed cannot be known" if any(span.is_unknown for span in digest.spans) else "no changes")]
 
 
 def facts_of(tags: Iterable[TagDigest]) -> Iterator[Fact]:

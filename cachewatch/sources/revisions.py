@@ -78,6 +78,14 @@ def _steps_back(repository: Repository, start: str, end: str) -> int | None:
     return None
 
 
+def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
+    """Tell whether `older` has history that `newer` does not: somebody rewrote it, or went back."""
+    try:
+        return repository.run(["rev-list", "-1", f"{newer.commit}..{older.commit}"]) != b""
+    except SourceError:
+        return False  # the history is not here
+
+
 def as_moment(text: str, now: datetime) -> datetime | None:
     """Return the last moment that `text` means, if it means a date at all."""
     text = text.strip().lower()

@@ -1,0 +1,135 @@
+"""`cachewatch deliveries`: what was sent, what waits and what failed, and to do something about it."""
+
+import sys
+from collections.abc import Callable
+
+import click
+import msgspec
+
+from cachewatch.cli.configured import configured
+from cachewatch.cli.serving import working_on
+from cachewatch.config.model import Config
+from cachewatch.errors import UsageError
+from cachewatch.safetext import safe
+from cachewatch.service import byhand
+from cachewatch.store import digests, outbox
+from cachewatch.store.outbox import OPEN, Delivery, State
+
+_MOST = 50
+
+
+@click.group()
+def deliveries() -> None:
+    """List and handle deliveries: one for each digest and recipient, file or webhook."""
+
+
+@deliveries.command(name="list")
+@configured
+@click.option("--dead", "state", flag_value="dead", help="Only those that failed for good.")
+@click.option("--open", "state", flag_value="open", help="Only those that wait.")
+@click.option("--held", "state", flag_value="held", help="Only those that operators are asked about.")
+@click.option("--channel", metavar="NAME", help="Only those of one channel.")
+@click.option("--all", "is_all", is_flag=True, help=f"All of them, not the newest {_MOST}.")
+@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+def list_(*, config: Config, state: str | None, channel: str | None, is_all: bool, is_json: bool) -> None:
+    """List deliveries, newest first."""
+    states = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}.get(state or "", ())
+    with working_on(config) as context, context.database.read() as connection:
+        found = outbox.find(connection, states=states, channel=channel, limit=None if is_all else _MOST)
+    if is_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        return
+    for each in found:
+        click.echo(safe(_line(each)))
+    if not found:
+        click.echo("none", err=True)
+
+
+@deliveries.command()
+@configured
+@click.argument("number", type=int)
+@click.option("--raw", is_flag=True, help="Print the bytes that are sent, and nothing else.")
+def show(*, config: Config, number: int, raw: bool) -> None:
+    """Show one delivery and its story."""
+    with working_on(config) as context, context.database.read() as connection:
+        found = outbox.delivery(connection, number)
+        if found is None:
+            raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
+        if raw:
+            sys.stdout.buffer.write(outbox.parcel(connection, number).payload)
+            return
+        stored = digests.get(connection, found.digest)
+        story = outbox.story(connection, number)
+    click.echo(safe(_line(found)))
+    if stored is not None:
+        click.echo(safe(f"  {stored.title}"))
+        click.echo(safe(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"))
+    if found.message_id:
+        click.echo(safe(f"  Message-ID {found.message_id}"))
+    click.echo(f"  {found.attempts} attempts, given up at {found.give_up:%Y-%m-%d %H:%M} UTC")
+    for at, event, said in story:
+        click.echo(safe(f"  {at:%Y-%m-%d %H:%M:%S} {event}{': ' + said if said else ''}"))
+
+
+@deliveries.command()
+@configured
+@click.argument("numbers", type=int, nargs=-1, required=True)
+def retry(*, config: Config, numbers: tuple[int, ...]) -> None:
+    """Send again what was not sent: the same bytes, due now."""
+    _each(config, numbers, "due now", byhand.retry)
+
+
+@deliveries.command()
+@configured
+@click.argument("numbers", type=int, nargs=-1, required=True)
+def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
+    """Send again what was sent: a new message that refers to the old one."""
+    _each(config, numbers, "queued again", byhand.resend)
+
+
+@deliveries.command()
+@configured
+@click.argument("keys", nargs=-1, required=True, metavar="DIGEST...")
+def release(*, config: Config, keys: tuple[str, ...]) -> None:
+    """Let held digests go out."""
+    _each(config, keys, "released", byhand.release)
+
+
+@deliveries.command()
+@configured
+@click.argument("what", metavar="DELIVERY|DIGEST")
+@click.option("--reason", required=True, help="Why; it is kept.")
+def drop(*, config: Config, what: str, reason: str) -> None:
+    """Give up a held digest, or a delivery that was not sent."""
+    with working_on(config) as context:
+        # Keys of digests are long; nobody has so many deliveries.
+        if what.isdecimal() and len(what) < 10:
+            byhand.drop_delivery(context, int(what), reason)
+        else:
+            byhand.drop_digest(context, what, reason)
+    click.echo(f"{what}: dropped")
+
+
+@deliveries.command()
+@configured
+@click.argument("channel")
+@click.argument("target")
+def restore(*, config: Config, channel: str, target: str) -> None:
+    """Deliver again to an address that was left out because it kept refusing."""
+    with working_on(config) as context:
+        byhand.restore(context, channel, target)
+    click.echo(f"{target}: gets digests again")
+
+
+def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:
+    with working_on(config) as context:
+        for item in items:
+            act(context, item)
+            click.echo(f"{item}: {done}")
+
+
+def _line(delivery: Delivery) -> str:
+    when = f"{delivery.created:%Y-%m-%d %H:%M}"
+    marks = " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
+    said = f"  ({delivery.said})" if delivery.said else ""
+    return f"{delivery.id:>6}  {when}  {delivery.state:<10} {delivery.channel} -> {delivery.target}{marks}{said}"

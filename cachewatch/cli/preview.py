@@ -1,0 +1,85 @@
+"""`cachewatch preview` and `cachewatch explain`: who would be sent what, and why. Nothing is changed."""
+
+import sys
+
+import click
+
+from cachewatch.cli.configured import configured
+from cachewatch.cli.serving import working_on
+from cachewatch.config.model import Config, MailConfig
+from cachewatch.errors import UsageError
+from cachewatch.service.composing import Draft, compose
+from cachewatch.service.packing import Packed, pack
+from cachewatch.service.tracks import REGULAR, URGENT, Track, tracks_of
+
+_FORMS = ("text", "html", "markdown", "json", "eml")
+
+
+@click.command()
+@configured
+@click.argument("subscription")
+@click.option("--since", metavar="REVISION", help="Begin there, not at what was told last.")
+@click.option("--urgent", is_flag=True, help="The urgent digest, not the regular one.")
+@click.option("--as", "form", type=click.Choice(_FORMS), default="text", help="Which form to print.")
+@click.option("--lint", is_flag=True, help="Judge the mail as mail programs do, and print what is wrong with it.")
+@click.pass_context
+def preview(
+    context: click.Context,
+    /,
+    *,
+    config: Config,
+    subscription: str,
+    since: str | None,
+    urgent: bool,
+    form: str,
+    lint: bool,
+) -> None:
+    """Print what SUBSCRIPTION would be sent now, to the byte; nothing is sent or remembered."""
+    track = _track(config, subscription, URGENT if urgent else REGULAR)
+    with working_on(config) as service:
+        draft = compose(service, track, since=since)
+        packed = pack(config, track, draft.digest)
+    _say(draft, track)
+    if lint:
+        context.exit(_lint(packed))
+    sys.stdout.buffer.write(_form(config, packed, form))
+
+
+def _track(config: Config, subscription: str, name: str) -> Track:
+    for track in tracks_of(config):
+        if track.subscription.name == subscription and track.name == name:
+            return track
+    if subscription in config.subscriptions:
+        raise UsageError(f"{subscription} has no urgent digests; see `urgent:` in {config.path}")
+    raise UsageError(
+        f"there is no subscription {subscription!r}; there are {', '.join(config.subscriptions) or 'none'}"
+    )
+
+
+def _say(draft: Draft, track: Track) -> None:
+    if draft.is_empty:
+        what = "nothing would be sent" if track.subscription.if_empty == "skip" else "it says that nothing happened"
+        click.echo(f"cachewatch: nothing happened that {track.subscription.name} asked for: {what}", err=True)
+    if draft.hold:
+        click.echo(f"cachewatch: this would be held until an operator releases it: {draft.hold}", err=True)
+
+
+def _form(config: Config, packed: tuple[Packed, ...], form: str) -> bytes:
+    if not packed:
+        raise UsageError("the subscription has no channels")
+    if form == "eml":
+        for each in packed:
+            if isinstance(config.channels[each.channel], MailConfig) and each.parcels:
+                return each.parcels[0].payload
+        raise UsageError("none of its channels is mail, or there is nobody to send to; choose another --as")
+    letter = packed[0].letter
+    return letter.json if form == "json" else str(getattr(letter, form)).encode()
+
+
+def _lint(packed: tuple[Packed, ...]) -> int:
+    from cachewatch.render.lint import lint_letter  # noqa: PLC0415  few ask for it
+
+    findings = [finding for each in packed[:1] for finding in lint_letter(each.letter)]
+    for finding in findings:
+        click.echo(str(finding))
+    return int(bool(findings))

@@ -1,0 +1,63 @@
+"""`cachewatch once` and `cachewatch daemon`: do what is due, now or for good."""
+
+import os
+
+import click
+
+from cachewatch.cli.configured import configured
+from cachewatch.cli.serving import log_format
+from cachewatch.config.model import Config
+from cachewatch.config.reading import read_config
+from cachewatch.service.context import Context, utc_now
+from cachewatch.service.log import open_log
+from cachewatch.service.passes import run_pass
+from cachewatch.store import outbox
+from cachewatch.store.database import Database
+from cachewatch.store.lock import only_one
+
+
+@click.command()
+@configured
+@log_format
+@click.pass_context
+def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
+    """Fetch, compare and deliver what is due, and end: for cron, CI and a timer.
+
+    Exits with 3 if a source could not be read, with 7 if a delivery failed for good.
+    """
+    os.umask(0o077)
+    with only_one(config.state):
+        service = _service(config, log_format)
+        result = run_pass(service)
+        service.database.close()
+    context.exit(3 if result.failed_sources else 7 if result.dead else 0)
+
+
+@click.command()
+@configured
+@log_format
+@click.pass_context
+def daemon(context: click.Context, /, *, config: Config, log_format: str) -> None:
+    """Fetch, compare and deliver whenever something is due, until told to stop.
+
+    SIGTERM finishes the delivery in hand, SIGHUP reads the configuration again.
+    """
+    from cachewatch.daemon import Daemon  # noqa: PLC0415  the scheduler is slow to load
+
+    os.umask(0o077)
+    with only_one(config.state):
+        service = _service(config, log_format)
+        code = Daemon(service, lambda: read_config(config.path)).run()
+        service.database.close()
+    context.exit(code)
+
+
+def _service(config: Config, form: str) -> Context:
+    """Open the state that is ours alone now, and take up what another process left."""
+    database = Database(config.state, is_checked=True)
+    service = Context(config=config, database=database, log=open_log(form), clock=utc_now)
+    with database.write() as connection:
+        count = outbox.requeue_interrupted(connection, service.clock())
+    if count:
+        service.log.warning("deliveries.interrupted", count=count)
+    return service

@@ -1,0 +1,79 @@
+"""`cachewatch status`: how sources and channels fare, and who is told next."""
+
+from datetime import datetime
+
+import click
+import msgspec
+
+from cachewatch.cli.configured import configured
+from cachewatch.cli.serving import working_on
+from cachewatch.config.model import Config
+from cachewatch.safetext import safe
+from cachewatch.service.context import utc_now
+from cachewatch.service.reporting import ChannelStatus, Status, TrackStatus, read_status
+from cachewatch.store.health import SourceHealth
+
+
+@click.command()
+@configured
+@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+def status(*, config: Config, is_json: bool) -> None:
+    """Show how sources and channels fare, who is told next, and what waits."""
+    with working_on(config) as context:
+        found = read_status(context)
+    if is_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        return
+    for line in _lines(found, utc_now()):
+        click.echo(safe(line))
+
+
+def _lines(found: Status, now: datetime) -> list[str]:
+    lines = ["SOURCES"]
+    lines += [line for source in found.sources for line in _source(source, now)]
+    lines += ["", "NEXT"]
+    lines += [_track(track, now) for track in found.tracks]
+    lines += ["", "CHANNELS"]
+    lines += [line for channel in found.channels for line in _channel(channel, now)]
+    if found.troubles:
+        lines += ["", "TROUBLES"]
+        lines += [f"  {trouble.said}, since {_when(trouble.since, now)}" for trouble in found.troubles]
+    return lines
+
+
+def _source(source: SourceHealth, now: datetime) -> list[str]:
+    if source.revision is None:
+        lines = [f"  {source.name}  nothing fetched yet"]
+    else:
+        lines = [f"  {source.name}  {source.revision[:10]} of {_when(source.revision_time, now)}"]
+    lines.append(f"    polled {_when(source.polled_at, now)}, with success {_when(source.succeeded_at, now)}")
+    if source.failures:
+        lines.append(f"    failed {source.failures} times in a row: {source.error}")
+    return lines
+
+
+def _track(track: TrackStatus, now: datetime) -> str:
+    name = track.subscription if track.track == "regular" else f"{track.subscription} ({track.track})"
+    due = f", next {_when(track.due, now)}" if track.due else ""
+    return f"  {name}  {track.schedule}{due}"
+
+
+def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
+    counts = ", ".join(f"{count:,} {state}" for state, count in sorted(channel.queue.items())) or "nothing yet"
+    lines = [f"  {channel.health.name}  {counts}"]
+    if channel.oldest is not None:
+        lines.append(f"    the oldest waits since {_when(channel.oldest, now)}")
+    if channel.health.blocked_until is not None and channel.health.blocked_until > now:
+        lines.append(f"    blocked, tried again {_when(channel.health.blocked_until, now)}")
+    if channel.health.failures:
+        lines.append(f"    last error {_when(channel.health.error_at, now)}: {channel.health.error}")
+    return lines
+
+
+def _when(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "never"
+    minutes = round((now - moment).total_seconds() / 60)
+    size = abs(minutes)
+    span = f"{size} min" if size < 120 else f"{size // 60} h" if size < 48 * 60 else f"{size // 1440} days"
+    return f"{moment:%Y-%m-%d %H:%M} UTC ({span + ' ago' if minutes >= 0 else 'in ' + span})"

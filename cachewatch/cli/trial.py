@@ -1,0 +1,44 @@
+"""`cachewatch test`: send a real message through a channel, once and now."""
+
+import click
+
+from cachewatch.channels import open_channel
+from cachewatch.cli.configured import configured
+from cachewatch.config.model import Config
+from cachewatch.deliveries import Verdict
+from cachewatch.digests import Notice
+from cachewatch.errors import DeliveryError, UsageError
+from cachewatch.render.notices import render_notice
+from cachewatch.service.context import utc_now
+
+
+@click.command(name="test")
+@configured
+@click.argument("channel")
+@click.option("--to", multiple=True, metavar="ADDRESS", help="Whom a mail goes to; the operators if left out.")
+def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
+    """Send a real test message through CHANNEL, without any retry."""
+    if channel not in config.channels:
+        raise UsageError(f"there is no channel {channel!r}; there are {', '.join(config.channels)}")
+    opened = open_channel(config.channels[channel])
+    now = utc_now()
+    notice = Notice(
+        key=f"test-{now:%Y%m%dT%H%M%S%f}",
+        title="this is a test",
+        is_good=True,
+        said=(f"The channel {channel} works.", "Nothing has happened, and nobody has to do anything."),
+        created=now,
+    )
+    letter = render_notice(notice, to=to or config.operators.to)
+    parcels = opened.pack(letter)
+    if not parcels:
+        raise UsageError(f"nobody to send to: give --to ADDRESS, or name `operators: to:` in {config.path}")
+    failed = []
+    with opened.open(lambda *_: ()) as carrier:
+        for parcel in parcels:
+            answer = carrier.deliver(parcel)
+            click.echo(f"{parcel.target}: {answer.verdict}{': ' + answer.said if answer.said else ''}")
+            if answer.verdict is not Verdict.SENT:
+                failed.append(parcel.target)
+    if failed:
+        raise DeliveryError(f"the test did not reach {', '.join(failed)}; mend `channels: {channel}:` in {config.path}")

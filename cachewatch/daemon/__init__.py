@@ -1,0 +1,208 @@
+"""The daemon: the same things that a pass does, as they fall due. It never decides what is due."""
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from cachewatch.config.model import Config, Source
+from cachewatch.daemon.monitor import Monitor
+from cachewatch.daemon.notify import notify
+from cachewatch.daemon.waker import Waker
+from cachewatch.errors import CachewatchError
+from cachewatch.http import post
+from cachewatch.service.context import Context
+from cachewatch.service.delivering import deliver, unblock
+from cachewatch.service.keeping import keep_house
+from cachewatch.service.passes import tell
+from cachewatch.service.polling import poll
+from cachewatch.service.reporting import metrics
+from cachewatch.store import health
+
+_TICK = timedelta(seconds=30)
+_HOUSE = timedelta(hours=1)
+_PING = timedelta(minutes=5)
+_BEAT_SECONDS = 5.0
+_STUCK_SECONDS = 900.0
+_CLOCK_SECONDS = 60.0
+# Less than the unit's TimeoutStopSec, which ends us the hard way.
+_ENDING_SECONDS = 25.0
+
+
+class Daemon:
+    """Polls, tells and delivers until it is told to stop."""
+
+    def __init__(self, context: Context, reload: Callable[[], Config]) -> None:
+        self._context = context
+        self._reload = reload
+        self._is_reloading = False
+        self._beat = time.monotonic()
+        self._offset = time.time() - time.monotonic()
+        self._waker = Waker(self._groups(), self._failed)
+        self._monitor: Monitor | None = None
+
+    def run(self) -> int:
+        """Run until a signal says stop; return the exit code."""
+        context = self._context
+        bell = _signals_as_bytes(
+            {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._ask_reload}
+        )
+        self._plan()
+        self._waker.start()
+        self._listen()
+        notify(is_ready=True, status="waiting")
+        context.log.info("daemon.started", pid=os.getpid(), sources=len(context.config.sources))
+        while not context.is_ending.is_set():
+            if select.select([bell], [], [], _BEAT_SECONDS)[0]:
+                os.read(bell, 64)
+            self._look_around()
+        return self._end()
+
+    def _groups(self) -> dict[str, int]:
+        config = self._context.config
+        return {
+            "default": 1,
+            "sources": max(1, min(8, len(config.sources))),
+            "channels": max(1, min(16, len(config.channels))),
+        }
+
+    def _plan(self) -> None:
+        """Plan a job for every source and channel, and for the digests; drop those that are gone."""
+        config, now = self._context.config, datetime.now(UTC)
+        wanted = {"tell", "house"}
+        self._waker.add("tell", "default", self._tell, every=_TICK, first=now)
+        if config.monitor.ping_url is not None:
+            wanted.add("ping")
+            self._waker.add("ping", "default", self._ping, every=_PING, first=now + _PING)
+        self._waker.add("house", "default", partial(keep_house, self._context), every=_HOUSE, first=now + _HOUSE)
+        for source in config.sources.values():
+            name = f"poll {source.name}"
+            wanted.add(name)
+            first = max(now, self._last_poll(source) + source.poll.every)
+            job = partial(self._poll, source)
+            self._waker.add(name, "sources", job, every=source.poll.every, jitter=source.poll.jitter, first=first)
+        for channel in config.channels:
+            name = f"deliver {channel}"
+            wanted.add(name)
+            self._waker.add(name, "channels", partial(self._deliver, channel), every=_TICK, first=now)
+        for name in self._waker.names() - wanted:
+            self._waker.remove(name)
+
+    def _last_poll(self, source: Source) -> datetime:
+        with self._context.database.read() as connection:
+            return health.source(connection, source.name).polled_at or datetime(1970, 1, 1, tzinfo=UTC)
+
+    def _poll(self, source: Source) -> None:
+        poll(self._context, source)
+        self._waker.wake("tell")
+
+    def _tell(self) -> None:
+        self._beat = time.monotonic()
+        tell(self._context)
+        self._beat = time.monotonic()
+        for channel in self._context.config.channels:
+            self._waker.wake(f"deliver {channel}")
+
+    def _deliver(self, channel: str) -> None:
+        deliver(self._context, channel)
+
+    def _ping(self) -> None:
+        """Tell a dead man's switch that we live: it rings where nobody does any more."""
+        url = self._context.config.monitor.ping_url
+        if url is None or not self._is_well():
+            return
+        try:
+            post(url.reveal(), b"", seconds=20)
+        except CachewatchError as error:
+            self._context.log.warning("ping.failed", error=str(error))
+
+    def _is_well(self) -> bool:
+        return time.monotonic() - self._beat < _STUCK_SECONDS
+
+    def _failed(self, job: str, error: BaseException) -> None:
+        self._context.log.error("job.failed", job=job, error=repr(error))
+
+    def _look_around(self) -> None:
+        """Reload if asked to, notice a clock that was set, and tell the watchdog that we live."""
+        if self._is_reloading:
+            self._is_reloading = False
+            self._load_again()
+        offset = time.time() - time.monotonic()
+        if abs(offset - self._offset) > _CLOCK_SECONDS:
+            self._context.log.warning("clock.set", seconds=round(offset - self._offset))
+            self._waker.wake_all()
+        self._offset = offset
+        if self._is_well():
+            notify(is_alive=True)
+
+    def _load_again(self) -> None:
+        log = self._context.log
+        try:
+            config = self._reload()
+        except CachewatchError as error:
+            log.error("config.refused", error=str(error))
+            notify(status="the new configuration was refused, the old one stays")
+            return
+        if config.state != self._context.config.state:
+            log.error("config.refused", error="another state folder takes a restart")
+            return
+        self._context.config = config
+        unblock(self._context)
+        self._plan()
+        log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
+        notify(status="configuration reloaded")
+
+    def _listen(self) -> None:
+        listen = self._context.config.monitor.listen
+        if listen is None:
+            return
+        host, _, port = listen.rpartition(":")
+        try:
+            self._monitor = Monitor(host, int(port), {"/healthz": self._healthz, "/metrics": self._metrics})
+        except OSError as error:
+            self._context.log.error("monitor.failed", listen=listen, error=str(error))
+            return
+        self._monitor.start()
+
+    def _healthz(self) -> tuple[int, str]:
+        age = time.monotonic() - self._beat
+        return (200, f"ok: last tick {age:.0f} s ago\n") if self._is_well() else (503, f"stuck for {age:.0f} s\n")
+
+    def _metrics(self) -> tuple[int, str]:
+        return 200, metrics(self._context, tick_age=time.monotonic() - self._beat)
+
+    def _stop(self, number: int, _: Any) -> None:
+        if self._context.is_ending.is_set():
+            os._exit(128 + number)  # asked twice: nothing is lost that way either
+        self._context.is_ending.set()
+
+    def _ask_reload(self, *_: Any) -> None:
+        self._is_reloading = True
+
+    def _end(self) -> int:
+        """Let the parcels in hand be finished; whatever takes longer is interrupted, and safe."""
+        notify(is_stopping=True)
+        self._context.log.info("daemon.stopping")
+        stopper = threading.Thread(target=self._waker.stop, daemon=True)
+        stopper.start()
+        stopper.join(_ENDING_SECONDS)
+        if self._monitor is not None:
+            self._monitor.stop()
+        self._context.log.info("daemon.stopped", is_clean=not stopper.is_alive())
+        if stopper.is_alive():
+            os._exit(0)  # threads that wait for a server would keep us
+        return 0
+
+
+def _signals_as_bytes(handlers: dict[signal.Signals, Callable[[int, Any], None]]) -> int:
+    """Handle signals, and return what can be waited on for one: a handler may take no lock that a waiter holds."""
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    return reader

@@ -1,0 +1,10 @@
+"""The service: ask sources, tell subscriptions, deliver. `passes.py` shows the whole flow; read it first.
+
+polling.py     a source -> its newest revision, and how the source fares
+tracks.py      a subscription -> who is told, when: its regular digests and its urgent ones
+spans.py       cursors and a newest revision -> what lies between
+composing.py   a track -> the digest it is due, or none
+announcing.py  digest, deliveries and cursors -> the state, in one transaction
+delivering.py  what the state holds -> out, parcel by parcel
+operators.py   trouble -> a notice to those who run this
+"""

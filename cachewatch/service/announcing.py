@@ -1,0 +1,137 @@
+"""Make the digest of a track that is due, and store it with its deliveries and cursors at once.
+
+All of it is one transaction: whatever ends us, either the readers will be told and the cursors
+moved, or neither. Sending is another matter, and works from what is stored alone.
+"""
+
+from datetime import datetime, timedelta
+
+from cachewatch.errors import CachewatchError
+from cachewatch.schedule import is_quiet
+from cachewatch.service import operators, waiting
+from cachewatch.service.composing import Draft, compose
+from cachewatch.service.context import Context
+from cachewatch.service.packing import Packed, pack
+from cachewatch.service.tracks import Track
+from cachewatch.store import cursors, digests, health, outbox, slots
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.outbox import State
+
+_A_MONTH = timedelta(days=28)
+
+
+def announce(context: Context, track: Track) -> None:
+    """Make and store the digest of `track` if it is due; a failure is told to operators."""
+    name = f"{track.subscription.name}/{track.name}"
+    try:
+        waiting.begin(context, track)
+        _announce(context, track)
+    except CachewatchError as error:
+        context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
+        title = f"no digest can be made for {name}"
+        operators.tell(context, operators.Notice(topic=f"digest {name}", title=title, lines=(str(error),)))
+    else:
+        operators.tell_end(context, f"digest {name}", f"digests are made again for {name}")
+
+
+def _announce(context: Context, track: Track) -> None:
+    now = context.clock()
+    slot = waiting.due_slot(context, track, now)
+    if is_quiet(context.config.quiet, now):
+        return  # held, and merged into the first digest afterwards
+    if slot is None and not (track.is_each_revision and waiting.has_news(context, track)):
+        return
+    draft = compose(context, track, occasion=slot.due.isoformat() if slot else "")
+    packed = () if _is_left_out(context, track, draft, now) else pack(context.config, track, draft.digest)
+    context.pin(draft.moves)
+    with context.database.write() as connection:
+        _store(connection, context, track, draft, packed)
+        if slot is not None:
+            slots.finish(connection, slot, draft.digest.key if packed else None, now)
+            due = track.schedule.next_after(now)
+            slots.plan(connection, slot.subscription, slot.track, track.schedule_text, due)
+    _log(context, track, draft, packed)
+
+
+def _is_left_out(context: Context, track: Track, draft: Draft, now: datetime) -> bool:
+    """Tell whether there is nothing to send: nothing happened, and nobody wants to hear that."""
+    if not draft.is_empty:
+        return False
+    if track.is_urgent or track.subscription.if_empty == "skip":
+        return True
+    if track.subscription.if_empty == "send":
+        return False
+    with context.database.read() as connection:
+        last = digests.last_created(connection, track.subscription.name, track.name)
+    return last is not None and now - last < _A_MONTH
+
+
+def _store(connection: Connection, context: Context, track: Track, draft: Draft, packed: tuple[Packed, ...]) -> None:
+    now = context.clock()
+    for key in digests.held(connection, track.subscription.name, track.name):
+        digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
+    if packed and draft.hold:
+        operators.tell_within(connection, context, _question(track, draft))
+    else:
+        cursors.move(connection, draft.moves, now)
+        operators.end_within(connection, context, _topic(track), "")
+    if packed:
+        _store_digest(connection, track, draft, packed, now)
+
+
+def _store_digest(
+    connection: Connection, track: Track, draft: Draft, packed: tuple[Packed, ...], now: datetime
+) -> None:
+    stored = Stored(
+        key=draft.digest.key,
+        subscription=track.subscription.name,
+        track=track.name,
+        state=DigestState.HELD if draft.hold else DigestState.READY,
+        title=packed[0].letter.title,
+        period=draft.digest.period,
+        created=now,
+        reason=draft.hold,
+        moves=draft.moves if draft.hold else (),
+        letter=packed[0].letter,
+        short=packed[0].short,
+    )
+    digests.add(connection, stored)
+    state = State.HELD if draft.hold else State.QUEUED
+    for each in packed:
+        for parcel in each.parcels:
+            outbox.add(connection, each.channel, parcel, state=state, lasting=each.lasting)
+    health.count(connection, f'digests_total{{subscription="{track.subscription.name}",result="{stored.state}"}}')
+
+
+def _topic(track: Track) -> str:
+    return f"held {track.subscription.name}/{track.name}"
+
+
+def _question(track: Track, draft: Draft) -> operators.Notice:
+    key = draft.digest.key[:12]
+    return operators.Notice(
+        topic=_topic(track),
+        title=f"a digest for {track.subscription.name} is held",
+        lines=(
+            f"It has {draft.hold}.",
+            "Look at it, and release it or drop it. A newer digest takes its place, and goes out if it is as usual again.",
+        ),
+        commands=(
+            f"cachewatch preview {track.subscription.name}",
+            f"cachewatch deliveries release {key}",
+            f"cachewatch deliveries drop {key} --reason '...'",
+        ),
+    )
+
+
+def _log(context: Context, track: Track, draft: Draft, packed: tuple[Packed, ...]) -> None:
+    event = "digest.empty" if not packed else "digest.held" if draft.hold else "digest.queued"
+    context.log.info(
+        event,
+        subscription=track.subscription.name,
+        track=track.name,
+        digest=draft.digest.key[:12] if packed else None,
+        deliveries=sum(len(each.parcels) for each in packed) or None,
+        reason=draft.hold,
+    )

@@ -1,0 +1,98 @@
+"""What an operator does by hand to digests and deliveries; each is written into their story."""
+
+from cachewatch.channels import open_channel
+from cachewatch.errors import UsageError
+from cachewatch.service.context import Context
+from cachewatch.store import cursors, digests, health, outbox, suppressions
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.outbox import OPEN, Delivery, State
+
+
+def retry(context: Context, number: int) -> Delivery:
+    """Let a delivery that is not sent be due now, with the same bytes under the same Message-ID."""
+    now = context.clock()
+    with context.database.write() as connection:
+        delivery = _delivery(connection, number)
+        if delivery.state not in (State.QUEUED, State.DEFERRED, State.DEAD, State.SUPPRESSED, State.DROPPED):
+            raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
+        outbox.settle(connection, delivery, State.QUEUED, now=now, said="retried by hand")
+        config = context.config.channels.get(delivery.channel)
+        if config is not None:
+            outbox.prolong(connection, number, now + config.retry.lasting)
+        health.end_trouble(connection, f"dead {delivery.channel} {delivery.target}")
+    return delivery
+
+
+def resend(context: Context, number: int) -> None:
+    """Send again what was sent: as a new message that refers to the old one, since receivers drop repeated ones."""
+    now = context.clock()
+    with context.database.write() as connection:
+        delivery = _delivery(connection, number)
+        if delivery.state is not State.SENT:
+            raise UsageError(f"delivery {number} is {delivery.state}, not sent; use `cachewatch deliveries retry`")
+        config = context.config.channels.get(delivery.channel)
+        stored = digests.get(connection, delivery.digest)
+        if config is None or stored is None:
+            raise UsageError(f"delivery {number}: its channel {delivery.channel} is not configured any more")
+        original = outbox.parcel(connection, number)
+        again = open_channel(config).repack(stored.letter, original)
+        copy = outbox.next_copy(connection, delivery)
+        outbox.add(connection, delivery.channel, again, state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
+        outbox.note(connection, number, "resent", "by hand, as a new message", now)
+
+
+def release(context: Context, key: str) -> Stored:
+    """Let a held digest go out, and move the cursors that it covers."""
+    now = context.clock()
+    with context.database.write() as connection:
+        stored = _held(connection, key)
+        digests.settle(connection, stored.key, DigestState.RELEASED, "released by hand", now)
+        cursors.move(connection, stored.moves, now)
+        health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
+    return stored
+
+
+def drop_digest(context: Context, key: str, reason: str) -> Stored:
+    """Give up a held digest: its changes are told to nobody, and the cursors move on."""
+    now = context.clock()
+    with context.database.write() as connection:
+        stored = _held(connection, key)
+        digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
+        cursors.move(connection, stored.moves, now)
+        health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
+    return stored
+
+
+def drop_delivery(context: Context, number: int, reason: str) -> None:
+    """Give up one delivery that was not sent."""
+    with context.database.write() as connection:
+        delivery = _delivery(connection, number)
+        if delivery.state not in (*OPEN, State.DEAD, State.SUPPRESSED):
+            raise UsageError(f"delivery {number} is {delivery.state}; only what waits or failed can be dropped")
+        outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=reason)
+        health.end_trouble(connection, f"dead {delivery.channel} {delivery.target}")
+
+
+def restore(context: Context, channel: str, target: str) -> None:
+    """Deliver again to an address that was left out because it kept refusing."""
+    with context.database.write() as connection:
+        if not suppressions.restore(connection, channel, target):
+            raise UsageError(f"{target} is not left out of {channel}")
+        health.end_trouble(connection, f"dead {channel} {target}")
+
+
+def _delivery(connection: Connection, number: int) -> Delivery:
+    found = outbox.delivery(connection, number)
+    if found is None:
+        raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
+    return found
+
+
+def _held(connection: Connection, key: str) -> Stored:
+    stored = digests.get(connection, key)
+    if stored is None:
+        raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
+    if stored.state is not DigestState.HELD:
+        raise UsageError(f"digest {key} is not held but {stored.state}")
+    return stored

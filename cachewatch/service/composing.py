@@ -1,0 +1,230 @@
+"""A track and what its sources have now -> the digest that it is due, or none. Nothing is written."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+from functools import partial
+
+from msgspec import Struct, structs
+
+from cachewatch.config.model import Source
+from cachewatch.digests import Digest, Silenced, Span, TagDigest
+from cachewatch.model import Kind
+from cachewatch.pipeline import changesets
+from cachewatch.render.digest import DigestBody, read_tag_digest
+from cachewatch.select import Selection, selection_of
+from cachewatch.service import wording
+from cachewatch.service.context import Context
+from cachewatch.service.spans import Gap, Gaps, find_gaps
+from cachewatch.service.tracks import Track
+from cachewatch.silences import Silencing
+from cachewatch.sources import Comparison
+from cachewatch.sources.catalogue import compare_revisions
+from cachewatch.sources.git import Repository
+from cachewatch.sources.revisions import Revision, count_between, lacks, resolve
+from cachewatch.store import cursors, health
+from cachewatch.store.cursors import Move
+from cachewatch.store.health import SourceHealth
+
+# Part of every key: digests of another form are other digests.
+_FORM = 1
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """What one source gives to a digest."""
+
+    spans: tuple[Span, ...] = ()
+    tags: tuple[TagDigest, ...] = ()
+    moves: tuple[Move, ...] = ()
+    steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
+    is_lost: bool = False  # readers must hear that something cannot be known
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """A digest that nobody has seen yet, and the cursors that go with it."""
+
+    digest: Digest
+    moves: tuple[Move, ...]
+    is_empty: bool
+    hold: str  # why operators have to be asked first; empty if they have not
+
+
+def compose(context: Context, track: Track, *, occasion: str = "", since: str | None = None) -> Draft:
+    """Compare what the track was told last, or the revision `since`, with the newest revisions.
+
+    `occasion` tells digests apart that have nothing to say.
+    """
+    hidden: Counter[str] = Counter()
+    parts = [_part(context, track, source, since, hidden) for source in track.sources]
+    tags = tuple(tag for part in parts for tag in part.tags)
+    now = context.clock()
+    digest = Digest(
+        key=_key(track, parts, occasion),
+        subscription=track.subscription.name,
+        description=track.subscription.description,
+        created=now,
+        period=_period(parts, now, is_urgent=track.is_urgent),
+        is_urgent=track.is_urgent,
+        spans=tuple(span for part in parts for span in part.spans),
+        tags=tags,
+        silenced=tuple(_silenced(context, hidden)),
+        why=wording.why(track),
+        commands=tuple(wording.command(track, span) for part in parts for span in part.spans),
+        operator=", ".join(context.config.operators.to),
+        links=context.config.links,
+        group_by=track.subscription.group_by,
+    )
+    return Draft(
+        digest=digest,
+        moves=tuple(move for part in parts for move in part.moves),
+        is_empty=all(tag.report.is_empty for tag in tags) and not any(part.is_lost for part in parts),
+        hold=_hold(tags, track.subscription.limit.hold_above),
+    )
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """One source, open to be compared for one track."""
+
+    context: Context
+    track: Track
+    source: Source
+    fares: SourceHealth
+    repository: Repository
+    newest: Revision
+    hidden: Counter[str]  # packages by the silence that kept them out
+
+    def part(self, gaps: Gaps) -> Part:
+        """Compare everything that the track was not told yet."""
+        spans = [self._span(gap) for gap in gaps.gaps]
+        if gaps.lost or not spans:
+            # Nothing to compare, and perhaps a sentence why.
+            notes = wording.lost(gaps.lost) if gaps.lost else ()
+            span = self._span_from(self.newest, 0, notes)
+            spans.append(structs.replace(span, is_unknown=bool(gaps.lost)))
+        return Part(
+            spans=tuple(spans),
+            tags=tuple(tag for gap in gaps.gaps for tag in self._tag_digests(gap)),
+            moves=tuple(self._move(tag, revision) for tag, revision in sorted(gaps.places.items())),
+            steps=tuple(
+                (self.source.name, tag, gap.base.commit, self.newest.commit)
+                for gap in gaps.gaps
+                for tag in sorted(gap.tags)
+            ),
+            is_lost=bool(gaps.lost),
+        )
+
+    def _tag_digests(self, gap: Gap) -> Iterator[TagDigest]:
+        selection = selection_of(self.track.subscription.match, self.track.changes)
+        comparison = compare_revisions(
+            self.repository,
+            gap.base,
+            self.newest,
+            wanted_tag=gap.tags.__contains__,
+            wanted_package=selection.packages,
+        )
+        for pair in comparison.pairs:
+            yield self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection)
+
+    def _tag_digest(self, comparison: Comparison, selection: Selection) -> TagDigest:
+        """Compare one tag, and leave out what somebody silenced."""
+        subscription = self.track.subscription
+        most, group_by = subscription.limit.rows, subscription.group_by
+        silencing = Silencing(
+            self.context.config.silences,
+            selection.wants,
+            source=self.source.name,
+            tag=comparison.pairs[0].after.tag,
+            day=self.context.clock().date(),
+        )
+        # Each chunk has a body of its own.
+        make_body = partial(silencing.body, lambda wants: DigestBody(most, wants, group_by))
+        (changeset,) = changesets(comparison, selection, make_body)
+        return read_tag_digest(
+            silencing.heard(changeset, self.hidden),
+            source=self.source.name,
+            most=most,
+            wants=silencing.wants,
+            group_by=group_by,
+        )
+
+    def _span(self, gap: Gap) -> Span:
+        revisions = count_between(self.repository, gap.base, self.newest)
+        notes = (wording.REWRITTEN,) if lacks(self.repository, self.newest, gap.base) else ()
+        return self._span_from(gap.base, revisions, notes)
+
+    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
+        now = self.context.clock()
+        if wording.is_stale(self.source, self.fares, now):
+            notes = (*notes, wording.staleness(self.fares, now))
+        return Span(
+            source=self.source.name,
+            address=self.source.address,
+            before=before.side(),
+            after=self.newest.side(),
+            revisions=revisions,
+            newest=self.fares.revision_time,
+            checked=self.fares.succeeded_at,
+            notes=notes,
+        )
+
+    def _move(self, tag: str, revision: str | None) -> Move:
+        subscription = self.track.subscription.name
+        return Move(
+            subscription=subscription, track=self.track.name, source=self.source.name, tag=tag, revision=revision
+        )
+
+
+def _part(context: Context, track: Track, source: Source, since: str | None, hidden: Counter[str]) -> Part:
+    with context.database.read() as connection:
+        fares = health.source(connection, source.name)
+        known = cursors.cursors_of(connection, track.subscription.name, track.name, source.name)
+    if fares.revision is None:
+        return Part()  # nothing was ever fetched; how the source fares is told to operators
+    with closing(context.open_repository(source)) as repository:
+        newest = resolve(repository, fares.revision)
+        first = None if since is None else resolve(repository, since)
+        known = known if since is None else {}
+        gaps = find_gaps(repository, known, newest, first=first, wanted=track.wants_tag(source))
+        reading = Reading(
+            context=context,
+            track=track,
+            source=source,
+            fares=fares,
+            repository=repository,
+            newest=newest,
+            hidden=hidden,
+        )
+        return reading.part(gaps)
+
+
+def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
+    for silence in context.config.silences:
+        if hidden[silence.name]:
+            yield Silenced(silence.name, hidden[silence.name], silence.reason, silence.until.isoformat())
+
+
+def _key(track: Track, parts: list[Part], occasion: str) -> str:
+    steps = sorted(step for part in parts for step in part.steps)
+    made_of = [_FORM, track.subscription.name, track.name, steps or occasion]
+    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+
+
+def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
+    """Name the span so that it can be a file's name: one day with its hour, or two days."""
+    sides = [span for part in parts for span in part.spans]
+    end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    begin = min((span.before.time for span in sides if span.before.time), default=end)
+    same_day = begin[:10] == end[:10]
+    period = end.replace(":", "") if same_day else f"{begin[:10]}..{end[:10]}"
+    return f"{period}-urgent" if is_urgent else period
+
+
+def _hold(tags: tuple[TagDigest, ...], limit: int) -> str:
+    changed = sum(tag.report.specs.net_added + tag.report.specs.net_removed for tag in tags)
+    suspicious = [event.name for tag in tags for event in tag.report.events if event.kind is Kind.SUSPICIOUS]
+    if suspicious:
+        return f"suspicious: {', '.join(suspicious)}"
+    return f"{changed:,} changed specs, more than hold_above: {limit:,}" if changed > limit else ""

@@ -1,0 +1,56 @@
+"""What every part of a pass works with."""
+
+import threading
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from cachewatch.config.model import Config, Source
+from cachewatch.service.log import Log
+from cachewatch.service.watched import Watched, open_watched
+from cachewatch.sources.git import Repository
+from cachewatch.store.cursors import Move
+from cachewatch.store.database import Database
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+class Context(Struct, kw_only=True):
+    """The configuration, the state, and how to say what happens."""
+
+    config: Config
+    database: Database
+    log: Log
+    clock: Clock = utc_now
+    # Set when cachewatch is to end: the parcel in hand is finished, and no other begun.
+    is_ending: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def folder(self) -> Path:
+        """Where the state is."""
+        return self.config.state
+
+    def watched(self, source: Source) -> Watched:
+        """Return the copy of `source` that is ours."""
+        return open_watched(source, self.clone_folder(source.name))
+
+    def open_repository(self, source: Source) -> Repository:
+        """Open our copy of `source` to read it; whoever asks closes it."""
+        return self.watched(source).open()
+
+    def pin(self, moves: Collection[Move]) -> None:
+        """Keep the revisions that cursors are about to stand on, whatever upstream does."""
+        for name in sorted({move.source for move in moves}):
+            revisions = {move.revision for move in moves if move.source == name and move.revision}
+            self.watched(self.config.sources[name]).pin(revisions)
+
+    def clone_folder(self, source: str) -> Path:
+        """Return where the clone, or the recorded history, of a source is."""
+        return self.folder / "sources" / f"{source}.git"

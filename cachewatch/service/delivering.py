@@ -1,0 +1,223 @@
+"""Send what the state holds, parcel by parcel, and write down what became of each.
+
+No transaction is open while a carrier works. A parcel whose answer we did not live to write
+down is sent again: the same bytes under the same Message-ID.
+"""
+
+import random
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from cachewatch.channels import open_channel
+from cachewatch.deliveries import Answer, Carrier, Parcel, Verdict
+from cachewatch.errors import CachewatchError
+from cachewatch.service import operators
+from cachewatch.service.context import Context
+from cachewatch.service.operators import Notice
+from cachewatch.store import digests, health, outbox, suppressions
+from cachewatch.store.database import Connection
+from cachewatch.store.outbox import Delivery, State
+
+# Minutes between attempts; the last one repeats.
+_PAUSES = (1, 5, 15, 60, 240)
+_BLOCKED = _LONGEST_ASKED = timedelta(hours=1)
+_REFUSALS = 3
+
+
+def deliver_all(context: Context) -> int:
+    """Send everything that is due; return how many deliveries failed for good."""
+    with context.database.read() as connection:
+        names = outbox.due_channels(connection, context.clock())
+    return sum(deliver(context, name) for name in names)
+
+
+def deliver(context: Context, name: str) -> int:
+    """Send everything that is due through one channel; return how many deliveries failed for good."""
+    config = context.config.channels.get(name)
+    with context.database.read() as connection:
+        fares = health.channel(connection, name)
+    if fares.blocked_until is not None and fares.blocked_until > context.clock():
+        return 0
+    if config is None:
+        operators.tell(context, _unknown(name))
+        return 0
+    try:
+        channel = open_channel(config)
+        with channel.open(lambda target, most: _shelf(context, name, target, most)) as carrier:
+            return _deliver_each(context, name, carrier)
+    except CachewatchError as error:
+        _block(context, name, str(error))
+        return 0
+
+
+def _shelf(context: Context, name: str, target: str, most: int) -> list[Parcel]:
+    with context.database.read() as connection:
+        return list(outbox.shelf(connection, name, target, most))
+
+
+def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
+    dead = 0
+    while not context.is_ending.is_set():
+        with context.database.write() as connection:
+            delivery = outbox.claim(connection, name, context.clock())
+            parcel = None if delivery is None else outbox.parcel(connection, delivery.id)
+        if delivery is None or parcel is None:
+            break
+        answer = _attempt(carrier, parcel)
+        state = _settle(context, delivery, answer)
+        dead += state is State.DEAD
+        if answer.verdict is Verdict.BLOCKED:
+            _block(context, name, answer.said)
+        if answer.verdict is Verdict.BLOCKED or answer.is_channel:
+            break
+    return dead
+
+
+def _attempt(carrier: Carrier, parcel: Parcel) -> Answer:
+    try:
+        return carrier.deliver(parcel)
+    except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
+        return Answer(verdict=Verdict.DEFERRED, said=f"the channel failed: {error!r}", may_have_arrived=True)
+
+
+def _settle(context: Context, delivery: Delivery, answer: Answer) -> State:
+    now = context.clock()
+    with context.database.write() as connection:
+        state, due, said = _judge(connection, context, delivery, answer)
+        outbox.settle(
+            connection,
+            delivery,
+            state,
+            now=now,
+            said=said,
+            due=due,
+            may_have_arrived=answer.may_have_arrived,
+            counts=answer.verdict is not Verdict.BLOCKED,
+        )
+        _note_channel(connection, delivery, answer, said, now)
+        _note_target(connection, context, delivery, state, answer)
+        health.count(connection, f'deliveries_total{{channel="{delivery.channel}",result="{state}"}}')
+    say = context.log.info if state is State.SENT else context.log.warning
+    say(f"delivery.{state}", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said)
+    return state
+
+
+def _judge(
+    connection: Connection, context: Context, delivery: Delivery, answer: Answer
+) -> tuple[State, datetime | None, str]:
+    """Turn an answer into the delivery's new state, when it is due again, and the words for it."""
+    now = context.clock()
+    if answer.verdict is Verdict.SENT:
+        return State.SENT, None, answer.said
+    if answer.verdict is Verdict.DEAD:
+        return State.DEAD, None, answer.said
+    if answer.verdict is Verdict.BLOCKED:
+        return State.QUEUED, now + _BLOCKED, answer.said
+    if answer.verdict is Verdict.TOO_LARGE:
+        return _shorten(connection, context, delivery, answer)
+    if now >= delivery.give_up:
+        return State.DEAD, None, f"given up after {(now - delivery.created).days} days: {answer.said}"
+    return State.DEFERRED, now + max(_pause(delivery.attempts), _asked_for(answer)), answer.said
+
+
+def _shorten(
+    connection: Connection, context: Context, delivery: Delivery, answer: Answer
+) -> tuple[State, datetime | None, str]:
+    """Put the short form of the letter in the place of what was too large; if that was it, give up."""
+    stored = digests.get(connection, delivery.digest)
+    config = context.config.channels.get(delivery.channel)
+    if stored is None or config is None:
+        return State.DEAD, None, answer.said
+    letter = replace(stored.short, to=(delivery.target,))
+    shorter = next((p for p in open_channel(config).pack(letter) if p.target == delivery.target), None)
+    if shorter is None or shorter.payload == outbox.parcel(connection, delivery.id).payload:
+        return State.DEAD, None, answer.said
+    outbox.replace_parcel(connection, delivery.id, shorter)
+    return State.QUEUED, context.clock(), f"{answer.said}; in short next"
+
+
+def _pause(attempts: int) -> timedelta:
+    """Return how long to wait after so many attempts; not to the second, or what failed together comes back together."""
+    minutes = _PAUSES[min(attempts, len(_PAUSES)) - 1]
+    return timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
+
+
+def _asked_for(answer: Answer) -> timedelta:
+    return min(timedelta(seconds=answer.retry_after or 0), _LONGEST_ASKED)
+
+
+def _note_channel(connection: Connection, delivery: Delivery, answer: Answer, said: str, now: datetime) -> None:
+    fares = health.channel(connection, delivery.channel)
+    if answer.verdict is Verdict.SENT:
+        health.save_channel(connection, replace(fares, blocked_until=None, failures=0, sent_at=now))
+        return
+    # Where the server is away, the others wait with this one and use up no attempts.
+    rest = now + _pause(fares.failures + 1) if answer.is_channel else fares.blocked_until
+    failures = fares.failures + 1
+    health.save_channel(connection, replace(fares, blocked_until=rest, failures=failures, error=said, error_at=now))
+
+
+def _note_target(connection: Connection, context: Context, delivery: Delivery, state: State, answer: Answer) -> None:
+    name, target = delivery.channel, delivery.target
+    if state is State.SENT:
+        operators.end_within(connection, context, f"dead {name} {target}", f"{target} can be reached again")
+        operators.end_within(connection, context, f"channel {name}", f"the channel {name} works again")
+    if state is State.DEAD:
+        lines: tuple[str, ...] = (
+            f"Delivery {delivery.id} through {name}: {answer.said}",
+            "Nothing else is held up by it.",
+        )
+        lines += _suppress(connection, delivery, answer, context.clock())
+        title = f"a digest could not be delivered to {target}"
+        operators.tell_within(connection, context, Notice(topic=f"dead {name} {target}", title=title, lines=lines))
+
+
+def _suppress(connection: Connection, delivery: Delivery, answer: Answer, now: datetime) -> tuple[str, ...]:
+    """Leave out an address that refused several digests in a row, and say so."""
+    if not answer.is_address:
+        return ()
+    refusals = suppressions.refusals_in_a_row(connection, delivery.channel, delivery.target)
+    if refusals < _REFUSALS:
+        return ()
+    suppressions.suppress(connection, delivery.channel, delivery.target, answer.said, now)
+    restore = f"cachewatch deliveries restore {delivery.channel} {delivery.target}"
+    return (f"It refused {refusals} digests in a row and gets no more until `{restore}`.",)
+
+
+def _block(context: Context, name: str, said: str) -> None:
+    """Let a whole channel rest; what waits for it uses up no attempts."""
+    now = context.clock()
+    with context.database.write() as connection:
+        fares = health.channel(connection, name)
+        fares = replace(fares, blocked_until=now + _BLOCKED, failures=fares.failures + 1, error=said, error_at=now)
+        health.save_channel(connection, fares)
+        operators.tell_within(connection, context, _blockade(name, said))
+    context.log.error("channel.blocked", channel=name, error=said)
+
+
+def _blockade(name: str, said: str) -> Notice:
+    return Notice(
+        topic=f"channel {name}",
+        title=f"the channel {name} does not work",
+        lines=(said, "What waits for it is kept and tried every hour, or at once after a reload."),
+        avoid=name,
+    )
+
+
+def _unknown(name: str) -> Notice:
+    return Notice(
+        topic=f"channel {name}",
+        title=f"the channel {name} is not configured any more",
+        lines=("Deliveries wait for it: configure it again, or drop them with `cachewatch deliveries drop`.",),
+        avoid=name,
+    )
+
+
+def unblock(context: Context) -> None:
+    """Try every channel again: the configuration was loaded anew, perhaps to mend one."""
+    for name in context.config.channels:
+        with context.database.write() as connection:
+            fares = health.channel(connection, name)
+            health.save_channel(connection, replace(fares, blocked_until=None))
+            outbox.hasten(connection, name, context.clock())

@@ -1,0 +1,73 @@
+"""One line per event on stderr: words for people, or JSON with the same stable names."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from cachewatch.safetext import safe
+
+_LOGGER = "cachewatch"
+
+
+class Log:
+    """Says what happens. Event names are stable: `source.polled`, `digest.queued`, `delivery.sent`."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Say that something happened as it should."""
+        self._logger.info(event, extra={"fields": fields})
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Say that something failed that will be tried again, or that somebody should look at."""
+        self._logger.warning(event, extra={"fields": fields})
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Say that something failed for good."""
+        self._logger.error(event, extra={"fields": fields})
+
+
+def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
+    """Return the log, which writes `text` or `json` lines; other libraries' warnings go the same way."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    logger = logging.getLogger(_LOGGER)
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(level)
+    scheduler = logging.getLogger("apscheduler")
+    scheduler.handlers[:] = [handler]
+    scheduler.setLevel(logging.ERROR)
+    scheduler.propagate = False
+    return Log(logger)
+
+
+class _TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = " ".join(f"{name}={_value(value)}" for name, value in _fields(record).items())
+        return f"{_time(record)} {record.levelname.lower()} {safe(record.getMessage())} {fields}".rstrip()
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        head = {"time": _time(record), "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(head | _fields(record), default=str)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields = dict(getattr(record, "fields", {}))
+    if record.exc_info and record.exc_info[1] is not None:
+        fields["exception"] = repr(record.exc_info[1])
+    return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _value(value: Any) -> str:
+    text = safe(str(value))
+    return json.dumps(text, ensure_ascii=False) if " " in text or '"' in text or not text else text

@@ -1,0 +1,37 @@
+"""One pass: ask what is new, tell whoever is due, send what waits.
+
+`once` is this and no more; the daemon does the same things as they fall due.
+"""
+
+from msgspec import Struct
+
+from cachewatch.service.announcing import announce
+from cachewatch.service.context import Context
+from cachewatch.service.delivering import deliver_all
+from cachewatch.service.keeping import keep_house
+from cachewatch.service.polling import poll
+from cachewatch.service.tracks import tracks_of
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a pass came to."""
+
+    failed_sources: int
+    dead: int
+
+
+def run_pass(context: Context) -> Result:
+    """Do all that is due now; one failing source or channel stops only itself."""
+    failed = sum(not poll(context, source) for source in context.config.sources.values())
+    tell(context)
+    dead = deliver_all(context)
+    keep_house(context)
+    return Result(failed_sources=failed, dead=dead)
+
+
+def tell(context: Context) -> None:
+    """Make the digest of every track that is due."""
+    for track in tracks_of(context.config):
+        if context.is_ending.is_set():
+            return
+        announce(context, track)

@@ -1,0 +1,97 @@
+"""Ask a source for its newest revision, and write down how it fares."""
+
+from msgspec.structs import replace
+
+from cachewatch.config.model import Source
+from cachewatch.errors import CachewatchError
+from cachewatch.service import operators, wording
+from cachewatch.service.context import Context
+from cachewatch.service.operators import Notice
+from cachewatch.service.watched import News
+from cachewatch.store import health
+from cachewatch.store.database import Connection
+from cachewatch.store.health import SourceHealth
+
+
+def poll(context: Context, source: Source) -> bool:
+    """Fetch what is new, and tell whether the source could be read."""
+    try:
+        news = context.watched(source).update()
+    except CachewatchError as error:
+        _failed(context, source, str(error))
+        return False
+    _succeeded(context, source, news)
+    return True
+
+
+def _failed(context: Context, source: Source, said: str) -> None:
+    now = context.clock()
+    with context.database.write() as connection:
+        fares = health.source(connection, source.name)
+        fares = replace(fares, polled_at=now, failures=fares.failures + 1, error=said)
+        health.save_source(connection, fares)
+        health.count(connection, f'poll_failures_total{{source="{source.name}"}}')
+        if fares.failures >= context.config.operators.after_failures:
+            operators.tell_within(connection, context, _complaint(fares))
+        _look_at_age(connection, context, source, fares)
+    context.log.error("source.failed", source=source.name, failures=fares.failures, error=said)
+
+
+def _complaint(fares: SourceHealth) -> Notice:
+    return Notice(
+        topic=f"source {fares.name}",
+        title=f"the source {fares.name} cannot be read",
+        lines=(
+            fares.error,
+            f"That was {fares.failures} times in a row.",
+            "What was stored is kept, and it is asked again as configured.",
+        ),
+    )
+
+
+def _succeeded(context: Context, source: Source, news: News) -> None:
+    now = context.clock()
+    with context.database.write() as connection:
+        before = health.source(connection, source.name)
+        is_new = news.revision != before.revision
+        fares = SourceHealth(
+            name=source.name,
+            polled_at=now,
+            succeeded_at=now,
+            revision=news.revision,
+            revision_time=news.time,
+            changed_at=now if is_new else before.changed_at,
+        )
+        health.save_source(connection, fares)
+        title = f"the source {source.name} can be read again"
+        operators.end_within(connection, context, f"source {source.name}", title)
+        for warning in news.warnings:
+            title = f"something is new about the source {source.name}"
+            notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
+            operators.mention_within(connection, context, notice)
+        _look_at_trouble(connection, context, source, news)
+        _look_at_age(connection, context, source, fares)
+    context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
+
+
+def _look_at_trouble(connection: Connection, context: Context, source: Source, news: News) -> None:
+    topic = f"part of {source.name}"
+    if not news.trouble:
+        operators.end_within(connection, context, topic, f"the source {source.name} is whole again")
+        return
+    notice = Notice(topic=topic, title=f"a part of the source {source.name} was left out", lines=(news.trouble,))
+    operators.tell_within(connection, context, notice)
+
+
+def _look_at_age(connection: Connection, context: Context, source: Source, fares: SourceHealth) -> None:
+    topic, now = f"stale {source.name}", context.clock()
+    if not wording.is_stale(source, fares, now):
+        operators.end_within(connection, context, topic, f"the source {source.name} has news again")
+        return
+    lines = (
+        f"There is {wording.staleness(fares, now)}; `stale_after` is {wording.days(source.stale_after)}.",
+        "It answers, but upstream may have stopped publishing." if not fares.failures else "It cannot be read either.",
+    )
+    operators.tell_within(
+        connection, context, Notice(topic=topic, title=f"the source {source.name} has no news", lines=lines)
+    )

@@ -1,0 +1,107 @@
+"""How the service fares: for `status`, as JSON, and as Prometheus metrics."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from cachewatch import __version__
+from cachewatch.service.context import Context
+from cachewatch.service.tracks import Track, tracks_of
+from cachewatch.store import health, outbox, slots
+from cachewatch.store.database import Connection
+from cachewatch.store.health import ChannelHealth, SourceHealth
+from cachewatch.store.outbox import State
+
+
+class TrackStatus(Struct, frozen=True, kw_only=True):
+    """When somebody is told next."""
+
+    subscription: str
+    track: str
+    schedule: str  # in words
+    due: datetime | None  # None where revisions set the pace
+
+
+class ChannelStatus(Struct, frozen=True, kw_only=True):
+    """What waits for a channel, and how it fares."""
+
+    health: ChannelHealth
+    queue: dict[str, int]  # by state
+    oldest: datetime | None  # since when the oldest of what is open waits
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """What operators were told of, and is not over."""
+
+    topic: str
+    since: datetime
+    said: str
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """Everything that `status` shows."""
+
+    sources: tuple[SourceHealth, ...]
+    tracks: tuple[TrackStatus, ...]
+    channels: tuple[ChannelStatus, ...]
+    troubles: tuple[Trouble, ...]
+
+    @property
+    def dead(self) -> int:
+        """How many deliveries failed for good and were not dealt with."""
+        return sum(channel.queue.get(State.DEAD, 0) for channel in self.channels)
+
+
+def read_status(context: Context) -> Status:
+    """Look at everything in one moment."""
+    config = context.config
+    with context.database.read() as connection:
+        queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
+        names = dict.fromkeys((*config.channels, *(channel for channel, _ in queue)))
+        return Status(
+            sources=tuple(health.source(connection, name) for name in config.sources),
+            tracks=tuple(_track(connection, track) for track in tracks_of(config)),
+            channels=tuple(
+                ChannelStatus(
+                    health=health.channel(connection, name),
+                    queue={state: count for (channel, state), count in queue.items() if channel == name},
+                    oldest=oldest.get(name),
+                )
+                for name in names
+            ),
+            troubles=tuple(
+                Trouble(topic=topic, since=since, said=said) for topic, since, said in health.all_troubles(connection)
+            ),
+        )
+
+
+def _track(connection: Connection, track: Track) -> TrackStatus:
+    slot = slots.pending(connection, track.subscription.name, track.name)
+    return TrackStatus(
+        subscription=track.subscription.name,
+        track=track.name,
+        schedule=track.schedule.in_words(),
+        due=None if slot is None else slot.due,
+    )
+
+
+def metrics(context: Context, tick_age: float) -> str:
+    """Return the figures in Prometheus' text form; labels are names of the configuration alone."""
+    status, now = read_status(context), context.clock()
+    with context.database.read() as connection:
+        figures = health.figures(connection)
+    lines = [f'cachewatch_build_info{{version="{__version__}"}} 1']
+    lines.append(f"cachewatch_last_tick_timestamp_seconds {now.timestamp() - tick_age:.0f}")
+    for source in status.sources:
+        for name, moment in (("last_success", source.succeeded_at), ("revision", source.revision_time)):
+            if moment is not None:
+                lines.append(
+                    f'cachewatch_source_{name}_timestamp_seconds{{source="{source.name}"}} {moment.timestamp():.0f}'
+                )
+    for channel in status.channels:
+        for state, count in channel.queue.items():
+            lines.append(f'cachewatch_outbox_rows{{channel="{channel.health.name}",state="{state}"}} {count}')
+        age = 0.0 if channel.oldest is None else (now - channel.oldest).total_seconds()
+        lines.append(f'cachewatch_outbox_oldest_seconds{{channel="{channel.health.name}"}} {age:.0f}')
+    lines += [f"cachewatch_{name} {value:g}" for name, value in figures.items()]
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,93 @@
+"""Where each track begins, and what it waits for: the next slot, or the next revision."""
+
+from contextlib import closing
+from datetime import datetime
+
+from cachewatch.config.model import Source
+from cachewatch.errors import UnknownRevision
+from cachewatch.service.context import Context
+from cachewatch.service.tracks import Track
+from cachewatch.sources.catalogue import tags_of
+from cachewatch.sources.git import Repository
+from cachewatch.sources.revisions import Revision, resolve
+from cachewatch.store import cursors, digests, health, slots
+from cachewatch.store.cursors import Move
+from cachewatch.store.slots import Slot
+
+
+def begin(context: Context, track: Track) -> None:
+    """Put the cursors of a track that has none of some source to where that source begins."""
+    for source in track.sources:
+        with context.database.read() as connection:
+            fares = health.source(connection, source.name)
+            known = cursors.cursors_of(connection, track.subscription.name, track.name, source.name)
+        if fares.revision is not None and not known:
+            _begin(context, track, source, fares.revision)
+
+
+def _begin(context: Context, track: Track, source: Source, newest_commit: str) -> None:
+    with closing(context.open_repository(source)) as repository:
+        newest = resolve(repository, newest_commit)
+        first = _first(repository, source, newest)
+        tags = tags_of(repository, newest).ids.keys() | tags_of(repository, first).ids.keys()
+    moves = tuple(
+        Move(
+            subscription=track.subscription.name,
+            track=track.name,
+            source=source.name,
+            tag=tag,
+            revision=first.commit,
+        )
+        for tag in sorted(filter(track.wants_tag(source), tags))
+    )
+    context.pin(moves)
+    with context.database.write() as connection:
+        cursors.move(connection, moves, context.clock())
+    context.log.info(
+        "track.begun", subscription=track.subscription.name, track=track.name, source=source.name, revision=first.commit
+    )
+
+
+def _first(repository: Repository, source: Source, newest: Revision) -> Revision:
+    """Return the revision that is taken for told: silently the newest, or as the source asks an earlier one."""
+    if source.since is not None:
+        return resolve(repository, source.since)
+    if source.first_run == "report":
+        try:
+            return resolve(repository, f"{newest.commit}~1")
+        except UnknownRevision:
+            pass  # there is but one
+    return newest
+
+
+def due_slot(context: Context, track: Track, now: datetime) -> Slot | None:
+    """Return the slot that is due now; plan the next one where there is none, or another schedule."""
+    if track.is_each_revision:
+        return None
+    name = track.subscription.name
+    with context.database.read() as connection:
+        slot = slots.pending(connection, name, track.name)
+    if slot is None or slot.schedule != track.schedule_text:
+        with context.database.write() as connection:
+            slots.plan(connection, name, track.name, track.schedule_text, track.schedule.next_after(now))
+        return None
+    return slot if slot.due <= now else None
+
+
+def has_news(context: Context, track: Track) -> bool:
+    """Tell whether some source has a revision that the track has neither been told nor holds for operators."""
+    with context.database.read() as connection:
+        held = {
+            (move.source, move.revision)
+            for key in digests.held(connection, track.subscription.name, track.name)
+            for stored in [digests.get(connection, key)]
+            if stored is not None
+            for move in stored.moves
+        }
+        return any(
+            (revision := health.source(connection, source.name).revision) is not None
+            and (source.name, revision) not in held
+            and set(cursors.cursors_of(connection, track.subscription.name, track.name, source.name).values())
+            - {revision}
+            for source in track.sources
+        )

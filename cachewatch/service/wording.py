@@ -1,0 +1,74 @@
+"""Short sentences that digests and notices share."""
+
+import shlex
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from cachewatch.config.model import Match, Source
+from cachewatch.digests import Span
+from cachewatch.kinds import GROUPS
+from cachewatch.service.tracks import Track
+from cachewatch.store.health import SourceHealth
+
+REWRITTEN = "upstream rewrote its history in between; the two states are compared all the same"
+
+_KEYS = ("tags", "packages", "stacks", "targets", "oses", "compilers", "versions")
+_OPTIONS = {"packages": "package", "stacks": "stack", "targets": "target", "oses": "os", "compilers": "compiler"}
+
+
+def is_stale(source: Source, fares: SourceHealth, now: datetime) -> bool:
+    """Tell whether the newest data of a source is older than it should ever be."""
+    newest = fares.revision_time or fares.changed_at
+    return newest is not None and now - newest > source.stale_after
+
+
+def staleness(fares: SourceHealth, now: datetime) -> str:
+    """Say how old the newest data is."""
+    newest = fares.revision_time or fares.changed_at
+    return "no data yet" if newest is None else f"no news for {days(now - newest)}, since {newest:%Y-%m-%d %H:%M} UTC"
+
+
+def days(duration: timedelta) -> str:
+    """Say how long that is: 5 days, 3 hours."""
+    hours = duration.total_seconds() / 3600
+    count, noun = (round(hours / 24), "day") if hours >= 36 else (max(1, round(hours)), "hour")
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def lost(revisions: Iterable[str]) -> tuple[str, ...]:
+    """Say that what changed cannot be known."""
+    names = ", ".join(revision[:10] for revision in revisions)
+    return (
+        f"the state that was told last, {names}, is nowhere any more",
+        "upstream rewrote its history, and our copy was lost: what changed since then cannot be known",
+        "digests go on from here",
+    )
+
+
+def why(track: Track) -> tuple[str, ...]:
+    """Say what a subscription is about: tags develop; packages py-*; changes upgraded, removed."""
+    match = track.subscription.match
+    lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
+    return (*lines, f"changes {', '.join(_kinds(track))}")
+
+
+def command(track: Track, span: Span) -> str:
+    """Return the command that shows the same changes."""
+    before, after = (side.revision or side.name for side in (span.before, span.after))
+    words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
+    words += [f"--tag={pattern}" for pattern in track.subscription.match.tags]
+    for key, patterns in _patterns(track.subscription.match):
+        if key in _OPTIONS:
+            words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
+    words += [f"--kind={kind}" for kind in _kinds(track)]
+    return shlex.join(words)
+
+
+def _kinds(track: Track) -> list[str]:
+    """Name the kinds of a track, by one word for all of them if there is one."""
+    groups = [word for word, kinds in GROUPS.items() if kinds == track.changes]
+    return groups[:1] or sorted(track.changes)
+
+
+def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
+    return [(key, patterns) for key in _KEYS if (patterns := getattr(match, key))]

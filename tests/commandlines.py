@@ -1,0 +1,57 @@
+"""Writes docs/commands.md from the commands themselves: `python tests/commandlines.py > docs/commands.md`."""
+
+from collections.abc import Iterator
+
+import click
+
+from cachewatch.cli import cli
+
+_HEAD = """\
+# Commands
+
+`cachewatch COMMAND --help` says the same, and more. Data goes to standard output, all else to standard error; `NO_COLOR` is honoured.
+"""
+
+
+def written() -> str:
+    """Return the page."""
+    context = click.Context(cli)
+    pages = [_HEAD]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        pages += ["\n".join(_page(each, words)) for words, each in _leaves(f"cachewatch {name}", command)]
+    return "\n".join(pages)
+
+
+def _leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    for word, each in sorted(command.commands.items()):
+        yield from _leaves(f"{name} {word}", each)
+
+
+def _page(command: click.Command, name: str) -> Iterator[str]:
+    context = click.Context(command)
+    arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
+    yield f"## `{' '.join([name, *arguments])}`\n"
+    yield " ".join((command.help or "").split("\n\n")[0].split()) + "\n"
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    if options:
+        yield "| option | |\n|---|---|"
+        yield from (f"| {_spelled(option, context)} | {_cell(option.help or '')} |" for option in options)
+        yield ""
+
+
+def _spelled(option: click.Option, context: click.Context) -> str:
+    takes_value = not option.is_flag and option.flag_value in (None, False)
+    return _cell(f"`{', '.join(option.opts)}{' ' + option.make_metavar(context) if takes_value else ''}`")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(written(), end="")

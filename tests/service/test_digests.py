@@ -1,0 +1,314 @@
+"""Who is told what, and when: net differences, slots, holds, and nothing lost on the way."""
+
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from helpers import catalogue, record, records
+from station import Site, day
+
+from cachewatch.service import byhand
+
+BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
+ONE = {**BASE, "change-one": records([100])}
+TWO = {**ONE, "change-two": records([200])}
+STATES = [catalogue(BASE), catalogue(ONE), catalogue(TWO), catalogue(BASE), catalogue(TWO)]
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk], after_failures: 2}
+subscriptions:
+  ml:
+    channels: [files]
+    changes: [all]
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds change-one, then change-two, takes both back, and adds both again."""
+    made = Site(tmp_path, STATES)
+    made.configure(CONFIG)
+    return made
+
+
+def test_the_first_run_is_silent(site: Site) -> None:
+    assert site.run().failed_sources == 0
+    assert site.told() == []
+
+
+def test_a_new_revision_is_told_once(site: Site) -> None:
+    site.run()
+    site.publish(1)
+    site.run()
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" not in text
+    assert (site.folder / "out" / "ml").exists()
+
+
+def test_a_missed_day_is_in_the_next_digest(site: Site) -> None:
+    site.run()
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+
+
+def test_what_came_and_went_is_no_news(site: Site) -> None:
+    site.run()
+    site.publish(3)
+    site.run()
+    assert site.told() == []
+    site.publish(4)
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_a_schedule_makes_one_digest_of_all_that_was_missed(site: Site) -> None:
+    site.configure(CONFIG + "    when: daily 07:30\n")
+    site.run()
+    site.publish(1)
+    site.run()
+    assert site.told() == []  # not due yet
+    site.publish(2)
+    site.now = day(9, hour=8)  # after a week without any run
+    site.run()
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+    (slot,) = [event for event in site.events() if event["event"] == "digest.queued"]
+    assert slot["subscription"] == "ml"
+
+
+def test_a_clock_that_is_set_back_makes_no_second_digest(site: Site) -> None:
+    site.configure(CONFIG + "    when: daily 07:30\n")
+    site.run()
+    site.publish(1)
+    site.now = day(1, hour=8)
+    site.run()
+    site.now -= timedelta(hours=1)
+    site.run()
+    site.now += timedelta(days=3)
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_the_first_run_can_report(site: Site) -> None:
+    site.configure(CONFIG.replace("stale_after", "first_run: report, stale_after"))
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+
+
+def test_a_track_can_begin_in_the_past(site: Site) -> None:
+    site.configure(CONFIG.replace("stale_after", "since: 2025-06-01, stale_after"))
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+
+
+def test_urgent_kinds_are_told_at_once_and_again_in_their_place(site: Site) -> None:
+    site.configure(CONFIG + "    when: weekly mon 07:30\n    urgent: {changes: [package-removed], channels: [desk]}\n")
+    site.publish(2)
+    site.run()
+    site.publish(3)
+    site.run(later=timedelta(hours=1))
+    (urgent,) = site.digests()
+    assert (urgent.subscription, urgent.track) == ("ml", "urgent")
+    assert "change-one" in urgent.letter.text
+    assert [each.channel for each in site.deliveries()] == ["desk"]
+    site.run(later=timedelta(days=7))
+    assert [stored.track for stored in site.digests() if stored.subscription == "ml"] == ["urgent", "regular"]
+
+
+def test_a_mass_event_is_held_until_released(site: Site) -> None:
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    assert site.told() == []
+    assert site.notices() == ["a digest for ml is held"]
+    site.run()
+    assert site.notices() == ["a digest for ml is held"]  # nobody is asked twice
+    context = site.open()
+    with context.database.read() as connection:
+        (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
+    byhand.release(context, key[:12])
+    site.run()
+    (text,) = site.told()
+    assert "change-two" in text
+    assert (site.folder / "out" / "ml").exists()
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    site.publish(3)
+    site.run()
+    site.run()
+    assert site.told() == []
+    assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
+    assert site.open().database.path.exists()
+
+
+def test_a_dropped_digest_is_told_to_nobody(site: Site) -> None:
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    context = site.open()
+    with context.database.read() as connection:
+        (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
+    byhand.drop_digest(context, key, "a test of theirs")
+    site.publish(3)
+    site.configure(CONFIG)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text  # gone again, which is told
+
+
+def test_quiet_windows_hold_and_merge(site: Site) -> None:
+    site.configure(CONFIG + "quiet: [{from: 2025-06-01, to: 2025-06-03}]\n")
+    site.run()
+    site.publish(1)
+    site.now = day(1)
+    site.run()
+    site.publish(2)
+    site.now = day(2)
+    site.run()
+    assert site.told() == []
+    site.now = day(3, hour=1)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+
+
+@pytest.mark.parametrize(("if_empty", "weeks", "digests"), [("skip", 13, 0), ("send", 13, 13), ("monthly", 13, 3)])
+def test_an_empty_digest_is_sent_only_where_wanted(site: Site, if_empty: str, weeks: int, digests: int) -> None:
+    site.configure(CONFIG + f"    when: weekly mon 07:30\n    if_empty: {if_empty}\n")
+    site.run()
+    for _ in range(weeks):
+        site.run(later=timedelta(weeks=1))
+    assert abs(len(site.told()) - digests) <= 1
+
+
+def test_a_failing_source_is_told_to_operators_once_and_never_to_readers(site: Site) -> None:
+    site.run()
+    hidden = site.upstream.rename(site.folder / "away.git")
+    for _ in range(4):
+        assert site.run(later=timedelta(hours=1)).failed_sources == 1
+    assert site.notices() == ["the source public cannot be read"]
+    hidden.rename(site.upstream)
+    site.publish(1)
+    site.run(later=timedelta(hours=1))
+    assert site.notices() == ["the source public cannot be read", "the source public can be read again"]
+    assert len(site.told()) == 1
+    assert {each.channel for each in site.deliveries() if each.channel == "files"} == {"files"}
+
+
+def test_one_failing_source_stops_only_itself(site: Site) -> None:
+    broken = "sources: {broken: {git: {folder}/nowhere.git}, public:"
+    site.configure(CONFIG.replace("sources: {public:", broken))
+    assert site.run().failed_sources == 1
+    site.publish(1)
+    assert site.run().failed_sources == 1
+    assert len(site.told()) == 1
+
+
+def test_a_stale_source_is_said_in_digests(site: Site) -> None:
+    site.configure(CONFIG.replace("400d", "4d"))
+    site.run()
+    assert site.notices() == []
+    site.now = day(20)
+    site.run()
+    assert site.notices() == ["the source public has no news"]
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "no news for 19 days" in text
+
+
+def test_who_asks_for_more_is_not_told_of_the_past(site: Site) -> None:
+    site.configure(CONFIG + "    match: {packages: [zlib]}\n")
+    site.run()
+    site.publish(1)
+    site.run()
+    site.configure(CONFIG)
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "change-two" in text
+    assert "change-one" not in text
+
+
+def test_an_upstream_that_rewrote_its_history_is_compared_all_the_same(site: Site) -> None:
+    site.publish(1)
+    site.run()
+    site.publish(0)
+    subprocess.run(["git", f"--git-dir={site.upstream}", "gc", "-q", "--prune=now"], check=True)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "rewrote its history" in text
+    assert site.notices() == ["something is new about the source public"]
+
+
+def test_what_cannot_be_known_is_said(site: Site) -> None:
+    site.publish(1)
+    site.run()
+    with site.open().database.write() as connection:
+        connection.exec_driver_sql("UPDATE cursors SET revision = ?", ("f" * 40,))
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "cannot be known" in " ".join(text.split())
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_a_new_snapshot_is_compared_with_the_one_before(tmp_path: Path) -> None:
+    first = catalogue(BASE) | catalogue(BASE, tag="develop-2025-06-01")
+    second = first | catalogue(ONE, tag="develop-2025-06-08")
+    site = Site(tmp_path, [first, second])
+    site.configure(CONFIG)
+    site.run()
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "zlib" not in text
+
+
+def test_readers_hear_only_of_what_they_asked_for(tmp_path: Path) -> None:
+    before = {"zlib": [record(1, stacks=["e4s", "root"])], "cuda": [record(2, stacks=["ml-cuda", "root"])]}
+    after = {
+        "zlib": [record(1, stacks=["e4s", "root"]), record(3, stacks=["e4s", "root"], versions=["2.0"])],
+        "cuda": [record(2, stacks=["ml-cuda", "root"]), record(4, stacks=["ml-cuda", "root"], versions=["2.0"])],
+    }
+    site = Site(tmp_path, [catalogue(before), catalogue(after)])
+    site.configure(CONFIG.replace("  ml:\n", "  gpu:\n    match: {stacks: [ml-*]}\n    channels: [files]\n  ml:\n", 1))
+    site.run()
+    site.publish(1)
+    site.run()
+    (gpu,), (everything,) = site.told("gpu"), site.told("ml")
+    assert "cuda" in gpu
+    assert "zlib" not in gpu
+    assert "zlib" in everything

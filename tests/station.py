@@ -1,0 +1,90 @@
+"""A site that runs cachewatch: an upstream that publishes, a configuration, a state, and a clock of our own."""
+
+import io
+import json
+import logging
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from helpers import START, history
+
+from cachewatch.config.reading import read_config
+from cachewatch.service.context import Context
+from cachewatch.service.log import Log, open_log
+from cachewatch.service.passes import Result, run_pass
+from cachewatch.store import digests, outbox
+from cachewatch.store.database import Database
+from cachewatch.store.digests import Stored
+from cachewatch.store.outbox import Delivery
+
+State = Mapping[str, bytes]
+
+
+class Site:
+    """Everything in one folder; time stands still until a test moves it."""
+
+    def __init__(self, folder: Path, states: Sequence[State]) -> None:
+        self.folder = folder
+        self.now = START + timedelta(hours=1)
+        self.upstream = history(folder / "upstream.git", *states)
+        listed = self._git("rev-list", "--reverse", "main")
+        self.commits = listed.split()
+        self.said = io.StringIO()
+        self.publish(0)
+
+    def publish(self, number: int) -> None:
+        """Let upstream's newest revision be its `number`-th; they are a day apart."""
+        self._git("update-ref", "refs/heads/main", self.commits[number])
+
+    def configure(self, text: str) -> None:
+        """Write the configuration; {folder} is filled in."""
+        path = self.folder / "cachewatch.yaml"
+        path.write_text(text.replace("{folder}", str(self.folder)), "utf-8")
+        path.chmod(0o600)
+
+    def open(self) -> Context:
+        """Open the state as a new process would."""
+        config = read_config(self.folder / "cachewatch.yaml")
+        return Context(config=config, database=Database(config.state), log=self._log(), clock=lambda: self.now)
+
+    def run(self, *, later: timedelta = timedelta(0)) -> Result:
+        """Do one pass, as much later."""
+        self.now += later
+        return run_pass(self.open())
+
+    def digests(self) -> list[Stored]:
+        """Return what was made, oldest first."""
+        with Database(self.folder / "state").read() as connection:
+            return list(reversed(digests.archive(connection)))
+
+    def told(self, subscription: str = "ml") -> list[str]:
+        """Return the text of every digest that went to readers of `subscription`, oldest first."""
+        return [stored.letter.text for stored in self.digests() if stored.subscription == subscription]
+
+    def notices(self) -> list[str]:
+        """Return the titles of what operators were told."""
+        return [stored.letter.title for stored in self.digests() if stored.subscription == "(operators)"]
+
+    def deliveries(self) -> list[Delivery]:
+        """Return every delivery, oldest first."""
+        with Database(self.folder / "state").read() as connection:
+            return list(reversed(outbox.find(connection)))
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return what was logged."""
+        return [json.loads(line) for line in self.said.getvalue().splitlines()]
+
+    def _log(self) -> Log:
+        return open_log("json", self.said, logging.INFO)
+
+    def _git(self, *arguments: str) -> str:
+        git = ["git", f"--git-dir={self.upstream}", *arguments]
+        return subprocess.run(git, check=True, capture_output=True, text=True).stdout
+
+
+def day(number: int, hour: int = 5) -> datetime:
+    """Return an hour of the day on which the `number`-th revision was published, an hour before."""
+    return (START + timedelta(days=number)).replace(hour=hour, tzinfo=UTC)
