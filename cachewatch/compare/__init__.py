@@ -57,8 +57,10 @@ def compare(
     is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
     found = account(went.counts.copy(), came.counts.copy(), is_compiler_unknown=is_unknown)
     facts = differing_facts(had.facts, has.facts, is_compiler_unknown=is_unknown)
-    last_copies = lost_places(had.copies, has.copies)
-    stack_versions = tuple(judge_versions(had.copies, has.copies))
+    # Where specs are built alike, they are in the same places, however many there are.
+    is_alike = old.counts.keys() == new.counts.keys()
+    last_copies = () if is_alike else lost_places(had.copies, has.copies)
+    stack_versions = () if is_alike else tuple(judge_versions(had.copies, has.copies))
     left_over = _left_over(has)
     newly_left_over = _newly(left_over, had, has) if is_pruned else ()
     counts = count_specs(len(old), len(new), found, len(left_over))
