@@ -74,6 +74,11 @@ def _measure(work: Path, packages: int, specs: int, rounds: int, *, is_quick: bo
     results.bars += bars.bars_of_answers(results.answers)
     results.growth = suites.growth(cachewatch, _sizes(work, shape), rounds)
     results.bars += bars.bars_of_growth(results.growth)
+    tell("phases")
+    results.phases = {
+        suite.title: suites.phases(cachewatch, catalogue, span, rounds, work)
+        for suite, span in ((far, catalogue.far), (small, catalogue.small))
+    }
     results.imports = import_times(cachewatch.import_times(catalogue, catalogue.small))
     return results
 

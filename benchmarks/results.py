@@ -8,7 +8,7 @@ from benchmarks.answers import Answer
 from benchmarks.bars import Bar
 from benchmarks.history import History
 from benchmarks.measuring import Figures
-from benchmarks.suites import FLOOR, Reads, Suite
+from benchmarks.suites import FLOOR, IGNORE_ORDER, IMPORT_GIT, PASS, Reads, Suite
 
 
 @dataclass(slots=True)
@@ -22,6 +22,7 @@ class Results:
     answers: list[Answer] = field(default_factory=list)
     history: History | None = None
     reads: Reads | None = None
+    phases: dict[str, dict[str, Figures]] = field(default_factory=dict)  # by title of the suite
     imports: list[tuple[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -35,7 +36,7 @@ def write(results: Results) -> str:
         parts.append(_history(results.history))
     if results.reads:
         parts.append(_reads(results.reads))
-    parts += [_answers(results.answers), _imports(results.imports)]
+    parts += [_answers(results.answers), _phases(results), _imports(results.imports)]
     return "\n".join(line for part in parts for line in (*part, ""))
 
 
@@ -131,10 +132,41 @@ def _answers(answers: Sequence[Answer]) -> Iterator[str]:
     yield from _table(("compared", "the same", "first that is not"), rows or [("nothing: there are no peers", "", "")])
 
 
+def _phases(results: Results) -> Iterator[str]:
+    yield "## Where the time goes"
+    yield ""
+    yield "What one process does, by phase (phases.py), in seconds and over the floor of the same suite. Python itself,"
+    yield "printing and the end are not in it; with two processors, git reads while Python works, what compares loads"
+    yield "while git is asked, and two processes share what comes after that."
+    yield ""
+    floors = {suite.title: suite.seconds[FLOOR].middle for suite in results.suites}
+    rows = [
+        (title, phase, f"{seconds.middle:.3f}", f"{seconds.middle / floors[title]:.2f} x")
+        for title, phases in results.phases.items()
+        for phase, seconds in phases.items()
+    ]
+    yield from _table(("suite", "phase", "seconds", "over the floor"), rows)
+    yield ""
+    yield from _limits(results)
+
+
+def _limits(results: Results) -> Iterator[str]:
+    """Say what the bars that are not reached leave room for."""
+    far, small, *_ = results.suites
+    floor, start = far.seconds[FLOOR].middle, small.seconds[PASS].middle
+    for bar in results.bars:
+        if bar.number == 1 and not bar.is_reached:
+            yield f"- {bar.promise}: {bar.limit:.1f} x leaves {bar.limit * floor:.2f} s, of which starting Python and importing"
+            yield f"  GitPython take {small.seconds[IMPORT_GIT].middle:.2f} s; the phases from reading on have to share what is left."
+        if bar.number == 4 and not bar.is_reached and IGNORE_ORDER in small.seconds:
+            allowed = small.seconds[IGNORE_ORDER].middle / bar.limit
+            yield f"- {bar.promise}: {bar.limit:.0f} x leaves {allowed:.3f} s; Python alone takes {start:.3f} s to start."
+
+
 def _imports(imports: Sequence[tuple[str, float]]) -> Iterator[str]:
     yield "## Start-up"
     yield ""
-    yield "`python -X importtime` of the small commit, by top-level package, its own time (slower than without `-X`)."
+    yield "`python -X importtime` of the small commit, by top-level package, its own time, in both processes (slower than without `-X`)."
     yield ""
     rows = [(f"`{name}`", f"{milliseconds:.1f}") for name, milliseconds in imports[:15]]
     rows += [("all others", f"{sum(ms for _, ms in imports[15:]):.1f}"), ("all", f"{sum(ms for _, ms in imports):.1f}")]

@@ -74,6 +74,16 @@ exec {real} "$@"
         environment = {**plain.environment, "PATH": path}
         return Command(name=plain.name, arguments=plain.arguments, folder=plain.folder, environment=environment)
 
+    def phases(self, catalogue: Catalogue, span: Span, *, output: Path) -> Command:
+        """Return what `cachewatch diff --jobs 1` does, by phase: see phases.py."""
+        return Command(
+            name="phases",
+            arguments=[sys.executable, _HERE / "phases.py", catalogue.folder, *span],
+            folder=catalogue.folder,
+            environment=self._environment,
+            output=output,
+        )
+
     def import_times(self, catalogue: Catalogue, span: Span) -> Command:
         """Return `cachewatch diff` in a Python that tells how long each import takes."""
         plain = self.diff(catalogue, span, name="imports")

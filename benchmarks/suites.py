@@ -1,5 +1,6 @@
 """What is measured: each suite runs its commands and returns what they took."""
 
+import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,12 +11,13 @@ from benchmarks.answers import Answer, same_as_documents, same_hashes
 from benchmarks.generate import Catalogue
 from benchmarks.measuring import Figures, race, tell
 from benchmarks.memory import Memory, peak_memory
-from benchmarks.subject import Peers, Subject
+from benchmarks.subject import Peers, Span, Subject
 
 FLOOR = "floor"
 TEXT_1, TEXT_2 = "cachewatch, text, --jobs 1", "cachewatch, text, --jobs 2"
 JSON_1, JSON_2 = "cachewatch, json, --jobs 1", "cachewatch, json, --jobs 2"
 IMPORT_GIT = 'python -c "import git"'
+PASS = 'python -c "pass"'
 STAT = "git diff --stat"
 IGNORE_ORDER = "DeepDiff ignore_order, python-frontmatter"
 
@@ -88,6 +90,16 @@ def small(
     compared = {name: file for name, file in outputs.items() if "parsing only" not in name}
     answers = [same_hashes(name, answer, file) for name, file in compared.items()]
     return Suite("Small", about, seconds, memory), answers
+
+
+def phases(cachewatch: Subject, catalogue: Catalogue, span: Span, rounds: int, work: Path) -> dict[str, Figures]:
+    """Take the seconds of each phase of one process."""
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        cachewatch.phases(catalogue, span, output=work / "phases.json").run()
+        for phase, seconds in json.loads((work / "phases.json").read_text()).items():
+            found.setdefault(phase, []).append(seconds)
+    return {phase: Figures(tuple(seconds)) for phase, seconds in found.items()}
 
 
 def growth(cachewatch: Subject, catalogues: Sequence[Catalogue], rounds: int) -> list[Suite]:

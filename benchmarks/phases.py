@@ -1,0 +1,71 @@
+"""Where the time of one process goes: run as a script, it does what `diff` does, with a watch in its hand.
+
+It prints the seconds of each phase as JSON. Reading a watch costs a little, and one process has no
+companion to load anything for it, so the sum is no measurement of `cachewatch diff`.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_PHASES: dict[str, float] = {}
+
+
+def _timed(phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(*arguments: Any, **options: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return function(*arguments, **options)
+        finally:
+            _PHASES[phase] = _PHASES.get(phase, 0.0) + time.perf_counter() - start
+
+    return watched
+
+
+def _timed_steps(phase: str, function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    def watched(*arguments: Any, **options: Any) -> Iterator[Any]:
+        steps = function(*arguments, **options)
+        step = _timed(phase, lambda: next(steps, None))
+        while (found := step()) is not None:
+            yield found
+
+    return watched
+
+
+def main() -> None:
+    """Compare two revisions, once."""
+    repository, before, after = sys.argv[1:]
+    load = _timed("load the command line", lambda: __import__("cachewatch.cli.diff"))
+    load()
+    _timed("load GitPython", lambda: __import__("cachewatch.sources.catalogue"))()
+    _timed("load DeepDiff", lambda: __import__("deepdiff"))()
+    from cachewatch import pipeline  # noqa: PLC0415  loading is what is measured
+    from cachewatch.cli import garbage  # noqa: PLC0415
+    from cachewatch.events import Tally  # noqa: PLC0415
+    from cachewatch.render.colour import Palette  # noqa: PLC0415
+    from cachewatch.render.reports import BoardBody, write_text  # noqa: PLC0415
+    from cachewatch.select import Selection  # noqa: PLC0415
+    from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
+
+    garbage.keep()
+    selection = Selection()
+    pipeline._read = _timed_steps("wait for git, and read", pipeline._read)  # noqa: SLF001  the watch is ours
+    pipeline.parse = _timed("parse", pipeline.parse)  # type: ignore[attr-defined]
+    pipeline.compare = _timed("compare", pipeline.compare)  # type: ignore[attr-defined]
+    Tally.add = _timed("count", Tally.add)  # type: ignore[method-assign]
+    BoardBody.add = _timed("keep lines", BoardBody.add)  # type: ignore[method-assign]
+    opened = open_comparison(
+        before, after, repository=repository, wanted_tag=selection.tags, wanted_package=selection.packages
+    )
+    comparison = _timed("find what differs", opened.__enter__)()
+    changesets = pipeline.changesets(comparison, selection, lambda: BoardBody(20, selection.wants))
+    for _ in write_text(changesets, most=20, wants=selection.wants, width=80, palette=Palette(is_on=False)):
+        pass
+    opened.__exit__(None, None, None)
+    print(json.dumps(_PHASES))
+
+
+if __name__ == "__main__":
+    main()
