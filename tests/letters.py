@@ -1,7 +1,10 @@
 """Letters and channels with defaults, so that a test names only what matters to it."""
 
+import email
+import email.policy
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +70,21 @@ def send(config: ChannelConfig, *letters: Letter) -> list[Answer]:
     channel = open_channel(config)
     with channel.open(no_shelf) as carrier:
         return [carrier.deliver(parcel) for one in letters for parcel in channel.pack(one)]
+
+
+def read(payload: bytes) -> EmailMessage:
+    """Return a mail as a mail program has it."""
+    message = email.message_from_bytes(payload, policy=email.policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def part(message: EmailMessage, kind: str) -> str:
+    """Return the plain or the HTML part."""
+    found = message.get_body((kind,))
+    assert isinstance(found, EmailMessage)
+    return str(found.get_content()).replace("\r\n", "\n")
+
+
+_FULL = letter(archive_url="https://example.org/x", attachments=())
+HEADERS = set(read(open_channel(email_config(25)).pack(_FULL)[0].payload).keys())  # that a digest may have

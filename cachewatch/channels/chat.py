@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -52,7 +54,7 @@ class AppriseChannel:
 
 
 class _AppriseCarrier:
-    """Hands messages to Apprise, which says whether they went, but not why not."""
+    """Hands messages to Apprise, which says whether they went, and the reason only in its log."""
 
     def __init__(self, urls: dict[str, Secret]) -> None:
         self._urls = urls
@@ -62,22 +64,27 @@ class _AppriseCarrier:
         url = self._urls.get(parcel.target)
         if url is None:
             return Answer(verdict=Verdict.DEAD, said=f"{parcel.target} is no longer configured")
-        import apprise  # noqa: PLC0415  half a second that only those pay who use it
-
+        apprise: Any = importlib.import_module("apprise")  # half a second that only those pay who use it
         chats = apprise.Apprise()
         if not chats.add(url.reveal()):
             return Answer(verdict=Verdict.BLOCKED, said=f"Apprise does not understand the URL of {parcel.target}")
-        return _notified(chats, json.loads(parcel.payload))
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
+            is_sent = _notify(chats, json.loads(parcel.payload))
+            return SENT if is_sent else Answer(verdict=Verdict.DEFERRED, said=_discreet(said.getvalue(), url))
 
 
-def _notified(chats: Any, message: dict[str, str]) -> Answer:
+def _notify(chats: Any, message: dict[str, str]) -> bool:
     try:
-        is_sent = chats.notify(title=message["title"], body=message["body"], body_format="text")
-    except Exception as error:  # noqa: BLE001  plugins for a hundred services raise what they like
-        return Answer(verdict=Verdict.DEFERRED, said=one_line(f"Apprise failed: {type(error).__name__}"))
-    if is_sent:
-        return SENT
-    return Answer(verdict=Verdict.DEFERRED, said="Apprise could not send it; its log has the reason")
+        return bool(chats.notify(title=message["title"], body=message["body"], body_format="text"))
+    except Exception:  # noqa: BLE001  plugins for a hundred services raise what they like
+        return False
+
+
+def _discreet(text: str, url: Secret) -> str:
+    """Return Apprise's warnings without what could be a secret of the URL."""
+    for secret in re.split(r"[/?&=:@]+", url.reveal()):
+        text = text.replace(secret, "***") if len(secret) >= 8 else text
+    return one_line(f"Apprise could not send it: {text}", 300)
 
 
 def _target(url: Secret) -> str:

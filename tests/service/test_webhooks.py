@@ -193,6 +193,8 @@ def test_apprise_sends_to_a_chat() -> None:
 
     assert sent == SENT
     assert failed.verdict is Verdict.DEFERRED
+    assert "500" in failed.said
+    assert "s3cr3t" not in failed.said
     assert body["title"].startswith("cachewatch ml-team: ")
     assert "Three packages went" in body["message"]
     assert "@channel" not in body["title"]
