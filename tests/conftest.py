@@ -32,6 +32,29 @@ class Result:
 
 
 Run = Callable[..., Result]
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let golden files be written instead of compared."""
+    parser.addoption(
+        "--rewrite-golden", action="store_true", help="write what is as what should be; review it with git diff"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with the file of that name in tests/golden, or write it there."""
+    is_written = request.config.getoption("--rewrite-golden")
+
+    def compare(name: str, text: str) -> None:
+        file = ROOT / "tests" / "golden" / name
+        if is_written:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, "utf-8")
+        assert text == file.read_text("utf-8"), f"{name} is not what it was; --rewrite-golden if that is right"
+
+    return compare
 
 
 @pytest.fixture

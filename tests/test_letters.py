@@ -1,14 +1,28 @@
 """The mail that people read: its title, its forms, and that what it leaves out is counted."""
 
 import json
+import re
 from datetime import UTC, datetime
+from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+from helpers import catalogue, history, records
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 from test_tag_digests import read
 
 from cachewatch.digests import Digest, Gap, Notice, Silenced, Span, TagDigest
+from cachewatch.model import Direction
+from cachewatch.render import letters
 from cachewatch.render.letters import render_letter
 from cachewatch.render.notices import render_notice
+from cachewatch.render.view import LISTED
+from cachewatch.report.places import Entry, TableGroup
+from cachewatch.report.rows import Row, Section
+from cachewatch.report.topics import Topic, TopicReport
 
 NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)
 
@@ -74,3 +88,190 @@ def test_a_notice() -> None:
     assert (letter.is_notice, letter.subscription, letter.title) == (True, "operators", notice.title)
     for form in (letter.text, letter.html, letter.markdown, letter.json.decode()):
         assert all(words in form for words in ("connection refused", "last success", "cachewatch status"))
+
+
+class Tables(HTMLParser):
+    """The lists of a mail: a caption and the words of each row."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: list[tuple[str, list[str]]] = []
+        self._into: str | None = None
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a list or a row of one."""
+        if tag == "caption":
+            self.tables.append(("", []))
+            self._into = tag
+        elif tag == "tr" and self.tables:
+            self.tables[-1][1].append("")
+            self._into = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        """End either."""
+        if tag in ("caption", "table"):
+            self._into = None
+
+    def handle_data(self, data: str) -> None:
+        """Note words."""
+        if self._into == "caption":
+            caption, rows = self.tables[-1]
+            self.tables[-1] = (caption + data, rows)
+        elif self._into == "tr":
+            self.tables[-1][1][-1] += data
+
+
+def numbers(pattern: str, text: str) -> int:
+    """Add up what `pattern` finds in `text`."""
+    return sum(int(found.replace(",", "")) for found in re.findall(pattern, text))
+
+
+names = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=12).map(lambda name: f"p{name}")
+
+
+@st.composite
+def topics(draw: st.DrawFn, topic: Topic) -> TopicReport:
+    """Return a topic of some lines, and of more that are not there."""
+    rows = [
+        Row(
+            section=Section.STACKS if topic is Topic.STACKS else Section.REMOVED,
+            state="R!",
+            package=package,
+            before="1.0",
+            count=draw(st.none() | st.integers(1, 5000)),
+            spots=(("x86_64_v3", ("e4s",)),),
+            kinds=frozenset(),
+        )
+        for package in sorted(draw(st.sets(names, max_size=12)))
+    ]
+    more = draw(st.integers(0, 3000)) if rows else 0
+    return TopicReport(
+        topic=topic,
+        rows=tuple(rows),
+        packages=len(rows) + min(more, 7),
+        specs=sum(row.count or 0 for row in rows) + more,
+        lines=sum(row.count is None for row in rows) + (more > 100),
+        explained_specs=0,
+        kinds=frozenset(),
+    )
+
+
+groups = st.builds(
+    lambda name, rows, more: TableGroup(
+        (name,),
+        tuple(Entry(package=row, direction=Direction.UPGRADE, came=("2",), stayed=("1",)) for row in rows),
+        len(rows) + more,
+    ),
+    names,
+    st.lists(names, min_size=1, max_size=12),
+    st.integers(0, 50),
+)
+
+
+@pytest.mark.parametrize("step", range(len(letters._STEPS)))
+@given(st.tuples(*(topics(Topic(name)) for name in LISTED)), st.lists(groups, max_size=8))
+@settings(max_examples=10)
+def test_every_form_adds_up(
+    demo_repository: Path, step: int, told: tuple[TopicReport, ...], places: list[TableGroup]
+) -> None:
+    """Whatever is left out, the lines that are printed and what is said of the rest equal the totals."""
+    tag = replace(read_once(demo_repository), topics=told, places=tuple(places), place_packages=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letters, "_STEPS", letters._STEPS[step:])
+        letter = render_letter(digest_of(tag), max_html=10**6)
+    tables = Tables(letter.html).tables
+    if not letters._STEPS[step].tags:
+        assert tables == []
+        assert "and 1 more tag" in letter.html
+        return
+    lists = [table for table in tables if "Versions, compilers, targets" not in table[0]]
+    assert len(lists) == sum(topic.packages > 0 for topic in told)
+    for caption, rows in lists:
+        assert_a_list_adds_up(caption, rows)
+    for _, rows in [table for table in tables if table not in lists]:
+        printed = "\n".join(rows)
+        more = numbers(r"and ([\d,]+) more line", printed) + numbers(r": ([\d,]+) line", printed)
+        assert printed.count(" new") + more == sum(group.lines for group in places)
+
+
+def assert_a_list_adds_up(caption: str, rows: list[str]) -> None:
+    """Compare a caption with its lines."""
+    shown, last = (rows[:-1], rows[-1]) if rows and rows[-1].lstrip().startswith("and ") else (rows, "")
+    specs = sum(numbers(r"([\d,]+) spec", row.replace("more spec", "")) for row in shown)
+    assert specs + numbers(r"([\d,]+) more spec", last) == numbers(r"([\d,]+) spec", caption), (caption, rows)
+    named = {row.split()[0] for row in shown}
+    assert len(named) + numbers(r"([\d,]+) more package", last) == numbers(r"([\d,]+) package", caption), caption
+
+
+@cache
+def read_once(repository: Path) -> TagDigest:
+    """Read a digest that other values are put into."""
+    return read(repository)
+
+
+@pytest.mark.parametrize("budget", [90_000, 60_000, 30_000, 15_000, 8_000, 4_000])
+def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
+    """However much happened, the mail has no more bytes than are shown, and what is cut off is attached."""
+    before = {f"package-{n:04}": records([n]) for n in range(400)}
+    after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
+    tag = read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
+    letter = render_letter(digest_of(tag), max_html=budget)
+
+    assert len(letter.html.encode()) <= budget
+    assert "134 packages gone, 266 upgraded" in letter.html
+    assert "Stop these mails" in letter.html
+    assert [attached.name for attached in letter.attachments] == ["changes.csv"]
+    assert letter.attachments[0].content.count(b"spec-removed") == 400
+
+
+def test_shorter_letters(tmp_path: Path) -> None:
+    """Those to whom a letter was too large get less, and less again."""
+    before = {f"package-{n:04}": records([n]) for n in range(400)}
+    after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
+    digest = digest_of(read(history(tmp_path / "r.git", catalogue(before), catalogue(after))))
+    whole, half, least = (render_letter(digest, shortness=shortness) for shortness in range(3))
+
+    assert len(half.html) <= len(whole.html)
+    assert len(least.html) < 8_000
+    assert (half.attachments, least.attachments) == ((), ())
+    assert "every change is counted" in half.text
+
+
+@pytest.mark.parametrize("name", ["x", "ml-team", "a" * 60])
+def test_titles_fit(demo_repository: Path, name: str) -> None:
+    """A subject fits into a line with its prefix, as long as the name leaves room, and is ASCII."""
+    title = render_letter(digest_of(read(demo_repository), subscription=name)).title
+
+    assert len(title) <= max(24, 78 - len(f"[cachewatch {name}] "))
+    assert title.isascii()
+
+
+def test_one_change_is_named(tmp_path: Path) -> None:
+    """The title of a digest about one thing is that thing."""
+    before = {"py-torch": records([1], versions=["2.8.0"])}
+    after = {"py-torch": records([2], versions=["2.9.0"])}
+    tag = read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
+
+    assert render_letter(digest_of(tag)).title == "py-torch 2.8.0 -> 2.9.0 - develop - 1-2 Jun"
+
+
+def test_an_empty_digest(tmp_path: Path) -> None:
+    """Where nothing happened, that is said."""
+    state = catalogue({"a": records([1])})
+    tag = read(history(tmp_path / "r.git", state, {**state, "README": b"x"}))
+    letter = render_letter(digest_of(tag))
+
+    assert letter.title == "no changes - develop - 1-2 Jun"
+    assert "No changes in develop" in letter.text
+
+
+def test_several_tags(demo_repository: Path) -> None:
+    """Each tag is told by its name."""
+    tag = read(demo_repository)
+    other = replace(tag, report=replace(tag.report, after=replace(tag.report.after, tag="develop-2025-06-01")))
+    letter = render_letter(digest_of(tag, other))
+
+    assert letter.title.endswith("2 tags")
+    for form in (letter.text, letter.html, letter.markdown):
+        assert "in develop-2025-06-01" in form.lower() or "IN develop-2025-06-01" in form

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import Golden, Run
 from helpers import START, catalogue, document, history, record, records, signature
 
 from cachewatch.render.colour import Palette
@@ -16,21 +16,27 @@ from cachewatch.report.cover import cover, name_stacks, spots_of
 from cachewatch.safetext import safe
 from cachewatch.sources.writing import NewRevision, write_repository
 
-GOLDEN = Path(__file__).parent / "golden"
 
-
-def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path) -> None:
-    """The report on the bundled documents, to the letter; rewrite tests/golden/demo.txt when it should change."""
+def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path, golden: Golden) -> None:
+    """The report on the bundled documents, to the letter; pytest --rewrite-golden when it should change."""
     output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository).output
 
-    assert output == (GOLDEN / "demo.txt").read_text()
+    golden("demo.txt", output)
 
 
-def test_the_demo_as_markdown(run: Run, demo_repository: Path) -> None:
+def test_the_demo_as_markdown(run: Run, demo_repository: Path, golden: Golden) -> None:
     """The same as Markdown, to the letter."""
     output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "markdown").output
 
-    assert output == (GOLDEN / "demo.md").read_text()
+    golden("demo.md", output)
+
+
+def test_the_demo_as_a_page(run: Run, demo_repository: Path, golden: Golden) -> None:
+    """The same as HTML, to the letter."""
+    golden(
+        "demo.html",
+        run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "html").output,
+    )
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 200])
@@ -220,11 +226,11 @@ def test_safe_text(text: str, shown: str) -> None:
     assert safe(text) == shown
 
 
-def test_show(run: Run, demo_repository: Path) -> None:
+def test_show(run: Run, demo_repository: Path, golden: Golden) -> None:
     """The table of a package, to the letter."""
     output = run("show", "py-build", "--repo", demo_repository).output
 
-    assert output == (GOLDEN / "show.txt").read_text()
+    golden("show.txt", output)
 
 
 def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:

@@ -125,13 +125,16 @@ def _spec(spec: Spec) -> dict[str, str]:
 def csv_table(lines: Iterable[Line]) -> bytes:
     """Return `lines` as CSV, each on one line, with nothing in them that a spreadsheet would run."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\r\n")
-    for line in lines:
-        writer.writerow({name: _cell(value) for name, value in line.items()})
+    csv.writer(text, lineterminator="\r\n").writerows(
+        [_cell(line[name]) if name in line else "" for name in COLUMNS] for line in lines
+    )
     return text.getvalue().encode("utf-8")
 
 
 def _cell(value: object) -> str:
-    text = safe(str(value))
+    text = value if type(value) is str else str(value)
+    if text.isascii() and text.isalnum():
+        return text  # nearly everything, and a spreadsheet sees nothing in it
+    text = safe(text)
     # A spreadsheet takes these for the beginning of a formula.
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -15,6 +15,7 @@ from cachewatch.safetext import safe
 # Of a subject line, with the prefix that the mail adds.
 WIDEST = 78
 _NARROWEST = 24
+_FEW_FACTS = 2
 _MOST_FACTS = 4  # of a title
 _MOST_TOLD = 6  # of a sentence
 _LONGEST_NAME = 48
@@ -28,11 +29,11 @@ _FATES = {
     Topic.UPGRADED: "upgraded",
     Topic.NEW: "new",
     Topic.ADDED: "with new binaries",
-    Topic.STACKS: "in other stacks",
+    Topic.STACKS: "moved between stacks",
     Topic.COMPILERS: "recompiled",
     Topic.VARIANTS: "reconfigured",
 }
-# Told only where there is nothing else to tell.
+# Told only where there is little else to tell.
 _QUIET_FATES = {Topic.FEWER: "with fewer copies", Topic.MORE: "with more copies", Topic.REBUILT: "rebuilt"}
 
 _EVENTS_BEFORE = {
@@ -117,7 +118,7 @@ def facts_of(tags: Iterable[TagDigest]) -> Iterator[Fact]:
     yield from (fact for fact in loud if fact.words in _WORST)
     yield from _event_facts(events, _EVENTS_BEHIND)
     yield from (fact for fact in loud if fact.words not in _WORST)
-    if not loud and not events:
+    if len(loud) + len(events) < _FEW_FACTS:
         yield from (Fact(words, packages[t], _name(tags, t)) for t, words in _QUIET_FATES.items() if packages[t])
 
 

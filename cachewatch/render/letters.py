@@ -34,6 +34,9 @@ _STEPS = (
     Form(rows=0, group_rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
 )
 
+# Where to begin: whoever could not take more gets less from the first step on.
+_BEGIN = (0, 2, -2)
+
 
 def render_letter(
     digest: Digest,
@@ -57,7 +60,7 @@ def render_letter(
     head: dict[str, Any] = {"title": headlines.title(digest), "sentence": headlines.sentence(digest)}
     budget = max_html // 2 if shortness else max_html
     html, told = "", head
-    for form in _STEPS[-2:] if shortness > 1 else _STEPS:
+    for form in _STEPS[_BEGIN[min(shortness, 2)] :]:
         told = {**head, **_shown(digest, form, table)}
         html = compact(names.render(("html", told))[0])
         if len(html.encode()) <= budget:

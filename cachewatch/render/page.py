@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from cachewatch import __version__
 from cachewatch.changesets import Changeset
 from cachewatch.model import Kind
 from cachewatch.render import words
@@ -62,7 +61,6 @@ def write_page(changesets: Iterable[Changeset], *, most: int, wants: Wants) -> I
         "page.html.j2",
         title=_title(reports),
         reports=[_values(report) for report in reports],
-        version=__version__,
         script_hash=f"sha256-{digest}",
     )
     yield page.encode()

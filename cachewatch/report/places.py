@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.causes import Cause
-from cachewatch.model import Direction, Kind, PackageChange, Rung
+from cachewatch.model import Direction, Kind, PackageChange, Rung, StackVersions
 from cachewatch.versions import sorted_versions
 
 _JUDGED = (Direction.UPGRADE, Direction.DOWNGRADE, Direction.CHANGED)
@@ -168,7 +168,7 @@ def entries_of(change: PackageChange, wants: Wants) -> Mapping[Entry, list[str]]
     found: dict[Entry, list[str]] = {}
     for stack in sorted(stayed | {stack for stack in compilers if not stack}):
         judged = versions.get(stack)
-        if judged is not None and not wants(_KINDS[judged.direction]):
+        if judged is not None and not (wants(_KINDS[judged.direction]) and _is_news(judged)):
             judged = None
         old, new = (frozenset(judged.before), frozenset(judged.after)) if judged else (frozenset(), frozenset())
         entry = Entry(
@@ -185,6 +185,11 @@ def entries_of(change: PackageChange, wants: Wants) -> Mapping[Entry, list[str]]
     for entry in _nowhere(change, wants):
         found.setdefault(entry, []).append("")
     return found
+
+
+def _is_news(judged: StackVersions) -> bool:
+    """Tell whether more happened than that older versions went, which is told as a loss."""
+    return judged.direction is not Direction.CHANGED or not set(judged.after) <= set(judged.before)
 
 
 _KINDS = {
