@@ -172,6 +172,16 @@ def test_what_is_known_is_not_read_again(zlib: Path) -> None:
     assert (len(later.names), len(nothing.names)) == (2, 0)
 
 
+def test_what_comes_back_is_read_once(tmp_path: Path) -> None:
+    """A document that is put back as it was is known already."""
+    one, two = catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(1), record(2)]})
+    trails, reader = _noting(_trails(history(tmp_path / "r.git", one, two, one, two)))
+    package = _only(walk(trails))
+
+    assert len(reader.names) == 2
+    assert [step.specs for step in package.steps] == [1, 2, 1, 2]
+
+
 def test_another_history_is_read_anew(zlib: Path, tmp_path: Path) -> None:
     """After a force-push nothing of the old history is believed."""
     other = history(tmp_path / "other.git", catalogue({"zlib": [record(9)]}), catalogue({"zlib": [record(8)]}))

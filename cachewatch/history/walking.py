@@ -42,7 +42,9 @@ class _Task(Struct, frozen=True):
             return []
         last = [blob for _, blob in self.trail.steps[:done] if blob][-1:]
         later = [blob for _, blob in self.trail.steps[done:] if blob]
-        return [blob for blob in last + later if blob.size <= MAX_BYTES]
+        # What comes back as it was is read once.
+        once = {blob.name: blob for blob in last + later if blob.size <= MAX_BYTES}
+        return list(once.values())
 
 
 def walk(trails: Trails, known: Past | None = None, *, jobs: int = 1, progress: Progress = lambda _: None) -> Past:
@@ -133,13 +135,13 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
     done = len(task.known.trail) if task.known else 0
     steps = list(task.known.steps) if task.known else []
     faults = list(task.known.faults) if task.known else []
-    texts = Known()
-    if task.known and not task.blobs and done == len(task.trail.steps):
+    if task.known and done == len(task.trail.steps):
         return task.known
-    before = _resume(task, done, contents, texts)
+    documents = _Documents(task.trail, contents)
+    before = _resume(task, done, documents)
     is_baseline = not steps and task.trail.steps[0][0] == 0
     for number, blob in task.trail.steps[done:]:
-        after = None if blob is None else _parse(blob, next(contents) if blob.size <= MAX_BYTES else TOO_LARGE, texts)
+        after = documents.get(blob) if blob else None
         if isinstance(after, tuple):
             faults.append(after)
             is_baseline = is_baseline or not steps
@@ -157,13 +159,31 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
     )
 
 
-def _resume(task: _Task, done: int, contents: Iterator[bytes | str], texts: Known) -> Document | None:
+class _Documents:
+    """The documents of one trail, in order; only those that come back are kept."""
+
+    def __init__(self, trail: Trail, contents: Iterator[bytes | str]) -> None:
+        often = Counter(blob.name for _, blob in trail.steps if blob)
+        self._kept: dict[str, Document | tuple[str, str] | None] = {n: None for n, count in often.items() if count > 1}
+        self._contents = contents
+        self._texts = Known()
+
+    def get(self, blob: Blob) -> Document | tuple[str, str]:
+        """Return what `blob` holds, or what is wrong with it."""
+        kept = self._kept.get(blob.name)
+        if kept is not None:
+            return kept
+        found = _parse(blob, next(self._contents) if blob.size <= MAX_BYTES else TOO_LARGE, self._texts)
+        if blob.name in self._kept:
+            self._kept[blob.name] = found
+        return found
+
+
+def _resume(task: _Task, done: int, documents: _Documents) -> Document | None:
     """Return the last document that is known to have been read."""
-    last = [blob for _, blob in task.trail.steps[:done] if blob and blob.size <= MAX_BYTES][-1:]
-    if not last:
-        return None
-    found = _parse(last[0], next(contents), texts)
-    is_removed = task.trail.steps[done - 1][1] is None
+    last = [blob for _, blob in task.trail.steps[:done] if blob][-1:]
+    found = documents.get(last[0]) if last else None
+    is_removed = done > 0 and task.trail.steps[done - 1][1] is None
     return None if is_removed or isinstance(found, tuple) else found
 
 
