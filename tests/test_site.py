@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from conftest import ROOT, Run
 from helpers import HOSTILE, catalogue, history, hostile_states, record, records
+from letters import letter
 
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.site import ArchivedDigest, build
@@ -20,6 +22,9 @@ from cachewatch.site.reading import Catalogue, plan, read
 from cachewatch.site.writing import Folder
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import resolve
+from cachewatch.store import digests
+from cachewatch.store.database import Database
+from cachewatch.store.digests import DigestState, Stored
 
 
 class _Reader(HTMLParser):
@@ -344,6 +349,55 @@ def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
     assert re.search(
         r'<link rel="alternate" type="application/atom\+xml" title="ml team" href="feeds/ml-team.atom">', index
     )
+
+
+def _kept(key: str, **values: Any) -> Stored:
+    told = letter(key=key, html=f"<!doctype html><title>{key}</title>", is_notice=values.pop("is_notice", False))
+    return Stored(
+        key=key,
+        subscription=told.subscription,
+        track="regular",
+        title=told.title,
+        period=told.period,
+        created=told.created,
+        reason="",
+        moves=(),
+        letter=told,
+        short=told,
+        **({"state": DigestState.READY} | values),
+    )
+
+
+def test_digests_come_from_the_state(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """What went out is shown with its feed; what is held, and what was only for operators, is not."""
+    database = Database(tmp_path / "state")
+    with database.write() as connection:
+        for kept in (_kept("one"), _kept("two", state=DigestState.HELD), _kept("three", is_notice=True)):
+            digests.add(connection, kept)
+    database.close()
+    result = run(
+        *("site", tmp_path / "site", "--repo", demo_repository),
+        *("--state", tmp_path / "state", "--feed", "feeds/{subscription}.atom"),
+    )
+
+    assert result.exit_code == 0, result.error
+    assert [file.name for file in (tmp_path / "site/digest").iterdir()] == ["one.html"]
+    assert 'href="feeds/ml-team.atom"' in (tmp_path / "site/index.html").read_text()
+
+
+def test_a_state_that_is_not_there_is_said(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """Nothing is made where a state was expected, and no feed is a script."""
+    missing = run("site", tmp_path / "site", "--repo", demo_repository, "--state", tmp_path / "none")
+    Database(tmp_path / "state").close()
+    script = run(
+        *("site", tmp_path / "site", "--repo", demo_repository),
+        *("--state", tmp_path / "state", "--feed", "javascript:alert(1)"),
+    )
+
+    assert (missing.exit_code, script.exit_code) == (5, 2)
+    assert "there is no state yet" in missing.error
+    assert not (tmp_path / "none").exists()
+    assert not (tmp_path / "site").exists()
 
 
 def test_tags_can_be_chosen(run: Run, demo_repository: Path, tmp_path: Path) -> None:

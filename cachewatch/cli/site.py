@@ -22,6 +22,8 @@ _MOST_WARNINGS = 20
 @click.option("--since", metavar="REVISION", help="The oldest revision, or a date; the beginning if left out.")
 @click.option("--tag", multiple=True, metavar="GLOB", help="Only these tags; repeatable, !GLOB excludes.")
 @click.option("--package", multiple=True, metavar="GLOB", help="Only these packages; repeatable, !GLOB excludes.")
+@click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Also the digests in this state.")
+@click.option("--feed", metavar="ADDRESS", help="Where the Atom feed of each {subscription} is.")
 @click.option("--title", default="Build cache", metavar="TEXT", help="What the site is called.")
 @click.option("--no-progress", is_flag=True, help="Draw no progress bar.")
 @click.option(
@@ -38,6 +40,8 @@ def site(
     since: str | None,
     tag: tuple[str, ...],
     package: tuple[str, ...],
+    state: Path | None,
+    feed: str | None,
     title: str,
     no_progress: bool,
     jobs: int,
@@ -47,7 +51,7 @@ def site(
     A page for each package, stack and tag, readable from a web server or from the disk. What
     did not change since the last time is neither read nor written again.
     """
-    from cachewatch.site import NoArchive, build  # noqa: PLC0415  git is slow to load
+    from cachewatch.site import NoArchive, StateArchive, build  # noqa: PLC0415  git is slow to load
     from cachewatch.site.reading import plan, read  # noqa: PLC0415
     from cachewatch.site.writing import Folder  # noqa: PLC0415
     from cachewatch.sources.clones import open_repository  # noqa: PLC0415
@@ -56,6 +60,7 @@ def site(
     is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
     line = ProgressLine(is_shown=is_shown)
     target = Folder(folder)
+    archive = NoArchive() if state is None else StateArchive(state, feed)
     repository = open_repository(repo, report=line.git if is_shown else None)
     with closing(line), closing(repository):
         planned = plan(
@@ -68,7 +73,7 @@ def site(
         )
         line.begin(planned.size)
         catalogue = read(planned, jobs=jobs, progress=line.advance)
-    built = build(target, catalogue, NoArchive(), title=title, jobs=jobs)
+    built = build(target, catalogue, archive, title=title, jobs=jobs)
     click.echo(
         f"{folder}: {built.written:,} files written, {built.kept:,} as they were, {built.removed:,} removed", err=True
     )

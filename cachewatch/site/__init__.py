@@ -13,7 +13,7 @@ from msgspec import Struct
 from cachewatch import __version__, resources
 from cachewatch.history import totals_of
 from cachewatch.parallel import in_processes
-from cachewatch.site.archive import Archive, ArchivedDigest, NoArchive
+from cachewatch.site.archive import Archive, ArchivedDigest, NoArchive, StateArchive
 from cachewatch.site.listing import package_rows, search_index
 from cachewatch.site.naming import page, shown
 from cachewatch.site.overview import index_page, stacks_plot
@@ -25,7 +25,7 @@ from cachewatch.site.tagpages import tag_pages, tag_rows
 from cachewatch.site.telling import Times
 from cachewatch.site.writing import Built, Folder, key_of
 
-__all__ = ["Archive", "ArchivedDigest", "NoArchive", "build"]
+__all__ = ["Archive", "ArchivedDigest", "NoArchive", "StateArchive", "build"]
 
 _TEMPLATES = (
     "_base.html.j2",
