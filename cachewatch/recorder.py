@@ -17,12 +17,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from cachewatch.config import model as config
 from cachewatch.documents.writing import Listed, write_document
 from cachewatch.model import Fault
-from cachewatch.select import Globs
 from cachewatch.sources.buildcache import Fresh
-from cachewatch.sources.buildcache.address import patience
 from cachewatch.sources.buildcache.opening import Cache, Failed, Published, Source
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT, TAGS_FILE
 from cachewatch.sources.recording import Recording, open_recording
@@ -103,23 +100,6 @@ def record(
         known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read} | work.fresh
         _write_state(recording, _State(recording.head or "", {**state.known, key: known}))
         return Recorded(commit, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.faults))
-
-
-def cache_of(source: config.Source) -> Cache:
-    """Return the cache or catalogue that a source of the configuration is."""
-    is_catalogue = source.type == "catalogue"
-    token, login = (source.credentials.get(name) for name in ("token_file", "login_file"))
-    return Cache(
-        address=source.address,
-        is_catalogue=is_catalogue,
-        tag=source.options.get("tag", "develop"),
-        stack=source.options.get("stack", source.name),
-        view=source.options.get("view", ""),
-        wanted_tag=Globs(source.tags),
-        token_file=Path(token) if token else None,
-        login_file=Path(login) if login else None,
-        limits=patience(source.poll.timeout.total_seconds()),
-    )
 
 
 class _Work:

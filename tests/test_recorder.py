@@ -22,7 +22,8 @@ from servers import Answers, Asked, Says, files, serving
 from cachewatch.config import model as config
 from cachewatch.errors import HttpError, SourceError, UsageError
 from cachewatch.http import Limits
-from cachewatch.recorder import Recorded, cache_of, record
+from cachewatch.recorder import Recorded, record
+from cachewatch.service.recorded import History
 from cachewatch.sources.buildcache.opening import Cache
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -530,28 +531,19 @@ def test_the_address_of_an_index_is_the_mirror_it_is_in(mirror: Path, into: Path
     assert record(Cache(address=f"file://{mirror}{inside}"), into).commit
 
 
-def test_a_source_of_the_configuration(tmp_path: Path) -> None:
-    """Its stack is called as the source; its credentials and its patience are passed on."""
+def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
+    """What is held back, and records that cannot be read, are for operators; a cache that was never recorded is a failure."""
     source = config.Source(
-        name="site",
-        type="buildcache",
-        address="https://host/cache",
-        credentials={"token_file": str(tmp_path / "token")},
-        poll=config.Poll(timeout=timedelta(seconds=90)),
+        name="site", type="buildcache", address=str(mirror), options={"tag": "nightly", "stack": "gpu"}
     )
-    cache = cache_of(source)
-
-    assert (cache.tag, cache.stack, cache.token_file, cache.is_catalogue) == (
-        "develop",
-        "site",
-        tmp_path / "token",
-        False,
-    )
-    assert cache.limits is not None
-    assert cache.limits.seconds == 90
-    catalogue = cache_of(config.Source(name="all", type="catalogue", address="https://host/x.json", tags=("develop*",)))
-    assert [catalogue.wanted_tag(tag) for tag in ("develop", "develop-2025-01-05", "v1.0")] == [True, True, False]
-    nightly = config.Source(
-        name="x", type="buildcache", address="/srv", options={"tag": "nightly", "stack": "gpu", "view": "v"}
-    )
-    assert (cache_of(nightly).tag, cache_of(nightly).stack, cache_of(nightly).view) == ("nightly", "gpu", "v")
+    write_v3(mirror, database(many(0)))
+    with pytest.raises(SourceError, match="nightly is held back: the index is empty"):
+        History(source, into).update()
+    write_v3(mirror, database(many(9), version="11"))
+    news = History(source, into).update()
+    assert (news.revision, news.trouble) == (git(into, "rev-parse", "HEAD"), "")
+    assert "has version" in news.warnings[0]
+    assert '"stacks": ["gpu", "root"]' in git(into, "show", "HEAD:_cache/nightly/zlib/specs.md")
+    write_v3(mirror, database(many(0)))
+    again = History(source, into).update()
+    assert (again.revision, again.trouble) == (news.revision, "nightly is held back: the index is empty.")

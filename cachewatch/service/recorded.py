@@ -5,11 +5,11 @@ from contextlib import closing
 from pathlib import Path
 
 from cachewatch.config.model import Source
-from cachewatch.errors import SourceError
-from cachewatch.http import Limits
+from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.patterns import Globs
 from cachewatch.recorder import record
 from cachewatch.service.watched import News
+from cachewatch.sources.buildcache.address import patience
 from cachewatch.sources.buildcache.opening import Cache
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import resolve
@@ -24,7 +24,7 @@ class History:
             address=source.address,
             is_catalogue=source.type == "catalogue",
             wanted_tag=Globs(source.tags),
-            limits=Limits(seconds=source.poll.timeout.total_seconds()),
+            limits=patience(source.poll.timeout.total_seconds()),
             token_file=files.get("token_file"),
             login_file=files.get("login_file"),
             **source.options,
@@ -34,11 +34,15 @@ class History:
     def update(self) -> News:
         """Record what the cache publishes now, unless it is what it was."""
         done = record(self._cache, self._folder)
-        with closing(self.open()) as repository:
-            newest = resolve(repository, "HEAD")
         said = [f"{held.tag} is held back: {held.reason}." for held in done.held]
         said += [f"{failed.tag} was not recorded: {failed.message}." for failed in done.failed]
-        return News(revision=newest.commit, time=newest.time, trouble=" ".join(said))
+        with closing(self.open()) as repository:
+            try:
+                newest = resolve(repository, "HEAD")
+            except UnknownRevision as error:
+                raise SourceError(" ".join(said) or f"{self._cache.address}: nothing was recorded yet") from error
+        warnings = tuple(f"{fault.path}: {fault.message}." for fault in done.faults)
+        return News(revision=newest.commit, time=newest.time, warnings=warnings, trouble=" ".join(said))
 
     def open(self) -> Repository:
         """Open the history to read it."""
