@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -164,6 +165,31 @@ def test_disks_fail(make: Callable[[Path], ChannelConfig], trouble: tuple[int, s
 
     assert send(make(tmp_path), letter()) == [SENT]
     assert len(names(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("make", [files, feed, lambda path: maildir_config(path / "www/inbox")])
+def test_a_power_cut_finds_all_or_nothing(
+    make: Callable[[Path], ChannelConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The content is on the disk before the name is, and the name before anybody says that it was sent."""
+    (tmp_path / "www").mkdir()
+    assert send(make(tmp_path), letter(subscription="ml-team")) == [SENT]  # makes the folders
+    calls: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def sync(handle: int) -> None:
+        calls.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def move(*args: Any, **values: Any) -> None:
+        calls.append("rename")
+        rename(*args, **values)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "rename", move)
+    assert send(make(tmp_path), letter(1)) == [SENT]
+
+    assert calls == ["file", "rename", "folder"]
 
 
 class _Full:

@@ -229,6 +229,16 @@ def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) 
     assert len(answer.said) <= 300
 
 
+def test_a_reply_without_end_is_cut_at_its_size() -> None:
+    """Long before the deadline, and before it fills the memory."""
+    with talking(_endless) as port:
+        began = time.monotonic()
+        answer = answer_of(port, 30)
+
+    assert time.monotonic() - began < 10
+    assert answer.verdict is Verdict.DEFERRED
+
+
 @pytest.mark.parametrize(
     ("replies", "verdict"),
     [
