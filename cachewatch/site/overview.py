@@ -13,8 +13,8 @@ from cachewatch.site.naming import page, shown
 from cachewatch.site.plots import Tick
 from cachewatch.site.reading import Catalogue
 from cachewatch.site.revisions import happenings
-from cachewatch.site.telling import KINDS, Times, curve, days, stack_link, table
-from cachewatch.site.views import Curve, DigestRow, Figure, IndexPage, LagRow, Link, Plot
+from cachewatch.site.telling import KINDS, Times, curve, days, figures, stack_link, table
+from cachewatch.site.views import Curve, DigestRow, IndexPage, LagRow, Link, Plot
 
 _MOST_ON_INDEX = 6
 # The axis of all revisions ends with the newest; what it brought takes a little room to be seen.
@@ -30,7 +30,12 @@ def index_page(catalogue: Catalogue, totals: Totals, times: Times, digests: Sequ
         tag=shown(past.tag),
         lead=_lead(times),
         left_over=_left_over(totals.left_over[-1]) if tags.is_mutable(past.tag) else "",
-        figures=_figures(totals, catalogue),
+        figures=figures(
+            package=totals.packages[-1],
+            spec=totals.specs[-1],
+            stack=sum(1 for counts in totals.stacks.values() if counts[-1]),
+            tag=len(catalogue.tags) + 1,
+        ),
         digests=tuple(
             DigestRow(
                 Link(shown(digest.title, 160), page("digest", digest.key)),
@@ -64,16 +69,6 @@ def _left_over(count: int) -> str:
         return ""
     verb, it = ("is", "it") if count == 1 else ("are", "them")
     return f"{number(count, 'spec')} {verb} left over: no stack builds {it} any more, and the next prune takes {it}."
-
-
-def _figures(totals: Totals, catalogue: Catalogue) -> tuple[Figure, ...]:
-    stacks = sum(1 for counts in totals.stacks.values() if counts[-1])
-    return (
-        Figure(f"{totals.packages[-1]:,}", "packages"),
-        Figure(f"{totals.specs[-1]:,}", "specs"),
-        Figure(f"{stacks:,}", "stacks"),
-        Figure(f"{len(catalogue.tags) + 1:,}", "tags" if catalogue.tags else "tag"),
-    )
 
 
 def churn_plot(totals: Totals, times: Times) -> Plot | None:

@@ -8,11 +8,10 @@ from cachewatch.history import PackageHistory, Present, Stay, Step, stays_of
 from cachewatch.render.words import number
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
-from cachewatch.site.telling import PAST, Times, counts_of, days, line_plot, newest_versions, stack_link
+from cachewatch.site.telling import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link
 from cachewatch.site.views import (
     Bar,
     Cell,
-    Figure,
     Happening,
     Lane,
     Link,
@@ -54,7 +53,12 @@ def package_page(
         lead=_lead(present, tag, is_pruned=is_pruned),
         gone=times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
         since=times.moments[history.trail[-1][0]] if history else None,
-        figures=_figures(present),
+        figures=figures(
+            spec=present.specs,
+            version=len(present.versions),
+            stack=len(present.stacks),
+            target=len(present.targets),
+        ),
         targets=tuple(shown(target, 40) for target in targets),
         matrix=tuple(_matrix(present, targets)),
         has_last=any(copies.count == 1 and copies.stack for copies in present.copies),
@@ -85,16 +89,6 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     if present.left_over and is_pruned:
         text += f" {number(present.left_over, 'spec')} {'is' if present.left_over == 1 else 'are'} left over."
     return text
-
-
-def _figures(present: Present) -> tuple[Figure, ...]:
-    counted = {
-        "spec": present.specs,
-        "version": len(present.versions),
-        "stack": len(present.stacks),
-        "target": len(present.targets),
-    }
-    return tuple(Figure(f"{n:,}", noun if n == 1 else f"{noun}s") for noun, n in counted.items())
 
 
 def _matrix(present: Present, targets: Sequence[str]) -> Iterable[MatrixGroup]:

@@ -55,4 +55,4 @@ def _turnover(history: PackageHistory) -> Iterable[tuple[int, list[str], list[st
 def named(found: Iterable[tuple[str, str]], up: str) -> Iterable[Link]:
     """Return links to packages that name a version of each."""
     for package, version in found:
-        yield Link(f"{shown(package, 40)} {shown(version, 24)}", up + page("package", package))
+        yield Link(f"{shown(package)} {shown(version, 24)}", up + page("package", package))

@@ -7,8 +7,8 @@ from cachewatch.history import Past, Present, Totals
 from cachewatch.site.listing import package_row
 from cachewatch.site.naming import shown
 from cachewatch.site.revisions import named
-from cachewatch.site.telling import Times, line_plot
-from cachewatch.site.views import Figure, Happening, StackPage
+from cachewatch.site.telling import Times, figures, line_plot
+from cachewatch.site.views import Happening, StackPage
 
 _MOST_NAMED = 40
 _MOST_REVISIONS = 40
@@ -73,11 +73,7 @@ def _stack_page(
         name=shown(stack),
         tag=shown(tag),
         lead=lead if members else "It has no specs now.",
-        figures=(
-            Figure(f"{len(members):,}", "package" if len(members) == 1 else "packages"),
-            Figure(f"{specs[-1]:,}", "spec" if specs[-1] == 1 else "specs"),
-            Figure(f"{len(targets):,}", "target" if len(targets) == 1 else "targets"),
-        ),
+        figures=figures(package=len(members), spec=specs[-1], target=len(targets)),
         plot=line_plot("specs", [specs[n] for n in changes], changes, times),
         happenings=tuple(happened[:_MOST_REVISIONS]),
         more_happenings=max(0, len(happened) - _MOST_REVISIONS),

@@ -8,7 +8,7 @@ from cachewatch.history import Present
 from cachewatch.site.listing import package_row
 from cachewatch.site.naming import page, shown
 from cachewatch.site.reading import Catalogue
-from cachewatch.site.telling import signed
+from cachewatch.site.telling import figures, signed
 from cachewatch.site.views import Figure, Link, PackageRow, TagPage, TagRow
 from cachewatch.versions import is_newer, newest
 
@@ -55,11 +55,7 @@ def _tag_page(tag: str, all_tags: Mapping[str, Mapping[str, Present]], before: s
     stacks = {stack for present in packages.values() for stack in present.stacks}
     return TagPage(
         name=shown(tag),
-        figures=(
-            Figure(f"{len(packages):,}", "packages"),
-            Figure(f"{specs:,}", "specs"),
-            Figure(f"{len(stacks):,}", "stacks"),
-        ),
+        figures=figures(package=len(packages), spec=specs, stack=len(stacks)),
         predecessor=Link(shown(before), "../" + page("tag", before)) if before else None,
         changes=_changes(rows),
         packages=tuple(rows),

@@ -50,6 +50,11 @@ def days(count: float) -> str:
     return f"{text} day{'' if text == '1' else 's'}"
 
 
+def figures(**counts: int) -> tuple[Figure, ...]:
+    """Return numbers with the nouns that they count: `spec=2` is 2 specs."""
+    return tuple(Figure(f"{count:,}", noun if count == 1 else f"{noun}s") for noun, count in counts.items())
+
+
 def counts_of(step_counts: Mapping[str, int]) -> tuple[Figure, ...]:
     """Return the kinds that happened, in the order of KINDS."""
     return tuple(Figure(f"{step_counts[kind]:,}", kind) for kind in KINDS if step_counts.get(kind))
