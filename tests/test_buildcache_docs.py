@@ -1,0 +1,61 @@
+"""What docs/buildcaches.md shows is what happens, on a real cache that is pruned between two nights."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT
+
+PAGE = (ROOT / "docs" / "buildcaches.md").read_text()
+NIGHTS = ("4-variant-flip", "6-pruned-to-current")
+
+
+def plain(text: str) -> str:
+    """Leave out what is another one each time: names of revisions and times."""
+    text = re.sub(r"\b[0-9a-f]{10}\b", "REVISION", text)
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\dZ|\(1 revision, .*?\)", "TIME", text).strip()
+
+
+def test_the_ten_minutes(buildcaches: Path, tmp_path: Path) -> None:
+    """Each command of the page, one after the other, prints what the page says."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "COLUMNS": "80"}
+    shutil.copy(buildcaches / "v3/env/2/spack.lock", tmp_path)
+    blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+    commands = [
+        pair for block in blocks for pair in re.findall(r"^\$ (.*?)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE)
+    ]
+    assert len(commands) == 5
+    nights = iter(NIGHTS)
+    for command, output in commands:
+        if command == "cachewatch record site":
+            (tmp_path / "site").unlink(missing_ok=True)
+            (tmp_path / "site").symlink_to(buildcaches / "v3" / next(nights))
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, check=False, text=True
+        )
+        assert done.stderr == ""
+        assert plain(done.stdout) == plain(output), command
+
+
+def test_every_option_is_explained() -> None:
+    """Whoever reads the page meets every option of both commands that is about caches."""
+    for option in (
+        "into",
+        "tag",
+        "stack",
+        "view",
+        "sizes",
+        "force",
+        "token-file",
+        "login-file",
+        "repo",
+        "rev",
+        "source",
+        "fail-on",
+        "format",
+    ):
+        assert f"--{option}" in PAGE
