@@ -246,7 +246,7 @@ def test_records_that_cannot_be_read_are_named(mirror: Path, into: Path, run: Ru
     result = run("record", mirror, "--into", into)
 
     assert result.exit_code == 4
-    assert "1 specs of 1 packages" in result.output
+    assert "1 spec of 1 package" in result.output
     assert result.error.count("cannot be read") == 8
     assert "no package can have its name" in result.error
 
@@ -547,3 +547,40 @@ def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
     write_v3(mirror, database(many(0)))
     again = History(source, into).update()
     assert (again.revision, again.trouble) == (news.revision, "nightly is held back: the index is empty.")
+
+
+def test_the_command_on_a_catalogue(tmp_path: Path, into: Path, run: Run) -> None:
+    """Globs choose its tags; a tag that cannot be read is named, the others are recorded, and the exit code says so."""
+    bucket = tmp_path / "bucket"
+    listed = {
+        "develop": [catalogued(bucket, "develop", "root", many(5))],
+        "v1.0.0": [catalogued(bucket, "v1.0.0", "root", many(4))],
+        "develop-2025-01-05": [{"label": "root", "url": "s3://b/gone/build_cache/index.json"}],
+    }
+    put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
+    address = bucket / "cache_spack_io_index.json"
+    result = run("record", address, "--into", into, "--tag", "develop*")
+
+    assert result.exit_code == 3
+    assert "develop: 5 specs of 1 package; documents: 1 new" in " ".join(result.output.split())
+    assert "develop-2025-01-05: not recorded" in result.error
+    assert "v1.0.0" not in result.output
+    assert run("record", address, "--into", into, "--tag", "v*", "-q").output == ""
+    assert git(into, "ls-tree", "--name-only", "HEAD", "_cache/").split() == ["_cache/develop", "_cache/v1.0.0"]
+
+
+def test_a_cache_has_one_tag(mirror: Path, into: Path, run: Run) -> None:
+    """Only a catalogue has several; and names are names."""
+    assert run("record", mirror, "--into", into, "--tag", "a", "--tag", "b").exit_code == 2
+    for wrong in (["--tag", "a/b"], ["--stack", "root"], ["--stack", ".."]):
+        assert run("record", mirror, "--into", into, *wrong).exit_code == 2
+
+
+def test_a_manifest_of_the_index_that_is_signed(mirror: Path, into: Path) -> None:
+    """As Spack signs those of specs."""
+    manifest = mirror / "v3/manifests/index/index.manifest.json"
+    signature = b"-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n"
+    head = b"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n"
+    manifest.write_bytes(head + manifest.read_bytes() + b"\n" + signature)
+
+    assert add(mirror, into).commit

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cachewatch.cli.cacheoptions import cache_of, cache_options
+from cachewatch.render.words import number
 from cachewatch.safetext import safe
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def _tell(done: "Recorded", into: str) -> None:
 
 def _counted(count: "TagCounts") -> str:
     parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
-    told = ", ".join(f"{number:,} {word}" for number, word in parts if number)
-    return f"{count.tag}: {count.specs:,} specs of {count.packages:,} packages; documents: {told}"
+    told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
+    return f"{count.tag}: {number(count.specs, 'spec')} of {number(count.packages, 'package')}; documents: {told}"
 
 
 def _warn(done: "Recorded") -> None:
