@@ -4,7 +4,9 @@ BIN := .venv/bin
 READY := .venv/ready
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
-.PHONY: help demo test axe check bench lock clean
+PICTURES := docs/pictures
+
+.PHONY: help demo test axe screenshots check bench lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -22,6 +24,9 @@ axe:             ## Install axe-core for the tests in a browser, outside the tre
 	@mkdir -p $(AXE)
 	@cp tests/browser/axe/package.json tests/browser/axe/package-lock.json $(AXE)
 	npm ci --prefix $(AXE) --ignore-scripts --no-audit --no-fund --loglevel=error
+
+screenshots: $(READY) ## Make the pictures of the documentation (takes Chromium)
+	PYTHONPATH=tests $(BIN)/python -m browser.screenshots $(PICTURES)
 
 check: $(READY)  ## Run the linters
 	$(BIN)/ruff check .

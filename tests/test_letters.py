@@ -67,6 +67,7 @@ def test_a_letter_of_the_demo(demo_repository: Path) -> None:
     assert letter.title == "1 package lost last copies, 2 upgraded, 1 new - develop"
     assert all("py-safetensors 0.4.3 gone, 2 packages upgraded" in form for form in forms)
     assert all("py-keras" in form and "1 June 2025" in form for form in forms)
+    assert all("in 8 stacks on 3 targets" in form for form in (letter.text, letter.html, letter.markdown))
     assert letter.attachments == ()
     assert json.loads(letter.json)["schema"] == "cachewatch.digest/1"
     assert max(map(len, letter.text.splitlines())) <= 78
@@ -264,6 +265,19 @@ def test_an_empty_digest(tmp_path: Path) -> None:
 
     assert letter.title == "no changes - develop - 1-2 Jun"
     assert "No changes in develop" in letter.text
+
+
+def test_many_of_everything(demo_repository: Path) -> None:
+    """What is said in passing is counted too when there is too much of it."""
+    digest = digest_of(read(demo_repository), why=tuple(f"pattern {n}" for n in range(100)))
+    digest = replace(digest, spans=digest.spans * 60, silenced=digest.silenced * 70, commands=digest.commands * 30)
+    letter = render_letter(digest)
+
+    for form in (letter.text, letter.html, letter.markdown):
+        words = " ".join(form.split())
+        assert all(
+            more in words for more in ("and 10 more sources", "and 20 more silences", "and 80 more", "and 10 more")
+        )
 
 
 def test_several_tags(demo_repository: Path) -> None:

@@ -36,6 +36,7 @@ _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
 _LONGEST_WORD = 100
 _COMMA = re.compile(r",(?![^{}]*\})")  # outside of braces
+_MOST_SPANS = 50
 _MOST = 10**9
 _BAD_EVENTS = {Kind.TAG_REMOVED, Kind.STACK_REMOVED, Kind.SUSPICIOUS}
 
@@ -70,12 +71,14 @@ def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
         "period": digest.period,
         "is_urgent": digest.is_urgent,
         "is_sample": digest.is_sample,
-        "spans": made.many(digest.spans, made.span),
+        "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
+        "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
-        "silenced": made.many(digest.silenced, made.plain),
-        "why": made.many(digest.why, clean),
-        "commands": made.many(digest.commands, clean),
+        "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
+        "more_silenced": max(0, len(digest.silenced) - _MOST_SPANS),
+        "why": made.words(digest.why, "and {} more"),
+        "commands": made.words(digest.commands, "# and {} more"),
         "archive_url": web_address(digest.archive_url),
         "unsubscribe": web_address(digest.unsubscribe),
         "operator": clean(digest.operator),
@@ -91,6 +94,10 @@ class _Maker:
 
     def many(self, items: tuple[Any, ...], make: Callable[[Any], Any]) -> list[Any]:
         return [make(item) for item in items[: self._form.others]]
+
+    def words(self, items: tuple[str, ...], rest: str) -> list[str]:
+        more = len(items) - self._form.others
+        return self.many(items, self._clean) + ([rest.format(more)] if more > 0 else [])
 
     def plain(self, value: Struct) -> Data:
         return {name: self._clean(field) if isinstance(field, str) else field for name, field in asdict(value).items()}
@@ -108,7 +115,7 @@ class _Maker:
             "newest": moment(span.newest),
             "checked": moment(span.checked),
             "gaps": [{"since": moment(gap.since), "until": moment(gap.until)} for gap in span.gaps],
-            "notes": self.many(span.notes, self._clean),
+            "notes": self.words(span.notes, "and {} more"),
         }
 
     def tag(self, tag: TagDigest) -> Data:
@@ -238,7 +245,7 @@ def where_of(row: Row, longest: int) -> str:
     where = ("in " if row.move or stacks else "for ") + _COMMA.sub(", ", row.where.replace("|", " on "))
     if len(where) <= longest or row.move:
         return where
-    targets = number(len(row.spots), "target")
+    targets = number(len({target for target, _ in row.spots}), "target")
     return f"in {number(len(stacks), 'stack')} on {targets}" if stacks else f"for {targets}"
 
 

@@ -1,0 +1,74 @@
+"""Pictures of digests and pages for the documentation: `make screenshots`."""
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import weeks
+from playwright.sync_api import Browser, sync_playwright
+
+from browser import chromium
+from browser.chromium import View
+from cachewatch import demo
+from cachewatch.pipeline import changesets
+from cachewatch.render.letters import render_letter
+from cachewatch.render.page import MOST_ROWS, write_page
+from cachewatch.render.reports import BoardBody
+from cachewatch.select import Globs, Selection
+from cachewatch.sources.opening import open_comparison
+
+_HIGHEST = 1600  # pixels of a picture; what is below is more of the same
+_VIEWS = {
+    "quiet": [View(680, "light")],
+    "versions": [View(680, "light"), View(360, "dark")],
+    "prune": [View(680, "light")],
+    "page": [View(1100, "light"), View(360, "dark")],
+}
+
+
+def main(folder: Path) -> None:
+    """Make the documents, and a picture of each as it is seen at a desk and on a phone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        documents = _documents(Path(name))
+        browser = playwright.chromium.launch(executable_path=chromium.CHROMIUM, args=chromium.ARGUMENTS)
+        for title, views in _VIEWS.items():
+            for view in views:
+                _take(browser, documents / f"{title}.html", view, folder / f"{title}-{view}.png")
+        browser.close()
+
+
+def _documents(folder: Path) -> Path:
+    for title, make in {"quiet": weeks.quiet_week, "versions": weeks.version_week, "prune": weeks.prune_week}.items():
+        (folder / title).mkdir()
+        (folder / f"{title}.html").write_text(render_letter(make(folder / title)).html)
+    demo.build(folder / "demo.git")
+    (folder / "page.html").write_bytes(b"".join(_page(folder / "demo.git")))
+    return folder
+
+
+def _page(repository: Path) -> list[bytes]:
+    chosen = Selection(tags=Globs(["develop"]))
+    opened = open_comparison(
+        "HEAD~1",
+        "HEAD",
+        repository=str(repository),
+        wanted_tag=chosen.tags,
+        wanted_package=chosen.packages,
+        report=None,
+    )
+    with opened as comparison:
+        found = changesets(comparison, chosen, partial(BoardBody, MOST_ROWS, chosen.wants))
+        return list(write_page(found, most=MOST_ROWS, wants=chosen.wants))
+
+
+def _take(browser: Browser, document: Path, view: View, file: Path) -> None:
+    shown = chromium.show(browser, document.as_uri(), view)
+    high = min(_HIGHEST, shown.page.evaluate("document.documentElement.scrollHeight"))
+    shown.page.screenshot(path=file, full_page=True, clip={"x": 0, "y": 0, "width": view.width, "height": high})
+    shown.page.context.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
