@@ -28,7 +28,7 @@ state: {state}
 sources:
   upstream: {{git: {upstream}, poll: {{every: 2s, jitter: 0s, timeout: 1m}}}}
 channels:
-  files: {{type: file, path: "{out}/files/{{period}}-{{key}}.{{ext}}", formats: [json]}}
+  files: {{type: file, path: "{out}/files/{{subscription}}-{{period}}-{{key}}.{{ext}}", formats: [json]}}
   feed: {{type: feed, path: "{out}/{{subscription}}.atom", entries: 20}}
   box: {{type: maildir, path: {out}/Maildir, from: cachewatch@example.org, list_domain: cachewatch.example.org}}
 subscriptions:
@@ -62,13 +62,15 @@ def _soak(folder: Path, seconds: float, pause: float) -> int:
     upstream, out = folder / "upstream.git", folder / "out"
     subprocess.run(["git", "init", "-q", "--bare", "--initial-branch=main", str(upstream)], check=True)
     _commit(upstream, 0)
+    for part in ("files", "Maildir"):
+        (out / part).mkdir(parents=True)
     config = folder / "cachewatch.yaml"
     config.write_text(_CONFIG.format(state=folder / "state", upstream=upstream, out=out), encoding="utf-8")
     with (folder / "log").open("wb") as log:
         command = [sys.executable, "-m", "cachewatch", "daemon", "--config", str(config), "--log-format", "json"]
         daemon = subprocess.Popen(command, stderr=log)
         try:
-            samples = list(_watch(daemon, upstream, out, seconds, pause))
+            samples = list(_watch(daemon, upstream, folder, seconds, pause))
         finally:
             daemon.terminate()
             code = daemon.wait(60)
@@ -76,13 +78,16 @@ def _soak(folder: Path, seconds: float, pause: float) -> int:
 
 
 def _watch(
-    daemon: "subprocess.Popen[bytes]", upstream: Path, out: Path, seconds: float, pause: float
+    daemon: "subprocess.Popen[bytes]", upstream: Path, folder: Path, seconds: float, pause: float
 ) -> Iterator[Sample]:
     begin, number, said = time.monotonic(), 0, 0.0
+    out, log = folder / "out", folder / "log"
     while (now := time.monotonic() - begin) < seconds:
         time.sleep(pause)
         number += 1
         _commit(upstream, number)
+        if daemon.poll() is not None:
+            sys.exit(f"the daemon ended with {daemon.returncode}: {log.read_text('utf-8')[-2000:]}")
         sample = _sample(daemon.pid, now, out)
         yield sample
         if now - said > 30:
@@ -139,6 +144,7 @@ def _judge(samples: list[Sample], out: Path, code: int, log: Path) -> int:
     for name, (before, after) in found.items():
         print(f"{name}: {before:.1f} -> {after:.1f}")
     print(f"commits: {len(committed)}, told: {len(committed & told)}, errors: {len(errors)}, exit code: {code}")
+    print("\n".join(errors[:5]))
     (memory, memory_late), (files, files_late), (children, children_late) = found.values()
     is_flat = memory_late <= memory + 5 and files_late <= files + 2 and children_late <= children + 1
     return int(not (is_flat and committed <= told and not errors and code == 0))

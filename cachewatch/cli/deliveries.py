@@ -6,7 +6,7 @@ from collections.abc import Callable
 import click
 import msgspec
 
-from cachewatch.cli.configured import configured
+from cachewatch.cli.configured import configured, configured_without_secrets
 from cachewatch.cli.serving import working_on
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
@@ -24,7 +24,7 @@ def deliveries() -> None:
 
 
 @deliveries.command(name="list")
-@configured
+@configured_without_secrets
 @click.option("--dead", "state", flag_value="dead", help="Only those that failed for good.")
 @click.option("--open", "state", flag_value="open", help="Only those that wait.")
 @click.option("--held", "state", flag_value="held", help="Only those that operators are asked about.")
@@ -46,7 +46,7 @@ def list_(*, config: Config, state: str | None, channel: str | None, is_all: boo
 
 
 @deliveries.command()
-@configured
+@configured_without_secrets
 @click.argument("number", type=int)
 @click.option("--raw", is_flag=True, help="Print the bytes that are sent, and nothing else.")
 def show(*, config: Config, number: int, raw: bool) -> None:
@@ -88,7 +88,7 @@ def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
 
 
 @deliveries.command()
-@configured
+@configured_without_secrets
 @click.argument("keys", nargs=-1, required=True, metavar="DIGEST...")
 def release(*, config: Config, keys: tuple[str, ...]) -> None:
     """Let held digests go out."""
@@ -96,7 +96,7 @@ def release(*, config: Config, keys: tuple[str, ...]) -> None:
 
 
 @deliveries.command()
-@configured
+@configured_without_secrets
 @click.argument("what", metavar="DELIVERY|DIGEST")
 @click.option("--reason", required=True, help="Why; it is kept.")
 def drop(*, config: Config, what: str, reason: str) -> None:
@@ -111,7 +111,7 @@ def drop(*, config: Config, what: str, reason: str) -> None:
 
 
 @deliveries.command()
-@configured
+@configured_without_secrets
 @click.argument("channel")
 @click.argument("target")
 def restore(*, config: Config, channel: str, target: str) -> None:

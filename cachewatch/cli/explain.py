@@ -2,7 +2,7 @@
 
 import click
 
-from cachewatch.cli.configured import configured
+from cachewatch.cli.configured import configured_without_secrets
 from cachewatch.cli.serving import working_on
 from cachewatch.config.model import Config
 from cachewatch.safetext import safe
@@ -11,7 +11,7 @@ from cachewatch.service.context import utc_now
 
 
 @click.command()
-@configured
+@configured_without_secrets
 @click.argument("package")
 def explain(*, config: Config, package: str) -> None:
     """Say which subscriptions hear of PACKAGE, why, when and where; and why the others do not."""

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 import msgspec
 
-from cachewatch.cli.configured import configured
+from cachewatch.cli.configured import configured_without_secrets
 from cachewatch.cli.serving import working_on
 from cachewatch.config.model import Config
 from cachewatch.safetext import safe
@@ -15,7 +15,7 @@ from cachewatch.store.health import SourceHealth
 
 
 @click.command()
-@configured
+@configured_without_secrets
 @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 def status(*, config: Config, is_json: bool) -> None:
     """Show how sources and channels fare, who is told next, and what waits."""

@@ -22,6 +22,7 @@ from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import poll
 from cachewatch.service.reporting import metrics
+from cachewatch.sources.git import interrupt
 from cachewatch.store import health
 
 _TICK = timedelta(seconds=30)
@@ -190,6 +191,7 @@ class Daemon:
         self._context.log.info("daemon.stopping")
         stopper = threading.Thread(target=self._waker.stop, daemon=True)
         stopper.start()
+        interrupt()  # whatever git fetches is fetched again
         stopper.join(_ENDING_SECONDS)
         if self._monitor is not None:
             self._monitor.stop()

@@ -1,5 +1,7 @@
 """What an operator does by hand to digests and deliveries; each is written into their story."""
 
+from msgspec import structs
+
 from cachewatch.channels import open_channel
 from cachewatch.errors import UsageError
 from cachewatch.service.context import Context
@@ -36,7 +38,7 @@ def resend(context: Context, number: int) -> None:
         if config is None or stored is None:
             raise UsageError(f"delivery {number}: its channel {delivery.channel} is not configured any more")
         original = outbox.parcel(connection, number)
-        again = open_channel(config).repack(stored.letter, original)
+        again = open_channel(config).repack(structs.replace(stored.letter, created=now), original)
         copy = outbox.next_copy(connection, delivery)
         outbox.add(connection, delivery.channel, again, state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
         outbox.note(connection, number, "resent", "by hand, as a new message", now)

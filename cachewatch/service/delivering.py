@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.deliveries import Answer, Carrier, Parcel, Verdict
 from cachewatch.errors import CachewatchError
+from cachewatch.safetext import safe
 from cachewatch.service import operators
 from cachewatch.service.context import Context
 from cachewatch.service.operators import Notice
@@ -78,7 +79,7 @@ def _attempt(carrier: Carrier, parcel: Parcel) -> Answer:
     try:
         return carrier.deliver(parcel)
     except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
-        return Answer(verdict=Verdict.DEFERRED, said=f"the channel failed: {error!r}", may_have_arrived=True)
+        return Answer(verdict=Verdict.DEFERRED, said=f"the channel failed: {safe(repr(error))}", may_have_arrived=True)
 
 
 def _settle(context: Context, delivery: Delivery, answer: Answer) -> State:

@@ -13,7 +13,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from cachewatch.errors import StateError
 from cachewatch.store.migrations import migrate
@@ -83,8 +82,8 @@ class Database:
 
 
 def _engine(path: Path) -> Engine:
-    # Without a pool nothing is shared between threads, and opening costs little.
-    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
+    # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
+    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine

@@ -155,11 +155,16 @@ class Case:
             (found,) = connection.execute("PRAGMA integrity_check").fetchone()
             if found != "ok":
                 yield f"the database: {found}"
-            waiting = connection.execute("SELECT id, state, said FROM deliveries WHERE state != 'sent'").fetchall()
-            if waiting:
-                yield f"not sent: {waiting}"
+        if waiting := self.waiting():
+            yield f"not sent: {waiting}"
         for path in self._strays():
             yield f"left behind: {path.relative_to(self.folder)}"
+
+    def waiting(self) -> list[tuple[object, ...]]:
+        """Return every delivery that was not sent."""
+        with sqlite3.connect(self.folder / "state" / "cachewatch.db") as connection:
+            found = connection.execute("SELECT id, state, said FROM deliveries WHERE state != 'sent'").fetchall()
+        return list(found)
 
     def _copies(self) -> dict[str, list[bytes]]:
         """Return what every target holds."""
@@ -225,11 +230,12 @@ class World:
         return case
 
 
-def recover(zygote: Zygote, case: Case) -> None:
-    """Let upstream go on, and run twice more, hours later."""
+def recover(zygote: Zygote, case: Case, **request: Any) -> None:
+    """Let upstream go on, and run again, hours later; once more if something waits for that."""
     case.publish(2)
-    zygote.run(case, hours=2)
-    zygote.run(case, hours=8)
+    zygote.run(case, hours=2, **request)
+    if case.waiting():
+        zygote.run(case, hours=8, **request)
 
 
 def _problems(target: str, copies: list[bytes]) -> Iterator[str]:
