@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks import bars, suites
 from benchmarks.generate import Catalogue, Shape, generate
 from benchmarks.history import history
-from benchmarks.machine import describe, import_times
+from benchmarks.machine import Bystanders, describe, import_times
 from benchmarks.measuring import tell
 from benchmarks.results import Results, write
 from benchmarks.subject import CHECKOUT, Peers, Subject
@@ -20,7 +20,9 @@ def main() -> None:
     """Measure cachewatch against git's own floor and against its peers."""
     options = _options()
     with tempfile.TemporaryDirectory(prefix="cachewatch-bench-") as folder:
+        bystanders = Bystanders()
         results = _measure(Path(folder), options.packages, options.specs, options.rounds, is_quick=options.quick)
+    results.facts.append(bystanders.describe())
     page = write(results)
     options.output.write_text(page)
     for bar in () if options.quick else results.bars:

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -25,6 +26,26 @@ def describe(peers: Peers | None) -> Iterator[tuple[str, str]]:
     if peers:
         installed = peers.versions()
         yield "peers", ", ".join(f"{name} {installed[name]}" for name in _THEIRS if name in installed)
+
+
+class Bystanders:
+    """Watches how much of the machine is busy with something else."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._others = _busy_seconds() - sum(os.times()[:4])
+
+    def describe(self) -> tuple[str, str]:
+        """Say how many processors were busy with something else since the beginning, on average."""
+        others = _busy_seconds() - sum(os.times()[:4]) - self._others
+        busy = max(0.0, others / (time.monotonic() - self._start))
+        return "bystanders", f"{busy:.1f} of {os.cpu_count()} processors were busy with something else during the run"
+
+
+def _busy_seconds() -> float:
+    """Return the seconds that all processors together have worked for anybody since the machine began."""
+    user, nice, system, _idle, _waiting, *interrupts = Path("/proc/stat").read_text().split("\n")[0].split()[1:9]
+    return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
 
 
 def import_times(command: Command) -> list[tuple[str, float]]:
