@@ -22,6 +22,8 @@ _PLAIN_CSV = 1_000_000
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
 _FULL = Form(rows=25, group_rows=100, tags=30, others=20, longest=110)
+_FORM = re.compile(r"(\.(html|txt|md))?(\.j2)?$")
+
 # What is left out when it does not fit, one after the other.
 _STEPS = (
     _FULL,
@@ -91,7 +93,7 @@ class _Names:
 
     def __init__(self, folder: Path | None, template: str | None) -> None:
         self._folder = folder
-        self._base = (template or "digest.html.j2").removesuffix(".j2").removesuffix(".html")
+        self._base = _FORM.sub("", template or "digest.html.j2")
         if not any(source(f"{self._base}.{form}.j2", folder) for form in ("html", "txt", "md")):
             raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
 
