@@ -1,4 +1,4 @@
-"""Pictures of digests and pages for the documentation: `make screenshots`."""
+"""Pictures of digests, pages and sites for the documentation: `make screenshots`."""
 
 import sys
 import tempfile
@@ -16,7 +16,12 @@ from cachewatch.render.letters import render_letter
 from cachewatch.render.page import MOST_ROWS, write_page
 from cachewatch.render.reports import BoardBody
 from cachewatch.select import Globs, Selection
+from cachewatch.site import NoArchive, build
+from cachewatch.site.reading import plan, read
+from cachewatch.site.writing import Folder
+from cachewatch.sources.git import Repository
 from cachewatch.sources.opening import open_comparison
+from cachewatch.sources.revisions import resolve
 
 _HIGHEST = 1600  # pixels of a picture; what is below is more of the same
 _VIEWS = {
@@ -24,6 +29,8 @@ _VIEWS = {
     "versions": [View(680, "light"), View(360, "dark")],
     "prune": [View(680, "light")],
     "page": [View(1100, "light"), View(360, "dark")],
+    "site/index": [View(1100, "light"), View(360, "dark")],
+    "site/package/py-build": [View(1100, "light"), View(360, "dark")],
 }
 
 
@@ -35,7 +42,7 @@ def main(folder: Path) -> None:
         browser = playwright.chromium.launch(executable_path=chromium.CHROMIUM, args=chromium.ARGUMENTS)
         for title, views in _VIEWS.items():
             for view in views:
-                _take(browser, documents / f"{title}.html", view, folder / f"{title}-{view}.png")
+                _take(browser, documents / f"{title}.html", view, folder / f"{title.replace('/', '-')}-{view}.png")
         browser.close()
 
 
@@ -45,7 +52,23 @@ def _documents(folder: Path) -> Path:
         (folder / f"{title}.html").write_text(render_letter(make(folder / title)).html)
     demo.build(folder / "demo.git")
     (folder / "page.html").write_bytes(b"".join(_page(folder / "demo.git")))
+    _site(folder / "demo.git", folder / "site")
     return folder
+
+
+def _site(repository: Path, folder: Path) -> None:
+    opened = Repository(repository)
+    anything = Globs([])
+    planned = plan(
+        opened,
+        resolve(opened, "HEAD"),
+        since=None,
+        wanted_tag=anything,
+        wanted_package=anything,
+        known=Folder(folder).remembered(),
+    )
+    build(Folder(folder), read(planned, jobs=1, progress=lambda _: None), NoArchive(), title="Build cache")
+    opened.close()
 
 
 def _page(repository: Path) -> list[bytes]:
