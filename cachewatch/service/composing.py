@@ -10,6 +10,7 @@ from functools import partial
 
 from msgspec import Struct, structs
 
+from cachewatch import digests
 from cachewatch.config.model import Source
 from cachewatch.digests import Digest, Silenced, Span, TagDigest
 from cachewatch.model import Kind
@@ -24,7 +25,7 @@ from cachewatch.silences import Silencing
 from cachewatch.sources import Comparison
 from cachewatch.sources.catalogue import compare_revisions
 from cachewatch.sources.git import Repository
-from cachewatch.sources.revisions import Revision, count_between, lacks, resolve
+from cachewatch.sources.revisions import Revision, count_between, lacks, resolve, times_between
 from cachewatch.store import cursors, health
 from cachewatch.store.cursors import Move
 from cachewatch.store.health import SourceHealth
@@ -153,7 +154,9 @@ class Reading(Struct, frozen=True, kw_only=True):
     def _span(self, gap: Gap) -> Span:
         revisions = count_between(self.repository, gap.base, self.newest)
         notes = (wording.REWRITTEN,) if lacks(self.repository, self.newest, gap.base) else ()
-        return self._span_from(gap.base, revisions, notes)
+        times = times_between(self.repository, gap.base, self.newest)
+        span = self._span_from(gap.base, revisions, notes)
+        return structs.replace(span, gaps=digests.find_gaps(times, self.source.stale_after))
 
     def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
         now = self.context.clock()

@@ -19,6 +19,7 @@ _UNIT = {
 }
 _NOTHING = "0" * 40
 _NEAR = 16
+_MOST_TIMES = 5000
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 _COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
 
@@ -62,6 +63,24 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
         return None  # the history in between is not here
     left, right = map(int, printed.split())
     return max(left, right) if not (left and right) else None
+
+
+def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
+    """Return when the revisions from `before` to `after` were made, newest first; what is not here is left out."""
+    try:
+        printed = repository.run(
+            [
+                "rev-list",
+                "--first-parent",
+                "--timestamp",
+                f"--max-count={_MOST_TIMES}",
+                f"{before.commit}..{after.commit}",
+            ]
+        )
+    except SourceError:
+        return []  # the history in between is not here
+    times = [datetime.fromtimestamp(int(line.split()[0]), UTC) for line in printed.splitlines()]
+    return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
 
 
 def _steps_back(repository: Repository, start: str, end: str) -> int | None:

@@ -50,3 +50,13 @@ def test_a_template_that_fails_loses_nothing(site: Site) -> None:
 
     assert ["new" in text for text in site.told()] == [True]
     assert "site.txt.j2: line 2" in site.said.getvalue()
+
+
+def test_times_without_news_are_told(site: Site) -> None:
+    """Where upstream published nothing for longer than `stale_after`, the digest says when."""
+    site.configure(CONFIG.replace("stale_after: 4000d", "stale_after: 12h").replace("    template: site.html.j2\n", ""))
+    site.run()
+
+    assert any(
+        "nothing was published from 1 June 2025 to 2 June 2025" in " ".join(text.split()) for text in site.told()
+    )
