@@ -39,6 +39,7 @@ _KILLED += ("sendto", "recvfrom", "connect")
 _FULL = ("write", "pwrite64", "ftruncate", "mkdir")
 _BROKEN = ("fsync", "fdatasync", "rename", "renameat")
 _RANDOM_KILLS = 400
+_IN_A_ROW = 10
 # Where the mutants are killed: around the transaction, and around the first delivery.
 _TEETH: tuple[str, ...] = (
     "before announcing._store",
@@ -95,19 +96,19 @@ def test_the_disk_fails_at_every_flush_and_rename(world: World) -> None:
 def test_killed_at_random_places(world: World) -> None:
     dice = random.Random(2026)
     names = sorted(POINTS)
-    places = [(dice.choice(names), dice.choice((1, 1, 1, 2, 2, 3, 4, 6))) for _ in range(_RANDOM_KILLS // 4)]
 
-    def one(zygote: Zygote, place: tuple[str, int]) -> tuple[Case, int]:
-        """Kill four passes in a row before the world may recover."""
+    def one(zygote: Zygote, places: list[tuple[str, int]]) -> tuple[Case, int]:
+        """Kill pass after pass before the world may recover."""
         case = world.case()
-        kills = 0
-        for _ in range(4):
-            kills += zygote.run(case, kill=place) != 0
-            place = (names[(names.index(place[0]) + 7) % len(names)], place[1])
-        recover(zygote, case)
-        return case, kills
+        ended = sum(zygote.run(case, hours=hour, kill=place) != 0 for hour, place in enumerate(places))
+        recover(zygote, case, hours=_IN_A_ROW)
+        return case, ended
 
-    _report("killed at random places", world, _everywhere(world, places, one))
+    rows = [
+        [(dice.choice(names), dice.choice((1, 1, 2))) for _ in range(_IN_A_ROW)]
+        for _ in range(_RANDOM_KILLS // _IN_A_ROW)
+    ]
+    _report("killed at random places", world, _everywhere(world, rows, one))
 
 
 @pytest.mark.parametrize("mutant", ["cursor first", "send first", "random id"])

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -198,7 +199,8 @@ class World:
     zygotes: list[Zygote]
     post: Post
     commits: list[str] = field(default_factory=list)
-    cases: int = 0
+    # Shared by threads: no two cases may have one number, and so the same readers.
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def build(self) -> None:
         """Make upstream and its first revision known."""
@@ -211,31 +213,31 @@ class World:
         git = ["git", f"--git-dir={self.folder / 'first' / 'upstream.git'}"]
         listed = subprocess.run([*git, "rev-list", "--reverse", "main"], check=True, capture_output=True, text=True)
         self.commits = listed.stdout.split()
-        first = self._case(self.folder / "first")
+        first = self._case(0, self.folder / "first")
         first.publish(0)
         assert self.zygotes[0].run(first) == 0, (first.folder / "log").read_text("utf-8")
 
     def case(self) -> Case:
         """Return a copy of the world in which upstream has its second revision."""
-        self.cases += 1
-        folder = self.folder / f"case-{self.cases}"
+        number = next(self.numbers)
+        folder = self.folder / f"case-{number}"
         shutil.copytree(self.folder / "first", folder)
-        case = self._case(folder)
+        case = self._case(number, folder)
         case.publish(1)
         return case
 
-    def _case(self, folder: Path) -> Case:
-        case = Case(self.cases, folder, self.commits, self.post)
+    def _case(self, number: int, folder: Path) -> Case:
+        case = Case(number, folder, self.commits, self.post)
         case.begin()
         return case
 
 
-def recover(zygote: Zygote, case: Case, **request: Any) -> None:
+def recover(zygote: Zygote, case: Case, *, hours: int = 0, **request: Any) -> None:
     """Let upstream go on, and run again, hours later; once more if something waits for that."""
     case.publish(2)
-    zygote.run(case, hours=2, **request)
+    zygote.run(case, hours=hours + 2, **request)
     if case.waiting():
-        zygote.run(case, hours=8, **request)
+        zygote.run(case, hours=hours + 8, **request)
 
 
 def _problems(target: str, copies: list[bytes]) -> Iterator[str]:
