@@ -47,7 +47,7 @@ def _random_id() -> None:
 
     def attempt_anew(carrier: Any, parcel: Parcel) -> Any:
         header = f"Message-ID: <{uuid4()}@example.org>".encode()
-        return attempt(carrier, replace(parcel, payload=re.sub(rb"Message-ID: <[^>]*>", header, parcel.payload)))
+        return attempt(carrier, replace(parcel, payload=re.sub(rb"Message-ID:\s+<[^>]*>", header, parcel.payload)))
 
     delivering._attempt = attempt_anew
 

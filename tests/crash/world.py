@@ -248,18 +248,24 @@ def _problems(target: str, copies: list[bytes]) -> Iterator[str]:
         yield f"{target}: told of something that never was"
     if "@" not in target and target != "maildir":
         return
+    yield from _id_problems(target, copies)
+
+
+def _id_problems(target: str, copies: list[bytes]) -> Iterator[str]:
     by_id: defaultdict[str, set[bytes]] = defaultdict(set)
     ids_of: defaultdict[str, set[str]] = defaultdict(set)
     for copy in copies:
-        message = email.message_from_bytes(copy, policy=email.policy.default)
-        by_id[message["Message-ID"]].add(copy.replace(b"\r\n", b"\n"))
-        ids_of[str(message["X-Cachewatch-Revisions"])].add(message["Message-ID"])
+        message_id = str(email.message_from_bytes(copy, policy=email.policy.default)["Message-ID"])
+        by_id[message_id].add(copy.replace(b"\r\n", b"\n"))
+        for change in CHANGES:
+            if change.encode() in copy:
+                ids_of[change].add(message_id)
     for message_id, bodies in by_id.items():
         if len(bodies) > 1:
             yield f"{target}: {len(bodies)} different messages under {message_id}"
-    for revisions, ids in ids_of.items():
+    for change, ids in ids_of.items():
         if len(ids) > 1:
-            yield f"{target}: {revisions} was told under {len(ids)} Message-IDs"
+            yield f"{target}: told of {change} under {len(ids)} Message-IDs"
 
 
 def _hold(pid: int, inject: Sequence[str]) -> "subprocess.Popen[bytes]":
