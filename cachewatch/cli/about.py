@@ -18,6 +18,7 @@ def kinds() -> None:
 
 
 @click.command()
-def schema() -> None:
-    """Print the JSON Schema of `diff --format json`."""
-    click.echo(resources.config("changesets.schema.json"), nl=False)
+@click.argument("what", type=click.Choice(["changesets", "digest"]), default="changesets")
+def schema(*, what: str) -> None:
+    """Print the JSON Schema of `diff --format json`, or that of a digest."""
+    click.echo(resources.config(f"{what}.schema.json"), nl=False)

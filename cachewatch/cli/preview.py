@@ -41,7 +41,7 @@ def preview(
         packed = pack(config, track, draft.digest)
     _say(draft, track)
     if lint:
-        context.exit(_lint(packed))
+        context.exit(_lint(config, packed))
     sys.stdout.buffer.write(_form(config, packed, form))
 
 
@@ -76,10 +76,19 @@ def _form(config: Config, packed: tuple[Packed, ...], form: str) -> bytes:
     return letter.json if form == "json" else str(getattr(letter, form)).encode()
 
 
-def _lint(packed: tuple[Packed, ...]) -> int:
-    from cachewatch.render.lint import lint_letter  # noqa: PLC0415  few ask for it
+def _lint(config: Config, packed: tuple[Packed, ...]) -> int:
+    from cachewatch.render.lint import Grade, lint_letter  # noqa: PLC0415  few ask for it
 
-    findings = [finding for each in packed[:1] for finding in lint_letter(each.letter)]
+    findings = [finding for each in packed[:1] for finding in lint_letter(each.letter, bases=_bases(config))]
     for finding in findings:
-        click.echo(str(finding))
-    return int(bool(findings))
+        click.echo(f"{finding.grade}: {finding.where}: {finding.message}")
+    if not findings:
+        click.echo("nothing is wrong with it")
+    return int(any(finding.grade is Grade.ERROR for finding in findings))
+
+
+def _bases(config: Config) -> list[str]:
+    """Return what links may begin with."""
+    mail = [channel for channel in config.channels.values() if isinstance(channel, MailConfig)]
+    named = [config.links, *(address for channel in mail for address in (channel.archive, channel.unsubscribe))]
+    return [base.partition("{")[0] for base in named if base]

@@ -7,7 +7,7 @@ from msgspec import Struct
 from cachewatch import digests as digest_values
 from cachewatch.channels import open_channel
 from cachewatch.deliveries import Letter
-from cachewatch.errors import CachewatchError
+from cachewatch.errors import CachewatchError, TemplateError
 from cachewatch.render.notices import render_notice
 from cachewatch.service.context import Context
 from cachewatch.store import digests, health, outbox
@@ -79,7 +79,7 @@ def _send(connection: Connection, context: Context, notice: Notice) -> None:
         commands=notice.commands,
         operator=", ".join(whom.to),
     )
-    letter = render_notice(said, to=whom.to)
+    letter = _rendered(context, said)
     is_stored = False
     for name in whom.channels:
         if name == notice.avoid and len(whom.channels) > 1:
@@ -95,6 +95,15 @@ def _send(connection: Connection, context: Context, notice: Notice) -> None:
             is_stored = True
         for parcel in parcels:
             outbox.add(connection, name, parcel, state=State.QUEUED, lasting=config.retry.lasting)
+
+
+def _rendered(context: Context, notice: digest_values.Notice) -> Letter:
+    to, folder = context.config.operators.to, context.config.templates_dir
+    try:
+        return render_notice(notice, to=to, templates_dir=folder)
+    except TemplateError as error:
+        context.log.error("template.failed", error=str(error))
+        return render_notice(notice, to=to)
 
 
 def _stored(topic: str, letter: Letter) -> Stored:
