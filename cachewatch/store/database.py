@@ -96,6 +96,7 @@ def _prepare(connection: Any, _: Any) -> None:
         "journal_mode = WAL",
         "synchronous = FULL",
         "foreign_keys = ON",
+        "cache_size = -256",  # KiB for each connection: a daemon has several, for months
     ):
         connection.execute(f"PRAGMA {pragma}")
 
