@@ -96,5 +96,5 @@ def _held(connection: Connection, key: str) -> Stored:
     if stored is None:
         raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
     if stored.state is not DigestState.HELD:
-        raise UsageError(f"digest {key} is not held but {stored.state}")
+        raise UsageError(f"digest {key} is not held but {stored.state}; see `cachewatch deliveries list --held`")
     return stored

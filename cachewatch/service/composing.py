@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from itertools import count
 
 from msgspec import Struct, structs
 
@@ -28,6 +29,7 @@ from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, count_between, lacks, resolve, times_between
 from cachewatch.store import cursors, health
 from cachewatch.store.cursors import Move
+from cachewatch.store.digests import get as stored_digest
 from cachewatch.store.health import SourceHealth
 
 # Part of every key: digests of another form are other digests.
@@ -63,7 +65,7 @@ def compose(context: Context, track: Track, *, occasion: str = "", since: str | 
     tags = tuple(tag for part in parts for tag in part.tags)
     now = context.clock()
     digest = Digest(
-        key=_key(track, parts, occasion),
+        key=_key(context, track, parts, occasion),
         subscription=track.subscription.name,
         description=track.subscription.description,
         created=now,
@@ -209,10 +211,17 @@ def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
             yield Silenced(silence.name, hidden[silence.name], silence.reason, silence.until.isoformat())
 
 
-def _key(track: Track, parts: list[Part], occasion: str) -> str:
+def _key(context: Context, track: Track, parts: list[Part], occasion: str) -> str:
+    """Return the same key for the same steps until they are stored; who goes back and takes them again gets another."""
     steps = sorted(step for part in parts for step in part.steps)
-    made_of = [_FORM, track.subscription.name, track.name, steps or occasion]
-    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+    made_of: list[object] = [_FORM, track.subscription.name, track.name, steps or occasion]
+    key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+    with context.database.read() as connection:
+        for time in count(2):
+            if stored_digest(connection, key) is None:
+                break
+            key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
+    return key
 
 
 def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:

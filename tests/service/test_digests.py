@@ -73,6 +73,17 @@ def test_what_came_and_went_is_no_news(site: Site) -> None:
     assert len(site.told()) == 1
 
 
+def test_what_comes_goes_and_comes_again_is_told_each_time(site: Site) -> None:
+    """Upstream went back to the very revision that it had, and forward to the very one that was told."""
+    site.run()
+    for number in (1, 0, 1, 0, 1):
+        site.publish(number)
+        site.run(later=timedelta(hours=1))
+        site.run(later=timedelta(hours=1))
+    assert ["change-one" in text for text in site.told()] == [True] * 5
+    assert len({stored.key for stored in site.digests() if stored.subscription == "ml"}) == 5
+
+
 def test_a_schedule_makes_one_digest_of_all_that_was_missed(site: Site) -> None:
     site.configure(CONFIG + "    when: daily 07:30\n")
     site.run()
