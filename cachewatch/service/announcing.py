@@ -77,6 +77,7 @@ def _store(connection: Connection, context: Context, track: Track, draft: Draft,
         cursors.move(connection, draft.moves, now)
         operators.end_within(connection, context, _topic(track), "")
     if packed:
+        _tell_of_templates(connection, context, track, next((each.problem for each in packed if each.problem), ""))
         _store_digest(connection, track, draft, packed, now)
 
 
@@ -102,6 +103,20 @@ def _store_digest(
         for parcel in each.parcels:
             outbox.add(connection, each.channel, parcel, state=state, lasting=each.lasting)
     health.count(connection, f'digests_total{{subscription="{track.subscription.name}",result="{stored.state}"}}')
+
+
+def _tell_of_templates(connection: Connection, context: Context, track: Track, problem: str) -> None:
+    name = track.subscription.name
+    if not problem:
+        operators.end_within(connection, context, f"template {name}", f"the templates for {name} work again")
+        return
+    notice = operators.Notice(
+        topic=f"template {name}",
+        title=f"a template for {name} is wrong",
+        lines=(problem, "Its digests are made with the templates of cachewatch until that is mended."),
+        commands=("cachewatch config check",),
+    )
+    operators.tell_within(connection, context, notice)
 
 
 def _topic(track: Track) -> str:

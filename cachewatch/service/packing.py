@@ -26,6 +26,7 @@ class Packed(Struct, frozen=True, kw_only=True):
     short: Letter  # for whom that is too large
     parcels: tuple[Parcel, ...]
     lasting: timedelta
+    problem: str = ""  # why the site's own templates could not be used
 
 
 def pack(config: Config, track: Track, digest: Digest) -> tuple[Packed, ...]:
@@ -38,20 +39,21 @@ def _pack(whole: Config, track: Track, config: ChannelConfig, digest: Digest) ->
     if isinstance(config, MailConfig):
         digest = replace(digest, unsubscribe=config.unsubscribe, archive_url=_archive(config, digest))
         max_html = config.max_html
-    letter, short = (_render(whole, track, digest, max_html, shortness) for shortness in (0, 2))
+    (letter, problem), (short, _) = (_render(whole, track, digest, max_html, shortness) for shortness in (0, 2))
     return Packed(
         channel=config.name,
         letter=letter,
         short=short,
         parcels=tuple(open_channel(config).pack(letter)),
         lasting=config.retry.lasting,
+        problem=problem,
     )
 
 
-def _render(config: Config, track: Track, digest: Digest, max_html: int, shortness: int) -> Letter:
-    """Render with the site's own templates; a digest that these cannot render is sent with ours, not lost."""
+def _render(config: Config, track: Track, digest: Digest, max_html: int, shortness: int) -> tuple[Letter, str]:
+    """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
     try:
-        return render_letter(
+        letter = render_letter(
             digest,
             to=track.to,
             max_html=max_html,
@@ -59,9 +61,10 @@ def _render(config: Config, track: Track, digest: Digest, max_html: int, shortne
             templates_dir=config.templates_dir,
             template=track.subscription.template,
         )
+        return letter, ""
     except TemplateError as error:
         _LOG.error("template.failed", subscription=track.subscription.name, error=str(error))
-        return render_letter(digest, to=track.to, max_html=max_html, shortness=shortness)
+        return render_letter(digest, to=track.to, max_html=max_html, shortness=shortness), str(error)
 
 
 def _archive(config: MailConfig, digest: Digest) -> str | None:

@@ -1,5 +1,6 @@
 """Digests are rendered with the site's own templates, and with ours where those fail."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ templates_dir: {folder}/templates
 sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
 channels:
   files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
 subscriptions:
   ml:
     channels: [files]
@@ -50,6 +53,24 @@ def test_a_template_that_fails_loses_nothing(site: Site) -> None:
 
     assert ["new" in text for text in site.told()] == [True]
     assert "site.txt.j2: line 2" in site.said.getvalue()
+    assert site.notices() == ["a template for ml is wrong"]
+
+
+def test_operators_hear_once_that_a_template_is_wrong_and_once_that_it_is_not(site: Site) -> None:
+    """Each further digest that it fails says nothing new."""
+    template = site.folder / "templates" / "site.txt.j2"
+    right = template.read_text()
+    template.write_text("{{ digest.nonsense }}")
+    for number in (1, 0):
+        site.publish(number)
+        site.run()
+    template.write_text(right)
+    site.publish(1)
+    site.run(later=timedelta(hours=1))
+
+    assert len(site.told()) == 3
+    notices = [title for title in site.notices() if "template" in title]
+    assert notices == ["a template for ml is wrong", "the templates for ml work again"]
 
 
 def test_times_without_news_are_told(site: Site) -> None:
