@@ -1,13 +1,20 @@
 """Answer /healthz and /metrics on a local port; no secrets, no names from documents."""
 
+import re
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from socketserver import ThreadingMixIn
-from threading import BoundedSemaphore, Thread
+from ipaddress import ip_address
+from socketserver import TCPServer, ThreadingMixIn
+from threading import BoundedSemaphore, Thread, Timer
 from typing import Any, ClassVar
 
 _SECONDS = 5
+# A whole request and its answer: who sends a byte now and then never runs into _SECONDS.
+_LONGEST_SECONDS = 15
 _MOST_CLIENTS = 16
+_PORT = re.compile(r":[0-9]*\Z")
 
 
 class Monitor:
@@ -15,8 +22,11 @@ class Monitor:
 
     def __init__(self, host: str, port: int, pages: dict[str, Callable[[], tuple[int, str]]]) -> None:
         """Serve `pages`: path -> status and text."""
-        handler = type("Handler", (_Handler,), {"pages": pages, "name": host})
-        self._server = _Server((host, port), handler)
+        address = host.removeprefix("[").removesuffix("]")
+        family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        is_local = ip_address(where[0]).is_loopback
+        handler = type("Handler", (_Handler,), {"pages": pages, "name": host, "is_local": is_local})
+        self._server = _Server(family, where, handler)
         self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
 
     @property
@@ -38,8 +48,9 @@ class _Server(ThreadingMixIn, HTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, family: int, where: Any, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = family
+        super().__init__(where, handler)
         self._places = BoundedSemaphore(_MOST_CLIENTS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -50,10 +61,19 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        end = Timer(_LONGEST_SECONDS, _cut, [request])
+        end.daemon = True
+        end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            end.cancel()
             self._places.release()
+
+    def server_bind(self) -> None:
+        """Bind without asking for our name, which a broken resolver would take long to tell."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass  # a client that went away is no news
@@ -62,6 +82,7 @@ class _Server(ThreadingMixIn, HTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     pages: ClassVar[dict[str, Callable[[], tuple[int, str]]]]
     name: ClassVar[str]
+    is_local: ClassVar[bool]
     timeout = _SECONDS
     server_version = "cachewatch"
     sys_version = ""
@@ -73,8 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         page = self.pages.get(self.path.partition("?")[0])
-        # A page elsewhere must not read this one through a name that it controls.
-        is_ours = self.headers.get("Host", "").rpartition(":")[0] in (self.name, "localhost", "127.0.0.1", "[::1]")
+        is_ours = not self.is_local or self._host() in (self.name, "localhost", "127.0.0.1", "[::1]")
         status, text = (404, "not found\n") if page is None else page() if is_ours else (421, "not this host\n")
         body = text.encode()
         self.send_response(status)
@@ -85,5 +105,15 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(body)
 
+    def _host(self) -> str:
+        """Return whom the client asks. A page elsewhere must not read ours through a name that it controls."""
+        return _PORT.sub("", self.headers.get("Host", ""))
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name for it
         pass
+
+
+def _cut(request: socket.socket) -> None:
+    """End a connection under the thread that reads from it."""
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)

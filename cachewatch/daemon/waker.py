@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -19,15 +19,19 @@ Job = Callable[[], None]
 class Waker:
     """Runs jobs in threads, each at its interval and never twice at once."""
 
-    def __init__(self, groups: dict[str, int], on_error: Callable[[str, BaseException], None]) -> None:
-        """Prepare as many threads as `groups` says for each group of jobs, so that none holds up another."""
+    def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
+        """Prepare as many threads as `groups` says for each group of jobs, so that none holds up another.
+
+        `on_end` hears of every job that ended, and of what it raised.
+        """
+        self._executors = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
-            executors={name: ThreadPoolExecutor(threads) for name, threads in groups.items()},
+            executors=self._executors,
             # However late, and once for many that were missed.
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
-        self._scheduler.add_listener(lambda event: _report(event, on_error), EVENT_JOB_ERROR)
+        self._scheduler.add_listener(lambda event: _report(event, on_end), EVENT_JOB_ERROR | EVENT_JOB_EXECUTED)
 
     def start(self) -> None:
         """Begin to wake jobs."""
@@ -64,9 +68,11 @@ class Waker:
 
     def stop(self) -> None:
         """Begin no more jobs, and wait for those that run."""
-        self._scheduler.shutdown(wait=True)
+        # Not shutdown(wait=True): it waits with its locks held, which a job that wakes another needs to end.
+        self._scheduler.shutdown(wait=False)
+        for executor in self._executors.values():
+            executor.shutdown(wait=True)
 
 
-def _report(event: JobExecutionEvent, on_error: Callable[[str, BaseException], None]) -> None:
-    if event.exception is not None:
-        on_error(event.job_id, event.exception)
+def _report(event: JobExecutionEvent, on_end: Callable[[str, BaseException | None], None]) -> None:
+    on_end(event.job_id, event.exception)
