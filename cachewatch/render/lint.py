@@ -98,7 +98,9 @@ def _text(text: str) -> Iterator[Finding]:
     long = [line for line in text.splitlines() if len(line) > _WIDEST_TEXT and " " in line.strip()]
     if long:
         yield Finding(
-            Grade.WARNING, "text", f"{len(long)} lines are longer than {_WIDEST_TEXT} columns: {long[0][:60]}"
+            Grade.WARNING,
+            "text",
+            f"longer than {_WIDEST_TEXT} columns: {len(long)} of its lines, {long[0].strip()[:60]}",
         )
     if any(len(line.encode()) > _LONGEST_LINE for line in text.splitlines()):
         yield Finding(Grade.WARNING, "text", f"a line is longer than the {_LONGEST_LINE} bytes of SMTP")

@@ -81,7 +81,8 @@ def _track(connection: Connection, track: Track) -> TrackStatus:
         subscription=track.subscription.name,
         track=track.name,
         schedule=track.schedule.in_words(),
-        due=None if slot is None else slot.due,
+        # A slot of another schedule is one of a configuration that was: the next look replaces it.
+        due=None if slot is None or track.is_each_revision or slot.schedule != track.schedule_text else slot.due,
     )
 
 
