@@ -22,6 +22,9 @@ def retry(context: Context, number: int) -> Delivery:
         config = context.config.channels.get(delivery.channel)
         if config is not None:
             outbox.prolong(connection, number, now + config.retry.lasting)
+        # Whoever asks has mended the channel, or wants to see whether it was.
+        fares = health.channel(connection, delivery.channel)
+        health.save_channel(connection, structs.replace(fares, blocked_until=None))
         health.end_trouble(connection, f"dead {delivery.channel} {delivery.target}")
     return delivery
 

@@ -1,0 +1,190 @@
+"""The commands of the service, as an operator types them."""
+
+import json
+from email import message_from_bytes, policy
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import free_port, post
+from station import Site
+
+from cachewatch.service.log import open_log
+from cachewatch.store.outbox import State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+CANARY = "canary-8f31c2"
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  mail:
+    type: email
+    from: cachewatch@example.org
+    smtp: {host: 127.0.0.1, port: {port}, security: none, user: kim, password_file: secret}
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
+  hook: {type: webhook, url_file: url}
+operators: {channels: [files]}
+subscriptions:
+  ml: {to: [kim@example.org], channels: [mail, files], changes: [all], limit: {hold_above: 100}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds a package, then very many specs; the first pass was made."""
+    base = {"zlib": records([1])}
+    states = [base, base | {"new": records([2])}, base | {"new": records(range(2, 200))}]
+    made = Site(tmp_path, [catalogue(state) for state in states])
+    for name, secret in (("secret", CANARY), ("url", f"http://127.0.0.1:9/{CANARY}")):
+        (tmp_path / name).write_text(secret)
+        (tmp_path / name).chmod(0o600)
+    configure(made, free_port())
+    made.run()
+    made.publish(1)
+    return made
+
+
+def configure(site: Site, port: int) -> None:
+    site.configure(CONFIG.replace("{port}", str(port)))
+
+
+def test_once_says_how_it_went(site: Site, run: Run) -> None:
+    """0 for what waits for a server, 7 for what failed for good, 3 for a source, 5 for the state."""
+    path = site.folder / "cachewatch.yaml"
+    path.write_text(path.read_text().replace(", user: kim, password_file: secret", ""))
+    assert run("once", "--config", path).exit_code == 0
+    with post(replies={"RCPT": ["550 5.1.1 nobody here"]}) as server:
+        configure(site, server.port)
+        path.write_text(path.read_text().replace(", user: kim, password_file: secret", ""))
+        (waits,) = [each.id for each in site.deliveries() if each.channel == "mail"]
+        assert run("deliveries", "retry", waits, "--config", path).exit_code == 0
+        assert run("once", "--config", path).exit_code == 7
+    site.upstream.rename(site.folder / "gone")
+    assert run("once", "--config", path).exit_code == 3
+    database = site.folder / "state" / "cachewatch.db"
+    database.write_bytes(b"not a database at all" * 100)
+    damaged = run("once", "--config", path)
+    assert damaged.exit_code == 5
+    assert "Traceback" not in damaged.error
+    assert database.read_bytes().startswith(b"not a database"), "what is damaged is left for a person to look at"
+
+
+def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> None:
+    """The same bytes in each form, but for the moment at which they were made."""
+    site.run()
+    site.publish(0)
+    site.run()
+    site.publish(1)
+    path = site.folder / "cachewatch.yaml"
+    state = {each: each.read_bytes() for each in (site.folder / "state").glob("cachewatch.db")}
+    forms = {
+        form: run("preview", "ml", "--config", path, "--as", form)
+        for form in ("text", "html", "markdown", "json", "eml")
+    }
+    assert {form: done.exit_code for form, done in forms.items()} == dict.fromkeys(forms, 0)
+    assert {each: each.read_bytes() for each in state} == state
+    mail = message_from_bytes(forms["eml"].output.encode(), policy=policy.default)
+    assert mail["To"] == "kim@example.org"
+    json.loads(forms["json"].output)
+    assert CANARY not in "".join(done.output + done.error for done in forms.values())
+
+
+def test_preview_refuses(site: Site, run: Run) -> None:
+    """What is not there is named, with what is."""
+    path = site.folder / "cachewatch.yaml"
+    unknown = run("preview", "nobody", "--config", path)
+    assert (unknown.exit_code, "there are ml" in unknown.error) == (2, True)
+    urgent = run("preview", "ml", "--urgent", "--config", path)
+    assert (urgent.exit_code, "urgent:" in urgent.error) == (2, True)
+    since = run("preview", "ml", "--since", "HEAD~99", "--config", path)
+    assert since.exit_code == 2
+
+
+def test_lint(site: Site, run: Run) -> None:
+    """A digest as we make it has no errors."""
+    done = run("preview", "ml", "--since", "HEAD", "--lint", "--config", site.folder / "cachewatch.yaml")
+    assert done.exit_code == 0
+    assert "error" not in done.output
+
+
+def test_status(site: Site, run: Run) -> None:
+    """Words for people, and all of it as JSON; neither shows a secret."""
+    site.run()
+    path = site.folder / "cachewatch.yaml"
+    text, data = run("status", "--config", path), run("status", "--json", "--config", path)
+    assert [line for line in text.output.splitlines() if line.isupper()][:3] == ["SOURCES", "NEXT", "CHANNELS"]
+    assert "with each new revision" in text.output
+    found = json.loads(data.output)
+    assert found["sources"][0]["name"] == "public"
+    assert {channel["health"]["name"] for channel in found["channels"]} == {"mail", "files", "hook"}
+    assert found["tracks"][0]["due"] is None
+    assert CANARY not in text.output + data.output
+
+
+def test_deliveries_by_hand(site: Site, run: Run) -> None:
+    """A held digest is listed, shown, released or dropped; what is not there is named."""
+    site.publish(2)
+    site.run()
+    path = site.folder / "cachewatch.yaml"
+
+    def by_hand(*words: str) -> str:
+        done = run("deliveries", *words, "--config", path)
+        assert done.exit_code == 0, done.error
+        return done.output
+
+    assert "held" in by_hand("list", "--held")
+    number = next(each.id for each in site.deliveries() if each.state is State.HELD)
+    shown = by_hand("show", str(number))
+    key = shown.split("digest ")[1].split()[0]
+    assert f"digest {key} of ml" in shown
+    assert by_hand("show", str(number), "--raw")
+    assert json.loads(by_hand("list", "--json", "--channel", "mail"))
+    assert "released" in by_hand("release", key)
+    assert run("deliveries", "release", key, "--config", path).exit_code == 2
+    assert "dropped" in by_hand("drop", str(number), "--reason", "a test")
+    assert by_hand("list", "--dead") == ""
+    for words in (("show", "999"), ("retry", "999"), ("resend", "999"), ("restore", "mail", "x@example.org")):
+        refused = run("deliveries", *words, "--config", path)
+        assert (refused.exit_code, "Traceback" in refused.error) == (2, False)
+
+
+def test_a_test_message(site: Site, run: Run) -> None:
+    """It says what became of it, and an error is an exit code."""
+    path = site.folder / "cachewatch.yaml"
+    with post() as server:
+        configure(site, server.port)
+        path.write_text(path.read_text().replace(", user: kim, password_file: secret", ""))
+        done = run("test", "mail", "--to", "kim@example.org", "--config", path)
+        assert (done.exit_code, done.output) == (0, "kim@example.org: sent\n")
+        assert len(server.received) == 1
+    away = run("test", "mail", "--to", "kim@example.org", "--config", path)
+    assert away.exit_code == 7
+    assert "channels: mail:" in away.error
+    nobody = run("test", "mail", "--config", path)
+    assert (nobody.exit_code, "nobody to send to" in nobody.error) == (2, True)
+    assert run("test", "nothing", "--config", path).exit_code == 2
+    hook = run("test", "hook", "--config", path)
+    assert hook.exit_code == 7
+    assert CANARY not in hook.output + hook.error
+
+
+def test_who_hears_of_a_package(site: Site, run: Run) -> None:
+    """A package that is there, and one that is not."""
+    path = site.folder / "cachewatch.yaml"
+    assert run("explain", "zlib", "--config", path).output.startswith("ml  is told\n")
+    assert run("explain", "no-such-package", "--config", path).exit_code == 0
+
+
+def test_lines_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Text cannot forge a line, JSON holds the same fields, and what is empty is left out."""
+    for form in ("text", "json"):
+        open_log(form).warning("source.failed", source="public", error='a "b"\nc', reason="")
+    text, data = capsys.readouterr().err.splitlines()
+    assert "warning source.failed source=public error=" in text
+    assert "reason" not in text
+    found = json.loads(data)
+    assert (found["event"], found["level"], found["error"]) == ("source.failed", "warning", 'a "b"\nc')
