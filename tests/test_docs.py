@@ -96,3 +96,12 @@ def test_every_module_is_placed() -> None:
     for path in (ROOT / "cachewatch").iterdir():
         if path.name not in ("__init__.py", "__main__.py", "__pycache__", "py.typed"):
             assert path.name in text, path.name
+
+
+def test_the_tests_that_faults_name_are_there() -> None:
+    """docs/faults.md names no test that is gone."""
+    file = ""
+    for name, test in re.findall(r"`([\w/]+\.py)?(?:::(test_\w+))?`", (ROOT / "docs/faults.md").read_text()):
+        file = name or file
+        if name or test:
+            assert f"def {test or 'test_'}" in (ROOT / "tests" / file).read_text(), (file, test)
