@@ -145,6 +145,20 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
     )
 
 
+def better(one: Covered | None, other: Covered) -> Covered:
+    """Return which of two answers about one need is the better one, as where there are two caches."""
+    return other if one is None or _rank(other) < _rank(one) else one
+
+
+def best(one: Coverage, other: Coverage) -> Coverage:
+    """Return what two caches together have of one environment."""
+    return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
+
+
+def _rank(covered: Covered) -> tuple[int, bool, bool]:
+    return (list(Standing).index(covered.standing), covered.is_left_over, not covered.versions)
+
+
 def _is_cached(covered: Covered | None) -> bool:
     return covered is not None and covered.standing is Standing.CACHED
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from cachewatch.coverage import CoverageChange
 from cachewatch.model import Side
 from cachewatch.report import Report
 from cachewatch.report.places import TableGroup
@@ -65,6 +66,25 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     table: Table = Table()
 
 
+class Pinned(Struct, frozen=True, kw_only=True):
+    """A snapshot that somebody stays with, and what moving to the newest one would gain and lose."""
+
+    tag: str
+    source: str = ""  # empty where no source has it, or anything of its series
+    is_gone: bool = False
+    newest: str = ""  # the newest of the series if that is another one
+    newer: int = 0  # how many of the series are newer
+    older: int = 0  # and how many are older: where old ones are deleted, these go before it
+    move: CoverageChange | None = None  # for the environment, where there is one
+    whole_move: TagDigest | None = None  # for the whole selection, where there is none
+    is_news: bool = False  # it is gone since the last digest, or there is a newer one since
+
+    @property
+    def is_near_the_end(self) -> bool:
+        """Whether it is among the two oldest of the series, of which newer ones are there."""
+        return not self.is_gone and self.newer > 0 and self.older <= 1
+
+
 class Silenced(Struct, frozen=True):
     """How many packages a silence kept out of a digest, and why."""
 
@@ -86,6 +106,8 @@ class Digest(Struct, frozen=True, kw_only=True):
     is_sample: bool = False  # made by `preview` or `test`: nobody waits for it
     spans: tuple[Span, ...]
     tags: tuple[TagDigest, ...]
+    environment: CoverageChange | None = None  # what became of the binaries of the environment that is watched
+    pinned: tuple[Pinned, ...] = ()
     silenced: tuple[Silenced, ...] = ()
     why: tuple[str, ...] = ()  # the patterns of the subscription, in words
     commands: tuple[str, ...] = ()  # that show the same changes
@@ -98,6 +120,8 @@ class Digest(Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened of what was asked for."""
+        if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
+            return False
         return all(tag.report.is_empty for tag in self.tags)
 
 

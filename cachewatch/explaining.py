@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date
+from pathlib import Path
 
 from msgspec import Struct
 
 from cachewatch.config.model import Config, Match, Silence, Subscription
+from cachewatch.environments import open_environment
+from cachewatch.errors import UsageError
 from cachewatch.model import Document
 from cachewatch.patterns import Globs
 from cachewatch.schedule import parse_when
@@ -39,6 +42,9 @@ def _explain(
 ) -> Explanation:
     is_chosen, why = judge(package, subscription.match.packages)
     reasons = [why]
+    if is_chosen and subscription.match.environment is not None:
+        is_chosen, why = _of_environment(subscription.match.environment, package)
+        reasons.append(why)
     if is_chosen and documents:
         lines = [_of_document(document, subscription.match) for document in documents]
         reasons += [line for _, line in lines]
@@ -47,6 +53,8 @@ def _explain(
         reasons += _conditions(subscription.match)
     if not is_chosen:
         return Explanation(subscription=subscription.name, is_told=False, reasons=tuple(reasons))
+    if subscription.match.pinned is not None:
+        reasons.append(f"pinned: {subscription.match.pinned} is held against the newest of its series")
     reasons += _silences(config.silences, package, day)
     return Explanation(
         subscription=subscription.name,
@@ -64,6 +72,18 @@ def judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
     if globs(package):
         return True, f"packages: {deciding} matches" if deciding else "packages: nothing excludes it"
     return False, f"packages: {deciding} excludes it" if deciding else f"packages: none of {_list(patterns)} matches"
+
+
+def _of_environment(path: Path, package: str) -> tuple[bool, str]:
+    """Tell whether an environment needs `package`, and how many binaries of it."""
+    try:
+        needs = open_environment(path).needs
+    except UsageError as error:
+        return False, f"environment: {error}"
+    count = sum(need.package == package for need in needs)
+    if not count:
+        return False, f"environment: {path} does not need it"
+    return True, f"environment: {path} needs {count:,} {'binary' if count == 1 else 'binaries'} of it"
 
 
 def _of_document(document: Document, match: Match) -> tuple[bool, str]:

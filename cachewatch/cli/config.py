@@ -11,6 +11,7 @@ from cachewatch.cli.configured import CONFIG_OPTION, configured_without_secrets,
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.durations import duration_in_words
 from cachewatch.config.model import Config, Subscription
+from cachewatch.errors import ConfigError, UsageError
 from cachewatch.schedule import Schedule, parse_when, quiet_until
 
 _NEXT = 3
@@ -29,6 +30,7 @@ def check(*, config_file: Path | None, no_secrets: bool) -> None:
     now = datetime.now(UTC)
     config = load(config_file, with_secrets=not no_secrets)
     _check_templates(config)
+    _check_environments(config)
     for line in _report(config, now):
         click.echo(line)
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
@@ -61,6 +63,21 @@ def _check_templates(config: Config) -> None:
 
     for template in sorted({s.template or "digest.html.j2" for s in config.subscriptions.values()}):
         render_letter(sample_digest(), templates_dir=config.templates_dir, template=template)
+
+
+def _check_environments(config: Config) -> None:
+    """Read the environments that are watched, which may have been moved or broken since the file was written."""
+    from cachewatch.environments import open_environment  # noqa: PLC0415  few watch any
+
+    mistakes = []
+    for subscription in config.subscriptions.values():
+        if subscription.match.environment is not None:
+            try:
+                open_environment(subscription.match.environment)
+            except UsageError as error:
+                mistakes.append(f"{config.path}: subscriptions.{subscription.name}.match.environment: {error}")
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
 
 
 def _report(config: Config, now: datetime) -> Iterator[str]:

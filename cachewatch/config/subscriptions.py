@@ -6,7 +6,7 @@ from typing import Any
 from cachewatch import resources
 from cachewatch.config.addresses import MAIL
 from cachewatch.config.channels import MAIL_TYPES
-from cachewatch.config.forms import DAY, TEXT, Form, choice, each, list_of, number
+from cachewatch.config.forms import DAY, PATH, TEXT, Form, choice, each, list_of, number
 from cachewatch.config.model import Limit, Match, Silence, Subscription, Urgent
 from cachewatch.config.nodes import Context, Node, unknown
 from cachewatch.config.patterns import GLOBS, RANGES
@@ -110,6 +110,16 @@ MATCH = Table(
     Match,
 )
 
+WATCH = Table(
+    MATCH.about,
+    {
+        **MATCH.keys,
+        "environment": Key(PATH, "a spack.lock, a spack.yaml or their folder: only the packages that it needs"),
+        "pinned": Key(TEXT, "a snapshot that you stay with, such as develop-2025-06-01: what the newest would change"),
+    },
+    Match,
+)
+
 LIMIT = Table(
     "How much a digest may hold",
     {
@@ -134,7 +144,7 @@ SUBSCRIPTION = Table(
     {
         "description": Key(TEXT, "what it is for, in a line that readers see"),
         "to": Key(ADDRESSES, "addresses that get it by mail"),
-        "match": Key(MATCH.form(), MATCH.about),
+        "match": Key(WATCH.form(), WATCH.about),
         "changes": Key(_CHANGES, "kinds of change: [default, -compiler, +rebuilt]; see `cachewatch kinds`"),
         "when": Key(_WHEN, "each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30, or cron"),
         "urgent": Key(URGENT.form(), URGENT.about),

@@ -101,9 +101,24 @@ def sentence(digest: Digest) -> str:
 
 
 def _facts(digest: Digest) -> list[Fact]:
-    if facts := list(facts_of(digest.tags)):
+    if facts := [*_own_facts(digest), *facts_of(digest.tags)]:
         return facts
     return [Fact("what changed cannot be known" if any(span.is_unknown for span in digest.spans) else "no changes")]
+
+
+def _own_facts(digest: Digest) -> Iterator[Fact]:
+    """Yield what became of the reader's own: binaries of the environment, and a pinned snapshot that is gone."""
+    yield from (Fact(f"pinned {safe(pin.tag)[:_LONGEST_NAME]} gone") for pin in digest.pinned if pin.is_gone)
+    change = digest.environment
+    if change is None:
+        return
+    fates = {"gone": change.gone, "rebuilt": change.rebuilt, "left over": change.newly_left_over}
+    told = [(len(listed), fate) for fate, listed in fates.items() if listed]
+    if not told and change.came:
+        told = [(len(change.came), "newly cached")]
+    total = number(len(change.after.needs), "binary", "binaries")
+    for place, (count, fate) in enumerate(told):
+        yield Fact(f"{count:,} {fate}" if place else f"{count:,} of your {total} {fate}")
 
 
 def facts_of(tags: Iterable[TagDigest]) -> Iterator[Fact]:

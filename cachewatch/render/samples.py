@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from cachewatch.causes import Cause
-from cachewatch.digests import Digest, Example, Gap, Notice, Silenced, Span, TagDigest
+from cachewatch.coverage import Coverage, CoverageChange, Covered, Environment, Need, Standing, compare_coverage
+from cachewatch.digests import Digest, Example, Gap, Notice, Pinned, Silenced, Span, TagDigest
 from cachewatch.model import Direction, Event, Fault, FaultKind, Kind, PackageCounts, Side, SpecCounts
 from cachewatch.report import Report
 from cachewatch.report.cover import Spots
@@ -44,6 +45,12 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
         is_sample=True,
         spans=(span,),
         tags=(_tag(),),
+        environment=_environment(),
+        pinned=(
+            Pinned(
+                tag="develop-2025-05-18", source="public", newest="develop-2025-06-01", newer=2, move=_environment()
+            ),
+        ),
         silenced=(Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
         why=("tags develop", "packages py-*"),
         commands=("cachewatch diff 6001b266be 1afa5ee758 --tag develop",),
@@ -51,6 +58,35 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
         unsubscribe="mailto:cachewatch+unsubscribe@hpc.example.org?subject=sample",
         operator="hpc-software@example.org",
         links="https://cache.spack.io",
+    )
+
+
+def _environment() -> CoverageChange:
+    needs = tuple(
+        Need(package=name, version=version, hash=letter * 32, is_root=name == "py-torch")
+        for name, version, letter in (
+            ("cuda", "12.8.0", "a"),
+            ("hdf5", "1.14.6", "b"),
+            ("py-torch", "2.7.0", "c"),
+            ("zlib", "1.3.1", "d"),
+        )
+    )
+    environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
+    cuda, hdf5, torch, zlib = needs
+    return compare_coverage(
+        Coverage(
+            environment,
+            (*(Covered(need, Standing.CACHED) for need in (cuda, hdf5, torch)), Covered(zlib, Standing.FROM_SOURCE)),
+        ),
+        Coverage(
+            environment,
+            (
+                Covered(cuda, Standing.FROM_SOURCE, versions=("12.9.0",)),
+                Covered(hdf5, Standing.OTHER_BUILD, others=("e" * 32,)),
+                Covered(torch, Standing.CACHED, is_left_over=True),
+                Covered(zlib, Standing.CACHED),
+            ),
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 
 from cachewatch.digests import Digest, Span, TagDigest
 from cachewatch.model import Event, Fault, Kind, Side
+from cachewatch.render.needs import coverage_data, pinned_data
 from cachewatch.render.words import event_sentence, number
 from cachewatch.report.cover import name_stacks
 from cachewatch.report.places import Entry, TableGroup
@@ -75,6 +76,8 @@ def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
+        "environment": None if digest.environment is None else coverage_data(digest.environment, form.rows, clean),
+        "pinned": [pinned_data(pinned, form.rows, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
         "more_silenced": max(0, len(digest.silenced) - _MOST_SPANS),
         "why": made.words(digest.why, "and {} more"),

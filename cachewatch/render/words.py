@@ -19,9 +19,9 @@ _EVENTS = {
 }
 
 
-def number(count: int, noun: str) -> str:
+def number(count: int, noun: str, plural: str = "") -> str:
     """Return `count` with its noun: 1 spec, 1,204 specs."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def event_sentence(event: Event) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -13,13 +13,15 @@ from msgspec import Struct, structs
 
 from cachewatch import digests
 from cachewatch.config.model import Source
-from cachewatch.digests import Digest, Silenced, Span, TagDigest
+from cachewatch.coverage import Coverage, Environment, compare_coverage
+from cachewatch.digests import Digest, Pinned, Silenced, Span, TagDigest
 from cachewatch.model import Kind
 from cachewatch.pipeline import changesets
 from cachewatch.render.digest import DigestBody, read_tag_digest
 from cachewatch.select import Selection, selection_of
 from cachewatch.service import wording
 from cachewatch.service.context import Context
+from cachewatch.service.pins import environment_of, find_pin, found_pins, joined
 from cachewatch.service.spans import Gap, Gaps, find_gaps
 from cachewatch.service.tracks import Track
 from cachewatch.silences import Silencing
@@ -27,6 +29,7 @@ from cachewatch.sources import Comparison
 from cachewatch.sources.catalogue import compare_revisions
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, count_between, lacks, resolve, times_between
+from cachewatch.standings import cover_both
 from cachewatch.store import cursors, health
 from cachewatch.store.cursors import Move
 from cachewatch.store.digests import get as stored_digest
@@ -43,6 +46,8 @@ class Part(Struct, frozen=True, kw_only=True):
     tags: tuple[TagDigest, ...] = ()
     moves: tuple[Move, ...] = ()
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
+    coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
+    pinned: Pinned | None = None
     is_lost: bool = False  # readers must hear that something cannot be known
 
 
@@ -61,7 +66,8 @@ def compose(context: Context, track: Track, *, occasion: str = "", since: str | 
     `occasion` tells digests apart that have nothing to say.
     """
     hidden: Counter[str] = Counter()
-    parts = [_part(context, track, source, since, hidden) for source in track.sources]
+    environment = environment_of(track.subscription.match)
+    parts = [_part(context, track, source, since, hidden=hidden, environment=environment) for source in track.sources]
     tags = tuple(tag for part in parts for tag in part.tags)
     now = context.clock()
     digest = Digest(
@@ -73,6 +79,8 @@ def compose(context: Context, track: Track, *, occasion: str = "", since: str | 
         is_urgent=track.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
+        environment=joined(part.coverage for part in parts if part.coverage),
+        pinned=found_pins(track.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
         why=wording.why(track),
         commands=tuple(wording.command(track, span) for part in parts for span in part.spans),
@@ -83,7 +91,7 @@ def compose(context: Context, track: Track, *, occasion: str = "", since: str | 
     return Draft(
         digest=digest,
         moves=tuple(move for part in parts for move in part.moves),
-        is_empty=all(tag.report.is_empty for tag in tags) and not any(part.is_lost for part in parts),
+        is_empty=digest.is_empty and not any(part.is_lost for part in parts),
         hold=_hold(tags, track.subscription.limit.hold_above),
     )
 
@@ -98,6 +106,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     repository: Repository
     newest: Revision
     hidden: Counter[str]  # packages by the silence that kept them out
+    environment: Environment | None = None
 
     def part(self, gaps: Gaps) -> Part:
         """Compare everything that the track was not told yet."""
@@ -116,22 +125,54 @@ class Reading(Struct, frozen=True, kw_only=True):
                 for gap in gaps.gaps
                 for tag in sorted(gap.tags)
             ),
+            coverage=self._coverage(gaps),
+            pinned=self._pinned(gaps),
             is_lost=bool(gaps.lost),
         )
 
+    def _coverage(self, gaps: Gaps) -> tuple[Coverage, Coverage] | None:
+        """Hold the environment against all tags that the track is about, as they were told last and as they are."""
+        if self.environment is None:
+            return None
+        bases = {tag: gap.base for gap in gaps.gaps for tag in gap.tags}
+        before = [structs.replace(bases.get(tag, self.newest), tag=tag) for tag in gaps.places]
+        after = [structs.replace(self.newest, tag=tag) for tag in gaps.places]
+        return cover_both(self.repository, self.environment, before, after)
+
+    def _pinned(self, gaps: Gaps) -> Pinned | None:
+        """Say what moving away from the pinned snapshot would gain and lose."""
+        tag = self.track.subscription.match.pinned
+        if tag is None:
+            return None
+        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in gaps.gaps])
+        if found is None or found.is_gone or not found.newest:
+            return found
+        before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
+        if self.environment is not None:
+            move = compare_coverage(*cover_both(self.repository, self.environment, [before], [after]))
+            return structs.replace(found, move=move)
+        return structs.replace(found, whole_move=next(self._compared(before, after, lambda _: True, Counter()), None))
+
     def _tag_digests(self, gap: Gap) -> Iterator[TagDigest]:
+        return self._compared(gap.base, self.newest, gap.tags.__contains__, self.hidden)
+
+    def _compared(
+        self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], hidden: Counter[str]
+    ) -> Iterator[TagDigest]:
         selection = selection_of(self.track.subscription.match, self.track.changes)
         comparison = compare_revisions(
-            self.repository,
-            gap.base,
-            self.newest,
-            wanted_tag=gap.tags.__contains__,
-            wanted_package=selection.packages,
+            self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection)
         )
         for pair in comparison.pairs:
-            yield self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection)
+            yield self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection, hidden)
 
-    def _tag_digest(self, comparison: Comparison, selection: Selection) -> TagDigest:
+    def _wants(self, selection: Selection) -> Callable[[str], bool]:
+        if self.environment is None:
+            return selection.packages
+        needed = self.environment.packages
+        return lambda package: package in needed and selection.packages(package)
+
+    def _tag_digest(self, comparison: Comparison, selection: Selection, hidden: Counter[str]) -> TagDigest:
         """Compare one tag, and leave out what somebody silenced."""
         subscription = self.track.subscription
         most, group_by = subscription.limit.rows, subscription.group_by
@@ -146,7 +187,7 @@ class Reading(Struct, frozen=True, kw_only=True):
         make_body = partial(silencing.body, lambda wants: DigestBody(most, wants, group_by))
         (changeset,) = changesets(comparison, selection, make_body)
         return read_tag_digest(
-            silencing.heard(changeset, self.hidden),
+            silencing.heard(changeset, hidden),
             source=self.source.name,
             most=most,
             wants=silencing.wants,
@@ -182,7 +223,15 @@ class Reading(Struct, frozen=True, kw_only=True):
         )
 
 
-def _part(context: Context, track: Track, source: Source, since: str | None, hidden: Counter[str]) -> Part:
+def _part(
+    context: Context,
+    track: Track,
+    source: Source,
+    since: str | None,
+    *,
+    hidden: Counter[str],
+    environment: Environment | None,
+) -> Part:
     with context.database.read() as connection:
         fares = health.source(connection, source.name)
         known = cursors.cursors_of(connection, track.subscription.name, track.name, source.name)
@@ -201,6 +250,7 @@ def _part(context: Context, track: Track, source: Source, since: str | None, hid
             repository=repository,
             newest=newest,
             hidden=hidden,
+            environment=environment,
         )
         return reading.part(gaps)
 

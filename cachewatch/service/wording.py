@@ -49,12 +49,21 @@ def why(track: Track) -> tuple[str, ...]:
     """Say what a subscription is about: tags develop; packages py-*; changes upgraded, removed."""
     match = track.subscription.match
     lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
+    if match.environment is not None:
+        lines.append(f"environment {match.environment}")
+    if match.pinned is not None:
+        lines.append(f"pinned {match.pinned}")
     return (*lines, f"changes {', '.join(_kinds(track))}")
 
 
 def command(track: Track, span: Span) -> str:
     """Return the command that shows the same changes."""
     before, after = (side.revision or side.name for side in (span.before, span.after))
+    match = track.subscription.match
+    if match.environment is not None:
+        # The changes are those of its packages, of which there may be hundreds.
+        words = ["cachewatch", "coverage", str(match.environment), "--repo", span.address, "--rev", after[:12]]
+        return shlex.join([*words, *(["--tag", *match.tags] if _is_one_tag(match) else [])])
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
     words += [f"--tag={pattern}" for pattern in track.subscription.match.tags]
     for key, patterns in _patterns(track.subscription.match):
@@ -62,6 +71,10 @@ def command(track: Track, span: Span) -> str:
             words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
     words += [f"--kind={kind}" for kind in _kinds(track)]
     return shlex.join(words)
+
+
+def _is_one_tag(match: Match) -> bool:
+    return len(match.tags) == 1 and not set(match.tags[0]) & set("*?[]!/")
 
 
 def _kinds(track: Track) -> list[str]:
