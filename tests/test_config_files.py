@@ -49,7 +49,8 @@ def complete(tmp_path: Path) -> Path:
         file.chmod(0o600)
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/ours.html.j2").write_text("")
-    (tmp_path / "cachewatch.yaml").write_text(text)
+    (tmp_path / "spack.lock").write_text('{"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": {}}')
+    (tmp_path / "cachewatch.yaml").write_text(text.replace("/srv/envs/ml/spack.lock", "spack.lock"))
     return tmp_path / "cachewatch.yaml"
 
 
