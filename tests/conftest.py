@@ -3,7 +3,7 @@
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,15 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 
 
 @pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Keep what a person's shell says, and their cache, out of every test."""
     for name in ("NO_COLOR", "COLUMNS", "GIT_DIR", "GIT_ALLOW_PROTOCOL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    mask = os.umask(0)
+    os.umask(mask)
+    yield
+    os.umask(mask)  # commands of the service keep everything to themselves
 
 
 _connect = socket.socket.connect
