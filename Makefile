@@ -2,11 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+# Takes about as long as all other tests.
+HALF := tests/browser tests/crash tests/service
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test axe screenshots check bench lock clean
+.PHONY: help demo test crash axe screenshots check bench lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -14,9 +16,11 @@ help:            ## Say what can be made
 demo: $(READY)   ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
 
-test: $(READY)   ## Run all tests, with the coverage gate
+test: $(READY)   ## Run all tests in two halves at once, with the coverage gate
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest $(PYTEST)
+	@$(BIN)/coverage run -m pytest -p no:cacheprovider $(PYTEST) $(HALF) >.tests.log 2>&1 & half=$$!; \
+	$(BIN)/coverage run -m pytest -p no:cacheprovider $(PYTEST) $(HALF:%=--ignore=%); other=$$?; \
+	wait $$half; half=$$?; cat .tests.log; rm -f .tests.log; test $$half$$other = 00
 	@$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
@@ -33,6 +37,9 @@ check: $(READY)  ## Run the linters
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+crash: $(READY)  ## Kill and starve a pass at every system call; takes strace, and some minutes
+	CACHEWATCH_CRASH=all $(BIN)/pytest -q -s tests/crash
 
 bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks $(BENCH)
