@@ -207,7 +207,7 @@ class Reading(Struct, frozen=True, kw_only=True):
             notes = (*notes, wording.staleness(self.fares, now))
         return Span(
             source=self.source.name,
-            address=self.source.address,
+            address=self._repository_name(),
             before=before.side(),
             after=self.newest.side(),
             revisions=revisions,
@@ -215,6 +215,12 @@ class Reading(Struct, frozen=True, kw_only=True):
             checked=self.fares.succeeded_at,
             notes=notes,
         )
+
+    def _repository_name(self) -> str:
+        """Return where readers find the revisions: what was recorded of a build cache is in our own history of it."""
+        if self.source.type == "git":
+            return self.source.address
+        return str(self.context.clone_folder(self.source.name))
 
     def _move(self, tag: str, revision: str | None) -> Move:
         subscription = self.track.subscription.name
