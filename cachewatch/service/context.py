@@ -8,8 +8,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from cachewatch.config.model import Config, Source
+from cachewatch.service.cloned import Clone
 from cachewatch.service.log import Log
-from cachewatch.service.watched import Watched, open_watched
+from cachewatch.service.watched import Watched
 from cachewatch.sources.git import Repository
 from cachewatch.store.cursors import Move
 from cachewatch.store.database import Database
@@ -38,8 +39,13 @@ class Context(Struct, kw_only=True):
         return self.config.state
 
     def watched(self, source: Source) -> Watched:
-        """Return the copy of `source` that is ours."""
-        return open_watched(source, self.clone_folder(source.name))
+        """Return the copy of `source` that is ours, which need not be there yet."""
+        folder = self.clone_folder(source.name)
+        if source.type == "git":
+            return Clone(source, folder)
+        from cachewatch.service.recorded import History  # noqa: PLC0415  what asks servers is slow to load
+
+        return History(source, folder)
 
     def open_repository(self, source: Source) -> Repository:
         """Open our copy of `source` to read it; whoever asks closes it."""
