@@ -29,24 +29,48 @@ class Packed(Struct, frozen=True, kw_only=True):
     problem: str = ""  # why the site's own templates could not be used
 
 
+class _Look(Struct, frozen=True):
+    """What letters of one digest differ in from channel to channel."""
+
+    max_html: int = MAX_HTML
+    unsubscribe: str | None = None
+    archive_url: str | None = None
+
+
+class _Letters(Struct, frozen=True):
+    letter: Letter
+    short: Letter
+    problem: str
+
+
 def pack(config: Config, track: Track, digest: Digest) -> tuple[Packed, ...]:
-    """Return what every channel of `track` is to deliver."""
-    return tuple(_pack(config, track, config.channels[name], digest) for name in track.channels)
+    """Return what every channel of `track` is to deliver; channels whose letters look alike share one."""
+    channels = [config.channels[name] for name in track.channels]
+    looks = [_look(channel, digest) for channel in channels]
+    letters = {look: _letters(config, track, digest, look) for look in dict.fromkeys(looks)}
+    return tuple(_packed(channel, letters[look]) for channel, look in zip(channels, looks, strict=True))
 
 
-def _pack(whole: Config, track: Track, config: ChannelConfig, digest: Digest) -> Packed:
-    max_html = MAX_HTML
+def _look(config: ChannelConfig, digest: Digest) -> _Look:
     if isinstance(config, MailConfig):
-        digest = replace(digest, unsubscribe=config.unsubscribe, archive_url=_archive(config, digest))
-        max_html = config.max_html
-    (letter, problem), (short, _) = (_render(whole, track, digest, max_html, shortness) for shortness in (0, 2))
+        return _Look(config.max_html, config.unsubscribe, _archive(config, digest))
+    return _Look()
+
+
+def _letters(config: Config, track: Track, digest: Digest, look: _Look) -> _Letters:
+    digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
+    (letter, problem), (short, _) = (_render(config, track, digest, look.max_html, shortness) for shortness in (0, 2))
+    return _Letters(letter, short, problem)
+
+
+def _packed(config: ChannelConfig, letters: _Letters) -> Packed:
     return Packed(
         channel=config.name,
-        letter=letter,
-        short=short,
-        parcels=tuple(open_channel(config).pack(letter)),
+        letter=letters.letter,
+        short=letters.short,
+        parcels=tuple(open_channel(config).pack(letters.letter)),
         lasting=config.retry.lasting,
-        problem=problem,
+        problem=letters.problem,
     )
 
 
