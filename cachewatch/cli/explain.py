@@ -7,7 +7,6 @@ from cachewatch.cli.serving import working_on
 from cachewatch.config.model import Config
 from cachewatch.safetext import safe
 from cachewatch.service.asking import explain_package
-from cachewatch.service.context import utc_now
 
 
 @click.command()
@@ -16,7 +15,7 @@ from cachewatch.service.context import utc_now
 def explain(*, config: Config, package: str) -> None:
     """Say which subscriptions hear of PACKAGE, why, when and where; and why the others do not."""
     with working_on(config, must_exist=False) as context:
-        for found in explain_package(context, package, utc_now().date()):
+        for found in explain_package(context, package):
             click.echo(safe(f"{found.subscription}  {'is told' if found.is_told else 'is not told'}"))
             for reason in found.reasons:
                 click.echo(safe(f"  {reason}"))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import date
 
 from cachewatch.documents import parse
 from cachewatch.errors import DocumentError, UnknownRevision
@@ -15,9 +14,9 @@ from cachewatch.sources.revisions import resolve
 from cachewatch.store import health
 
 
-def explain_package(context: Context, package: str, day: date) -> Iterator[Explanation]:
+def explain_package(context: Context, package: str) -> Iterator[Explanation]:
     """Say of every subscription whether it hears of `package`, by what the sources have now."""
-    return explain(context.config, package, tuple(_documents(context, package)), day=day)
+    return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
 
 
 def _documents(context: Context, package: str) -> Iterator[Document]:

@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
@@ -37,6 +38,10 @@ class Context(Struct, kw_only=True):
     def folder(self) -> Path:
         """Where the state is."""
         return self.config.state
+
+    def today(self) -> date:
+        """Return the day that it is where the configuration says."""
+        return self.clock().astimezone(ZoneInfo(self.config.timezone)).date()
 
     def watched(self, source: Source) -> Watched:
         """Return the copy of `source` that is ours, which need not be there yet."""
