@@ -106,11 +106,13 @@ class Daemon:
         self._waker.wake("tell")
 
     def _tell(self) -> None:
-        self._beat = time.monotonic()
-        tell(self._context)
-        self._beat = time.monotonic()
+        self._live()
+        tell(self._context, self._live)
         for channel in self._context.config.channels:
             self._waker.wake(f"deliver {channel}")
+
+    def _live(self) -> None:
+        self._beat = time.monotonic()
 
     def _deliver(self, channel: str) -> None:
         deliver(self._context, channel)

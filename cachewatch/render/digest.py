@@ -38,12 +38,13 @@ class Taken(Struct, frozen=True):
 class DigestBody:
     """What is kept of packages for a digest."""
 
-    def __init__(self, most: int, wants: Wants, group_by: str = "stack") -> None:
+    def __init__(self, most: int, wants: Wants, group_by: str = "stack", *, has_table: bool = True) -> None:
         """Keep `most` lines a section, topic or group, of the kinds that `wants` chooses."""
         self._wants = wants
         self._board, self._ledger, self._places = _collectors(most, wants, group_by)
         self._examples: list[Ranked] = []
         self._csv = CsvBody()
+        self._has_table = has_table
 
     def add(self, change: PackageChange) -> None:
         """Take what there is to say of one package."""
@@ -52,7 +53,8 @@ class DigestBody:
         self._ledger.add(rows)
         self._places.add(change)
         if rows:
-            self._csv.add(change)
+            if self._has_table:
+                self._csv.add(change)
             self._examples = _best([*self._examples, *_examples(change)])
 
     def take(self) -> Taken:
@@ -64,12 +66,15 @@ class DigestBody:
 
 
 def read_tag_digest(
-    changeset: Changeset, *, source: str = "", most: int, wants: Wants, group_by: str = "stack"
+    changeset: Changeset, *, source: str = "", most: int, wants: Wants, group_by: str = "stack", room: int | None = None
 ) -> TagDigest:
-    """Take all packages of `changeset`, which was made with a DigestBody of the same options."""
+    """Take all packages of `changeset`, which was made with a DigestBody of the same options.
+
+    The table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
+    """
     board, ledger, places = _collectors(most, wants, group_by)
     examples: list[Ranked] = []
-    table = _Packer(changeset.after.tag or "")
+    table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
     for taken in changeset.bodies():
         board.join(taken.board)
         ledger.join(taken.ledger)
@@ -134,7 +139,8 @@ def _first_added(signature: Signature, added: Set[str]) -> str:
 class _Packer:
     """Compresses lines as they come, up to a limit; what grows beyond it is dropped."""
 
-    def __init__(self, tag: str) -> None:
+    def __init__(self, tag: str, most: int) -> None:
+        self._most = most
         self._tag = csv_table([{"tag": tag}]).split(b",", 1)[0]
         self._gzip = zlib.compressobj(6, wbits=31)
         self._parts: list[bytes] = []
@@ -143,19 +149,21 @@ class _Packer:
     def add(self, lines: bytes) -> None:
         """Take lines without a tag, each of which therefore begins with a comma."""
         self._size += len(lines)
-        if self._packed <= MOST_CSV:
+        if self._packed <= self._most:
             tagged = b"".join(self._tag + line for line in lines.splitlines(keepends=True))
             self._keep(self._gzip.compress(tagged))
 
     def finish(self) -> Table:
         """Return what there is."""
+        if not self._size:
+            return Table()
         self._keep(self._gzip.flush())
-        if self._packed > MOST_CSV:
+        if self._packed > self._most:
             return Table(b"", self._size, is_complete=False)
-        return Table(b"".join(self._parts) if self._size else b"", self._size)
+        return Table(b"".join(self._parts), self._size)
 
     def _keep(self, packed: bytes) -> None:
         self._packed += len(packed)
         self._parts.append(packed)
-        if self._packed > MOST_CSV:
+        if self._packed > self._most:
             self._parts.clear()

@@ -12,6 +12,7 @@ from cachewatch.service import operators, waiting
 from cachewatch.service.composing import Draft, compose
 from cachewatch.service.context import Context
 from cachewatch.service.packing import Packed, pack
+from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
 from cachewatch.store import cursors, digests, health, outbox, slots
 from cachewatch.store.database import Connection
@@ -21,12 +22,12 @@ from cachewatch.store.outbox import State
 _A_MONTH = timedelta(days=28)
 
 
-def announce(context: Context, track: Track) -> None:
+def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
     """Make and store the digest of `track` if it is due; a failure is told to operators."""
     name = f"{track.subscription.name}/{track.name}"
     try:
         waiting.begin(context, track)
-        _announce(context, track)
+        _announce(context, track, comparisons)
     except CachewatchError as error:
         context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
         title = f"no digest can be made for {name}"
@@ -35,14 +36,14 @@ def announce(context: Context, track: Track) -> None:
         operators.tell_end(context, f"digest {name}", f"digests are made again for {name}")
 
 
-def _announce(context: Context, track: Track) -> None:
+def _announce(context: Context, track: Track, comparisons: Comparisons) -> None:
     now = context.clock()
     slot = waiting.due_slot(context, track, now)
     if is_quiet(context.config.quiet, now):
         return  # held, and merged into the first digest afterwards
     if slot is None and not (track.is_each_revision and waiting.has_news(context, track)):
         return
-    draft = compose(context, track, occasion=slot.due.isoformat() if slot else "")
+    draft = compose(context, track, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
     packed = () if _is_left_out(context, track, draft, now) else pack(context.config, track, draft.digest)
     context.pin(draft.moves)
     with context.database.write() as connection:

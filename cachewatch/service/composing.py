@@ -9,19 +9,20 @@ from datetime import datetime
 from functools import partial
 from itertools import count
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from cachewatch import digests
 from cachewatch.config.model import Source
 from cachewatch.coverage import Coverage, Environment, compare_coverage
-from cachewatch.digests import Digest, Pinned, Silenced, Span, TagDigest
+from cachewatch.digests import Digest, Pinned, Silenced, Span, Table, TagDigest
 from cachewatch.model import Kind
 from cachewatch.pipeline import changesets
-from cachewatch.render.digest import DigestBody, read_tag_digest
+from cachewatch.render.digest import MOST_CSV, DigestBody, read_tag_digest
 from cachewatch.select import Selection, selection_of
 from cachewatch.service import wording
 from cachewatch.service.context import Context
 from cachewatch.service.pins import environment_of, find_pin, found_pins, joined
+from cachewatch.service.sharing import Comparisons, Found, question_of
 from cachewatch.service.spans import Gap, Gaps, find_gaps
 from cachewatch.service.tracks import Track
 from cachewatch.silences import Silencing
@@ -45,6 +46,7 @@ class Part(Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()
     tags: tuple[TagDigest, ...] = ()
     moves: tuple[Move, ...] = ()
+    hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     pinned: Pinned | None = None
@@ -60,14 +62,22 @@ class Draft(Struct, frozen=True, kw_only=True):
     hold: str  # why operators have to be asked first; empty if they have not
 
 
-def compose(context: Context, track: Track, *, occasion: str = "", since: str | None = None) -> Draft:
+def compose(
+    context: Context,
+    track: Track,
+    *,
+    occasion: str = "",
+    since: str | None = None,
+    comparisons: Comparisons | None = None,
+) -> Draft:
     """Compare what the track was told last, or the revision `since`, with the newest revisions.
 
-    `occasion` tells digests apart that have nothing to say.
+    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other tracks.
     """
-    hidden: Counter[str] = Counter()
     environment = environment_of(track.subscription.match)
-    parts = [_part(context, track, source, since, hidden=hidden, environment=environment) for source in track.sources]
+    asked = Asked(track=track, since=since, environment=environment, comparisons=comparisons or Comparisons())
+    parts = [_part(context, asked, source) for source in track.sources]
+    hidden = sum((part.hidden for part in parts), start=Counter[str]())
     tags = tuple(tag for part in parts for tag in part.tags)
     now = context.clock()
     digest = Digest(
@@ -96,6 +106,15 @@ def compose(context: Context, track: Track, *, occasion: str = "", since: str | 
     )
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a digest is wanted of, whatever the source."""
+
+    track: Track
+    since: str | None
+    environment: Environment | None
+    comparisons: Comparisons
+
+
 class Reading(Struct, frozen=True, kw_only=True):
     """One source, open to be compared for one track."""
 
@@ -105,7 +124,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     fares: SourceHealth
     repository: Repository
     newest: Revision
-    hidden: Counter[str]  # packages by the silence that kept them out
+    comparisons: Comparisons
     environment: Environment | None = None
 
     def part(self, gaps: Gaps) -> Part:
@@ -116,9 +135,11 @@ class Reading(Struct, frozen=True, kw_only=True):
             notes = wording.lost(gaps.lost) if gaps.lost else ()
             span = self._span_from(self.newest, 0, notes)
             spans.append(structs.replace(span, is_unknown=bool(gaps.lost)))
+        found = [self._found(gap) for gap in gaps.gaps]
         return Part(
             spans=tuple(spans),
-            tags=tuple(tag for gap in gaps.gaps for tag in self._tag_digests(gap)),
+            tags=tuple(tag for each in found for tag in each.tags),
+            hidden=sum((each.hidden for each in found), start=Counter[str]()),
             moves=tuple(self._move(tag, revision) for tag, revision in sorted(gaps.places.items())),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
@@ -151,20 +172,28 @@ class Reading(Struct, frozen=True, kw_only=True):
         if self.environment is not None:
             move = compare_coverage(*cover_both(self.repository, self.environment, [before], [after]))
             return structs.replace(found, move=move)
-        return structs.replace(found, whole_move=next(self._compared(before, after, lambda _: True, Counter()), None))
+        return structs.replace(found, whole_move=next(iter(self._compared(before, after, lambda _: True).tags), None))
 
-    def _tag_digests(self, gap: Gap) -> Iterator[TagDigest]:
-        return self._compared(gap.base, self.newest, gap.tags.__contains__, self.hidden)
+    def _found(self, gap: Gap) -> Found:
+        """Compare what was told last with what there is, unless that was just done for another track."""
+        needed = self.environment and frozenset(self.environment.packages)
+        of = (self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed)
+        return self.comparisons.get(
+            question_of(self.track), of, lambda: self._compared(gap.base, self.newest, gap.tags.__contains__)
+        )
 
-    def _compared(
-        self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], hidden: Counter[str]
-    ) -> Iterator[TagDigest]:
+    def _compared(self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool]) -> Found:
         selection = selection_of(self.track.subscription.match, self.track.changes)
         comparison = compare_revisions(
             self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection)
         )
+        hidden: Counter[str] = Counter()
+        found: list[TagDigest] = []
+        room: int | None = MOST_CSV
         for pair in comparison.pairs:
-            yield self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection, hidden)
+            found.append(self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection, hidden, room))
+            room = _left(room, found[-1].table)
+        return Found(tuple(found), hidden)
 
     def _wants(self, selection: Selection) -> Callable[[str], bool]:
         if self.environment is None:
@@ -172,8 +201,10 @@ class Reading(Struct, frozen=True, kw_only=True):
         needed = self.environment.packages
         return lambda package: package in needed and selection.packages(package)
 
-    def _tag_digest(self, comparison: Comparison, selection: Selection, hidden: Counter[str]) -> TagDigest:
-        """Compare one tag, and leave out what somebody silenced."""
+    def _tag_digest(
+        self, comparison: Comparison, selection: Selection, hidden: Counter[str], room: int | None
+    ) -> TagDigest:
+        """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
         subscription = self.track.subscription
         most, group_by = subscription.limit.rows, subscription.group_by
         silencing = Silencing(
@@ -181,10 +212,11 @@ class Reading(Struct, frozen=True, kw_only=True):
             selection.wants,
             source=self.source.name,
             tag=comparison.pairs[0].after.tag,
-            day=self.context.clock().date(),
+            day=self.context.today(),
         )
         # Each chunk has a body of its own.
-        make_body = partial(silencing.body, lambda wants: DigestBody(most, wants, group_by))
+        has_table = room is not None
+        make_body = partial(silencing.body, lambda wants: DigestBody(most, wants, group_by, has_table=has_table))
         (changeset,) = changesets(comparison, selection, make_body)
         return read_tag_digest(
             silencing.heard(changeset, hidden),
@@ -192,6 +224,7 @@ class Reading(Struct, frozen=True, kw_only=True):
             most=most,
             wants=silencing.wants,
             group_by=group_by,
+            room=room,
         )
 
     def _span(self, gap: Gap) -> Span:
@@ -229,15 +262,8 @@ class Reading(Struct, frozen=True, kw_only=True):
         )
 
 
-def _part(
-    context: Context,
-    track: Track,
-    source: Source,
-    since: str | None,
-    *,
-    hidden: Counter[str],
-    environment: Environment | None,
-) -> Part:
+def _part(context: Context, asked: Asked, source: Source) -> Part:
+    track, since = asked.track, asked.since
     with context.database.read() as connection:
         fares = health.source(connection, source.name)
         known = cursors.cursors_of(connection, track.subscription.name, track.name, source.name)
@@ -255,10 +281,15 @@ def _part(
             fares=fares,
             repository=repository,
             newest=newest,
-            hidden=hidden,
-            environment=environment,
+            comparisons=asked.comparisons,
+            environment=asked.environment,
         )
         return reading.part(gaps)
+
+
+def _left(room: int | None, table: Table) -> int | None:
+    """Return how much room a table leaves to the next; none at all once one was too large, for all go out or none."""
+    return room - len(table.content) if room is not None and table.is_complete else None
 
 
 def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:

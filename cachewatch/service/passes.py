@@ -3,6 +3,8 @@
 `once` is this and no more; the daemon does the same things as they fall due.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from cachewatch.service.announcing import announce
@@ -10,6 +12,7 @@ from cachewatch.service.context import Context
 from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.polling import poll
+from cachewatch.service.sharing import Comparisons, alike_together
 from cachewatch.service.tracks import tracks_of
 
 
@@ -29,9 +32,11 @@ def run_pass(context: Context) -> Result:
     return Result(failed_sources=failed, dead=dead)
 
 
-def tell(context: Context) -> None:
-    """Make the digest of every track that is due."""
-    for track in tracks_of(context.config):
+def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
+    """Make the digest of every track that is due; `beat` hears that we live after each of them."""
+    comparisons = Comparisons()
+    for track in alike_together(tracks_of(context.config)):
         if context.is_ending.is_set():
             return
-        announce(context, track)
+        announce(context, track, comparisons)
+        beat()

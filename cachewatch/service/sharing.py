@@ -1,0 +1,67 @@
+"""Tracks that ask the same of two revisions share one comparison: ten readers of everything cost what one does.
+
+Such tracks are dealt with one after the other, so that only what was found last has to be kept.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.model import Match
+from cachewatch.digests import TagDigest
+from cachewatch.model import Kind
+from cachewatch.service.tracks import Track
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """All that decides what a track is told of two revisions."""
+
+    match: Match
+    changes: frozenset[Kind]
+    rows: int
+    group_by: str
+
+
+class Found(Struct, frozen=True):
+    """What is told of each tag, and how many packages silences kept from it, by their names."""
+
+    tags: tuple[TagDigest, ...]
+    hidden: Counter[str]
+
+
+class Comparisons:
+    """The comparisons that were made for one question; those for the one before are forgotten."""
+
+    def __init__(self) -> None:
+        self._question: Question | None = None
+        self._found: dict[Hashable, Found] = {}
+
+    def get(self, question: Question, of: Hashable, compare: Callable[[], Found]) -> Found:
+        """Return what `compare` finds; it is not asked twice about the same revisions, which `of` names."""
+        if question != self._question:
+            self._question, self._found = question, {}
+        if of not in self._found:
+            self._found[of] = compare()
+        return self._found[of]
+
+
+def question_of(track: Track) -> Question:
+    """Return what `track` asks, whichever sources it asks and whatever it says beside."""
+    subscription = track.subscription
+    return Question(
+        match=replace(subscription.match, sources=(), pinned=None),
+        changes=track.changes,
+        rows=subscription.limit.rows,
+        group_by=subscription.group_by,
+    )
+
+
+def alike_together(tracks: Iterable[Track]) -> Iterator[Track]:
+    """Yield the tracks in their order, but each with those behind it that ask the same."""
+    groups: dict[Question, list[Track]] = {}
+    for track in tracks:
+        groups.setdefault(question_of(track), []).append(track)
+    for group in groups.values():
+        yield from group
