@@ -194,6 +194,13 @@ WRONG = {
     "channels: {a: {type: email, from: a@b.org, smtp: {host: 'smtp://x'}}}": "'smtp://x' is no host",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, port: 0}}}": "'0' is no whole number from 1 to 65535",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, user: u}}}": "belong together; give both or neither",
+    "channels: {a: {type: file, path: 'x/{subscription}'}, b: {type: feed, path: 'x/y/../{subscription}'}}": (
+        "x/{subscription}, as the channel a does; give it another `path:`"
+    ),
+    "channels: {a: {type: file, path: '{subscription}'}, b: {type: file, path: '{subscription}'}}": "channels.b: writes {sub",
+    f"channels: {{{'a' * 250}: {{type: file, path: '{{subscription}}'}}}}": "is no name: use up to 64 letters, digits",
+    "subscriptions: {'a b': {channels: [f]}}": "'a b' is no name: use up to 64 letters",
+    "sources: {größe: {git: x}}": "'größe' is no name: use up to 64 letters",
     "subscriptions: {a: {channels: [nowhere]}}": "subscriptions.a.channels[1]: there is no channel 'nowhere'; there are",
     "subscriptions: {a: {channels: [m]}}": "subscriptions.a: lacks `to:`: the channel m sends mail",
     "subscriptions: {a: {channels: [f], to: [a@b.org]}}": "has `to:`, but none of its channels sends mail",
@@ -258,6 +265,14 @@ def test_mistakes(mistakes: Read, text: str, said: str) -> None:
 
     assert said in mistakes(f"{text}\n{around}")
     assert "geheim" not in mistakes(f"{text}\n{around}")
+
+
+def test_two_channels_share_a_path_where_they_write_other_files(tmp_path: Path) -> None:
+    """Pages for everybody, and data for a group, beside each other."""
+    pages = "  pages: {type: file, path: 'out/{subscription}.{ext}', formats: [html]}\n"
+    data = "  data: {type: file, path: 'out/{subscription}.{ext}', formats: [json], mode: 0640}\n"
+    (tmp_path / "cachewatch.yaml").write_text(MINIMAL.replace("channels:\n", f"channels:\n{pages}{data}", 1))
+    assert {"pages", "data"} < read_config(tmp_path / "cachewatch.yaml").channels.keys()
 
 
 def test_all_at_once(mistakes: Read) -> None:

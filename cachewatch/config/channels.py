@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from os.path import normpath
 from typing import Any
 
 from cachewatch.config.addresses import HOST, MAIL, SENDER, UNSUBSCRIBE, is_loopback, url_parser
@@ -31,7 +32,7 @@ from cachewatch.config.model import (
     Smtp,
     WebhookConfig,
 )
-from cachewatch.config.nodes import Context, Node, unknown
+from cachewatch.config.nodes import Broken, Context, Node, unknown
 from cachewatch.config.secrets import secret_keys
 from cachewatch.config.tables import Key, Table, named
 from cachewatch.errors import ConfigError
@@ -224,4 +225,31 @@ def _schema() -> Schema:
     }
 
 
-CHANNELS = named(_read_channel, _schema(), "Where digests go, by names")
+_NAMED = named(_read_channel, _schema(), "Where digests go, by names")
+
+
+def _read_channels(node: Node, context: Context) -> dict[str, ChannelConfig]:
+    """Read all channels, no two of which may write the same file: one would undo what the other did."""
+    channels: dict[str, ChannelConfig] = _NAMED.read(node, context)
+    writers: dict[str, str] = {}
+    for name, channel in channels.items():
+        for path in _written(channel):
+            if (other := writers.setdefault(path, name)) != name:
+                context.note(
+                    node.section()[name], f"writes {path}, as the channel {other} does; give it another `path:`"
+                )
+                raise Broken
+    return channels
+
+
+def _written(channel: ChannelConfig) -> set[str]:
+    match channel:
+        case FileConfig():
+            return {normpath(channel.path.replace("{ext}", ext)) for ext in channel.formats}
+        case FeedConfig():
+            return {normpath(channel.path)}
+        case _:
+            return set()
+
+
+CHANNELS = Form(_read_channels, _NAMED.schema)
