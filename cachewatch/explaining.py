@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cachewatch.config.model import Config, Match, Silence, Subscription
+from cachewatch.config.model import Config, MailConfig, Match, Silence, Subscription
 from cachewatch.environments import open_environment
 from cachewatch.errors import UsageError
 from cachewatch.model import Document
@@ -24,7 +24,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     is_told: bool
     reasons: tuple[str, ...]  # each a clause without a full stop
     when: str = ""  # the schedule in words, if it is told
-    where: tuple[str, ...] = ()  # channels, with the addresses of those that send mail
+    where: tuple[str, ...] = ()  # channels, those of mail with the addresses that they send to
+    urgent: tuple[str, ...] = ()  # the same for what is told at once, with what that is
 
 
 def explain(config: Config, package: str, documents: Iterable[Document] = (), *, day: date) -> Iterator[Explanation]:
@@ -61,8 +62,24 @@ def _explain(
         is_told=True,
         reasons=tuple(reasons),
         when=parse_when(subscription.when, config.timezone).in_words(),
-        where=tuple(subscription.channels) + tuple(subscription.to),
+        where=tuple(_where(config, subscription.channels, subscription.to)),
+        urgent=tuple(_urgent(config, subscription)),
     )
+
+
+def _urgent(config: Config, subscription: Subscription) -> Iterator[str]:
+    urgent = subscription.urgent
+    if urgent is not None:
+        *first, last = _where(config, urgent.channels, urgent.to or subscription.to)
+        yield from first
+        yield f"{last}: {', '.join(sorted(urgent.changes))}"
+
+
+def _where(config: Config, channels: Iterable[str], to: Iterable[str]) -> Iterator[str]:
+    """Yield channels, and whom they send to: addresses mean nothing to one that writes files."""
+    for name in channels:
+        has_mail = isinstance(config.channels[name], MailConfig)
+        yield f"{name} to {', '.join(to)}" if has_mail and to else name
 
 
 def judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:

@@ -49,7 +49,7 @@ def test_by_patterns(config: Config) -> None:
         "but the silence torch hides it (rebuilt), if targets match [ppc*], until 2026-12-01: ask Kim",
     )
     assert torch["python"].when == "every Monday at 07:30 (Europe/Berlin)"
-    assert torch["python"].where == ("mail", "file", "ml@b.org")
+    assert torch["python"].where == ("mail to ml@b.org", "file")
     assert tests["python"].reasons == ("packages: !py-test* excludes it",)
     assert zlib["python"].reasons == ("packages: none of [py-*, !py-test*] matches",)
     assert not zlib["python"].is_told
