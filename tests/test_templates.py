@@ -178,3 +178,12 @@ def test_json_keeps_to_its_schema() -> None:
 
     validator.check_schema(schema)
     assert list(validator.iter_errors(json.loads(render_letter(sample_digest()).json))) == []
+
+
+@pytest.mark.parametrize(
+    ("until", "age"),
+    [("04:00:20", "1 minute"), ("04:20:00", "20 minutes"), ("06:10:00", "2 hours"), ("03:59:00", "1 minute")],
+)
+def test_how_old_data_is(until: str, age: str) -> None:
+    """In minutes while it is fresh."""
+    assert filters.FILTERS["days_until"]("2025-06-01T04:00:00Z", f"2025-06-01T{until}Z") == age

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from cachewatch.render.words import number
+from cachewatch.render.words import how_long, number
 from cachewatch.safetext import safe
 
 # What means something in the middle of a line; our templates never begin one with data.
@@ -42,10 +42,7 @@ def moment(time: str | None) -> str:
 
 def days_between(since: str, until: str) -> str:
     """Return how far two times are apart: 3 days."""
-    seconds = (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
-    if seconds < 36 * 3600:
-        return number(max(1, round(seconds / 3600)), "hour")
-    return number(round(seconds / 86400), "day")
+    return how_long((datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds())
 
 
 def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:

@@ -58,11 +58,12 @@ def span(report: Report) -> str:
     if report.before.time and report.after.time and report.before.time != report.after.time:
         apart = datetime.fromisoformat(report.after.time) - datetime.fromisoformat(report.before.time)
         seconds = apart.total_seconds()
-        parts.append(f"{_duration(abs(seconds))} {'later' if seconds > 0 else 'earlier'}")
+        parts.append(f"{how_long(abs(seconds))} {'later' if seconds > 0 else 'earlier'}")
     return ", ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def how_long(seconds: float) -> str:
+    """Say how long that is, in the unit that a person would use: 5 days, 3 hours, 20 minutes."""
     if seconds >= 36 * 3600:
         return number(round(seconds / 86400), "day")
     if seconds >= 90 * 60:

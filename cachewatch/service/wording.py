@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from cachewatch.config.model import Match, Source
 from cachewatch.digests import Span
 from cachewatch.kinds import GROUPS
+from cachewatch.render.words import how_long
 from cachewatch.service.tracks import Track
 from cachewatch.store.health import SourceHealth
 
@@ -29,10 +30,8 @@ def staleness(fares: SourceHealth, now: datetime) -> str:
 
 
 def days(duration: timedelta) -> str:
-    """Say how long that is: 5 days, 3 hours."""
-    hours = duration.total_seconds() / 3600
-    count, noun = (round(hours / 24), "day") if hours >= 36 else (max(1, round(hours)), "hour")
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """Say how long that is: 5 days, 3 hours, 20 minutes."""
+    return how_long(duration.total_seconds())
 
 
 def lost(revisions: Iterable[str]) -> tuple[str, ...]:
