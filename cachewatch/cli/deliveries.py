@@ -40,7 +40,8 @@ def list_(*, config: Config, state: str | None, channel: str | None, is_all: boo
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
         return
     for each in found:
-        click.echo(safe(_line(each)))
+        is_gone = each.state in OPEN and each.channel not in config.channels
+        click.echo(safe(_line(each) + ("  (the channel is not configured any more)" if is_gone else "")))
     if not found:
         click.echo("none", err=True)
 
@@ -130,6 +131,7 @@ def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..
 
 def _line(delivery: Delivery) -> str:
     when = f"{delivery.created:%Y-%m-%d %H:%M}"
-    marks = " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
+    marks = f" digest {delivery.digest[:12]}" if delivery.state is State.HELD else ""
+    marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
     said = f"  ({delivery.said})" if delivery.said else ""
     return f"{delivery.id:>6}  {when}  {delivery.state:<10} {delivery.channel} -> {delivery.target}{marks}{said}"

@@ -20,4 +20,6 @@ def explain(*, config: Config, package: str) -> None:
             for reason in found.reasons:
                 click.echo(safe(f"  {reason}"))
             if found.is_told:
-                click.echo(safe(f"  {found.when}, through {', '.join(found.where)}"))
+                click.echo(safe(f"  {found.when}, through {', and '.join(found.where)}"))
+            if found.urgent:
+                click.echo(safe(f"  at once through {', and '.join(found.urgent)}"))

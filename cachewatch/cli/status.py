@@ -10,7 +10,14 @@ from cachewatch.cli.serving import working_on
 from cachewatch.config.model import Config
 from cachewatch.safetext import safe
 from cachewatch.service.context import utc_now
-from cachewatch.service.reporting import ChannelStatus, Status, TrackStatus, read_status
+from cachewatch.service.reporting import (
+    ChannelStatus,
+    HeldDigest,
+    SilenceStatus,
+    Status,
+    TrackStatus,
+    read_status,
+)
 from cachewatch.store.health import SourceHealth
 
 
@@ -35,6 +42,12 @@ def _lines(found: Status, now: datetime) -> list[str]:
     lines += [_track(track, now) for track in found.tracks]
     lines += ["", "CHANNELS"]
     lines += [line for channel in found.channels for line in _channel(channel, now)]
+    if found.held:
+        lines += ["", "HELD"]
+        lines += [line for held in found.held for line in _held(held, now)]
+    if found.silences:
+        lines += ["", "SILENCES"]
+        lines += [_silence(silence) for silence in found.silences]
     if found.troubles:
         lines += ["", "TROUBLES"]
         lines += [f"  {trouble.said}, since {_when(trouble.since, now)}" for trouble in found.troubles]
@@ -60,7 +73,11 @@ def _track(track: TrackStatus, now: datetime) -> str:
 
 def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
     counts = ", ".join(f"{count:,} {state}" for state, count in sorted(channel.queue.items())) or "nothing yet"
-    lines = [f"  {channel.health.name}  {counts}"]
+    name = channel.health.name
+    lines = [f"  {name}  {counts}"]
+    if not channel.is_configured:
+        advice = f": configure it again, or drop what `cachewatch deliveries list --open --channel {name}` shows"
+        lines.append(f"    not configured any more{advice if channel.oldest else ''}")
     if channel.oldest is not None:
         lines.append(f"    the oldest waits since {_when(channel.oldest, now)}")
     if channel.health.blocked_until is not None and channel.health.blocked_until > now:
@@ -68,6 +85,21 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
     if channel.health.failures:
         lines.append(f"    last error {_when(channel.health.error_at, now)}: {channel.health.error}")
     return lines
+
+
+def _held(held: HeldDigest, now: datetime) -> list[str]:
+    key, name = held.key[:12], held.subscription if held.track == "regular" else f"{held.subscription} ({held.track})"
+    gone = "" if held.is_configured else ", a subscription that is not configured any more"
+    return [
+        f"  {name}  {held.title}{gone}",
+        f"    since {_when(held.since, now)}: {held.reason}",
+        f"    `cachewatch deliveries release {key}`, or `drop {key} --reason '...'`",
+    ]
+
+
+def _silence(silence: SilenceStatus) -> str:
+    until = f"until {silence.until}" if silence.is_active else f"ended on {silence.until}, take it out"
+    return f"  {silence.name}  {until}: {silence.reason}"
 
 
 def _when(moment: datetime | None, now: datetime) -> str:

@@ -18,6 +18,7 @@ from cachewatch.store import cursors, digests, health, outbox, slots
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.outbox import State
+from cachewatch.store.slots import Slot
 
 _A_MONTH = timedelta(days=28)
 
@@ -44,15 +45,28 @@ def _announce(context: Context, track: Track, comparisons: Comparisons) -> None:
     if slot is None and not (track.is_each_revision and waiting.has_news(context, track)):
         return
     draft = compose(context, track, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
+    if draft.hold and waiting.is_held(context, track, draft.moves):
+        # Operators were asked about this very step, and have not answered yet.
+        _let_pass(context, track, slot, now)
+        return
     packed = () if _is_left_out(context, track, draft, now) else pack(context.config, track, draft.digest)
     context.pin(draft.moves)
     with context.database.write() as connection:
         _store(connection, context, track, draft, packed)
         if slot is not None:
-            slots.finish(connection, slot, draft.digest.key if packed else None, now)
-            due = track.schedule.next_after(now)
-            slots.plan(connection, slot.subscription, slot.track, track.schedule_text, due)
+            _finish(connection, track, slot, draft.digest.key if packed else None, now)
     _log(context, track, draft, packed)
+
+
+def _let_pass(context: Context, track: Track, slot: Slot | None, now: datetime) -> None:
+    if slot is not None:
+        with context.database.write() as connection:
+            _finish(connection, track, slot, None, now)
+
+
+def _finish(connection: Connection, track: Track, slot: Slot, digest: str | None, now: datetime) -> None:
+    slots.finish(connection, slot, digest, now)
+    slots.plan(connection, slot.subscription, slot.track, track.schedule_text, track.schedule.next_after(now))
 
 
 def _is_left_out(context: Context, track: Track, draft: Draft, now: datetime) -> bool:
@@ -70,13 +84,14 @@ def _is_left_out(context: Context, track: Track, draft: Draft, now: datetime) ->
 
 def _store(connection: Connection, context: Context, track: Track, draft: Draft, packed: tuple[Packed, ...]) -> None:
     now = context.clock()
-    for key in digests.held(connection, track.subscription.name, track.name):
+    before = digests.held(connection, track.subscription.name, track.name)
+    for key in before:
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
+    operators.end_within(connection, context, _topic(track), "")  # it was about a digest that is held no more
     if packed and draft.hold:
-        operators.tell_within(connection, context, _question(track, draft))
+        operators.tell_within(connection, context, _question(track, draft, is_newer=bool(before)))
     else:
         cursors.move(connection, draft.moves, now)
-        operators.end_within(connection, context, _topic(track), "")
     if packed:
         _tell_of_templates(connection, context, track, next((each.problem for each in packed if each.problem), ""))
         _store_digest(connection, track, draft, packed, now)
@@ -124,17 +139,18 @@ def _topic(track: Track) -> str:
     return f"held {track.subscription.name}/{track.name}"
 
 
-def _question(track: Track, draft: Draft) -> operators.Notice:
-    key = draft.digest.key[:12]
+def _question(track: Track, draft: Draft, *, is_newer: bool) -> operators.Notice:
+    key, name = draft.digest.key[:12], track.subscription.name
     return operators.Notice(
         topic=_topic(track),
-        title=f"a digest for {track.subscription.name} is held",
+        title=f"a {'newer ' if is_newer else ''}digest for {name} is held",
         lines=(
             f"It has {draft.hold}.",
+            *(["It covers the one that was held before, which is no more."] if is_newer else []),
             "Look at it, and release it or drop it. A newer digest takes its place, and goes out if it is as usual again.",
         ),
         commands=(
-            f"cachewatch preview {track.subscription.name}",
+            f"cachewatch preview {name}{' --urgent' if track.is_urgent else ''}",
             f"cachewatch deliveries release {key}",
             f"cachewatch deliveries drop {key} --reason '...'",
         ),

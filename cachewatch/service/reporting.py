@@ -1,14 +1,16 @@
 """How the service fares: for `status`, as JSON, and as Prometheus metrics."""
 
-from datetime import datetime
+from datetime import date, datetime
 
 from msgspec import Struct
 
 from cachewatch import __version__
+from cachewatch.config.model import Config, Silence
 from cachewatch.service.context import Context
 from cachewatch.service.tracks import Track, tracks_of
-from cachewatch.store import health, outbox, slots
+from cachewatch.store import digests, health, outbox, slots
 from cachewatch.store.database import Connection
+from cachewatch.store.digests import Stored
 from cachewatch.store.health import ChannelHealth, SourceHealth
 from cachewatch.store.outbox import State
 
@@ -26,8 +28,30 @@ class ChannelStatus(Struct, frozen=True, kw_only=True):
     """What waits for a channel, and how it fares."""
 
     health: ChannelHealth
+    is_configured: bool
     queue: dict[str, int]  # by state
     oldest: datetime | None  # since when the oldest of what is open waits
+
+
+class HeldDigest(Struct, frozen=True, kw_only=True):
+    """A digest that waits for an operator to release or drop it."""
+
+    key: str
+    subscription: str
+    track: str
+    is_configured: bool  # the subscription, still
+    since: datetime
+    title: str
+    reason: str
+
+
+class SilenceStatus(Struct, frozen=True, kw_only=True):
+    """What nobody hears of, or may hear of again."""
+
+    name: str
+    until: date
+    is_active: bool
+    reason: str
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
@@ -44,6 +68,8 @@ class Status(Struct, frozen=True, kw_only=True):
     sources: tuple[SourceHealth, ...]
     tracks: tuple[TrackStatus, ...]
     channels: tuple[ChannelStatus, ...]
+    held: tuple[HeldDigest, ...]
+    silences: tuple[SilenceStatus, ...]
     troubles: tuple[Trouble, ...]
 
     @property
@@ -64,11 +90,14 @@ def read_status(context: Context) -> Status:
             channels=tuple(
                 ChannelStatus(
                     health=health.channel(connection, name),
+                    is_configured=name in config.channels,
                     queue={state: count for (channel, state), count in queue.items() if channel == name},
                     oldest=oldest.get(name),
                 )
                 for name in names
             ),
+            held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
+            silences=tuple(_silence(silence, context.today()) for silence in config.silences),
             troubles=tuple(
                 Trouble(topic=topic, since=since, said=said) for topic, since, said in health.all_troubles(connection)
             ),
@@ -83,6 +112,24 @@ def _track(connection: Connection, track: Track) -> TrackStatus:
         schedule=track.schedule.in_words(),
         # A slot of another schedule is one of a configuration that was: the next look replaces it.
         due=None if slot is None or track.is_each_revision or slot.schedule != track.schedule_text else slot.due,
+    )
+
+
+def _held(stored: Stored, config: Config) -> HeldDigest:
+    return HeldDigest(
+        key=stored.key,
+        subscription=stored.subscription,
+        track=stored.track,
+        is_configured=stored.subscription in config.subscriptions,
+        since=stored.created,
+        title=stored.title,
+        reason=stored.reason,
+    )
+
+
+def _silence(silence: Silence, day: date) -> SilenceStatus:
+    return SilenceStatus(
+        name=silence.name, until=silence.until, is_active=silence.is_active(day), reason=silence.reason
     )
 
 

@@ -1,5 +1,6 @@
 """Where each track begins, and what it waits for: the next slot, or the next revision."""
 
+from collections.abc import Collection
 from contextlib import closing
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, resolve
 from cachewatch.store import cursors, digests, health, slots
 from cachewatch.store.cursors import Move
+from cachewatch.store.database import Connection
 from cachewatch.store.slots import Slot
 
 
@@ -76,18 +78,25 @@ def due_slot(context: Context, track: Track, now: datetime) -> Slot | None:
 
 def has_news(context: Context, track: Track) -> bool:
     """Tell whether some source has a revision that the track has neither been told nor holds for operators."""
+    name = track.subscription.name
     with context.database.read() as connection:
-        held = {
-            (move.source, move.revision)
-            for key in digests.held(connection, track.subscription.name, track.name)
-            for stored in [digests.get(connection, key)]
-            if stored is not None
-            for move in stored.moves
-        }
-        return any(
-            (revision := health.source(connection, source.name).revision) is not None
-            and (source.name, revision) not in held
-            and set(cursors.cursors_of(connection, track.subscription.name, track.name, source.name).values())
-            - {revision}
-            for source in track.sources
-        )
+        held = _held_moves(connection, track)
+        for source in track.sources:
+            known = {move.revision for move in held if move.source == source.name and move.revision}
+            known = known or set(cursors.cursors_of(connection, name, track.name, source.name).values())
+            revision = health.source(connection, source.name).revision
+            if revision is not None and known - {revision}:
+                return True
+    return False
+
+
+def is_held(context: Context, track: Track, moves: Collection[Move]) -> bool:
+    """Tell whether a digest of the very same steps waits for an operator."""
+    with context.database.read() as connection:
+        return _held_moves(connection, track) == frozenset(moves)
+
+
+def _held_moves(connection: Connection, track: Track) -> frozenset[Move]:
+    """Return where the cursors of a track go if what is held is released."""
+    stored = (digests.get(connection, key) for key in digests.held(connection, track.subscription.name, track.name))
+    return frozenset(move for each in stored if each is not None for move in each.moves)

@@ -71,6 +71,17 @@ def get(connection: Connection, key: str) -> Stored | None:
     return _stored(rows[0]) if len(rows) == 1 else None
 
 
+def subscription_of(connection: Connection, key: str) -> str:
+    """Return for which subscription a digest was made."""
+    return str(connection.execute(select(digests.c.subscription).filter_by(key=key)).scalar_one())
+
+
+def all_held(connection: Connection) -> list[Stored]:
+    """Return every digest that waits for an operator, oldest first."""
+    query = select(digests).filter_by(state=DigestState.HELD).order_by(digests.c.created, digests.c.key)
+    return [_stored(row) for row in connection.execute(query)]
+
+
 def held(connection: Connection, subscription: str, track: str) -> list[str]:
     """Return the keys of the digests of a track that wait for an operator."""
     query = select(digests.c.key).filter_by(subscription=subscription, track=track, state=DigestState.HELD)
@@ -85,8 +96,7 @@ def last_created(connection: Connection, subscription: str, track: str) -> datet
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors move to if a held digest is released."""
-    rows = connection.execute(select(digests).filter_by(state=DigestState.HELD)).all()
-    moves = (move for row in rows for move in _stored(row).moves)
+    moves = (move for stored in all_held(connection) for move in stored.moves)
     return frozenset(move.revision for move in moves if move.source == source and move.revision)
 
 

@@ -8,12 +8,15 @@ import pytest
 from helpers import catalogue, record, records
 from station import Site, day
 
+from cachewatch.errors import UsageError
 from cachewatch.service import byhand
+from cachewatch.service.reporting import read_status
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
 ONE = {**BASE, "change-one": records([100])}
 TWO = {**ONE, "change-two": records([200])}
-STATES = [catalogue(BASE), catalogue(ONE), catalogue(TWO), catalogue(BASE), catalogue(TWO)]
+THREE = {**TWO, "change-three": records([300])}
+STATES = [catalogue(state) for state in (BASE, ONE, TWO, BASE, TWO, THREE)]
 
 CONFIG = """\
 version: 1
@@ -177,6 +180,40 @@ def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
     assert site.told() == []
     assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
     assert site.open().database.path.exists()
+
+
+def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -> None:
+    """What it covers is asked about no more, and a slot that brings nothing new asks nothing."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n    when: daily 07:30\n")
+    site.run()
+    site.publish(2)
+    for number in (2, 3, 4):
+        site.now = day(number, hour=8)
+        site.run()
+    assert site.notices() == ["a digest for ml is held"]
+    site.publish(3)
+    site.now = day(5, hour=8)
+    site.run()
+    assert site.notices() == ["a digest for ml is held"], "it went out as empty: nothing is held any more"
+    assert [held for held in read_status(site.open()).troubles if "held" in held.said] == []
+
+
+def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
+    """Its key is the one that operators read, in the notice and in `status`; the older one says who took its place."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    keys = []
+    for number in (2, 5):
+        site.publish(number)
+        site.run(later=timedelta(hours=1))
+        (held,) = read_status(site.open()).held
+        keys.append(held.key)
+    assert site.notices() == ["a digest for ml is held", "a newer digest for ml is held"]
+    notice = max((site.folder / "desk").rglob("*.txt"), key=lambda path: path.stat().st_mtime_ns).read_text()
+    assert f"release {keys[1][:12]}" in notice
+    assert keys[0][:12] not in notice
+    with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} took its place"):
+        byhand.release(site.open(), keys[0])
 
 
 def test_a_dropped_digest_is_told_to_nobody(site: Site) -> None:
