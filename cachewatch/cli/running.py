@@ -11,6 +11,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.service.context import Context, utc_now
 from cachewatch.service.log import open_log
 from cachewatch.service.passes import run_pass
+from cachewatch.service.troubles import forget_gone
 from cachewatch.store import outbox
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
@@ -58,6 +59,7 @@ def _service(config: Config, form: str) -> Context:
     service = Context(config=config, database=database, log=open_log(form), clock=utc_now)
     with database.write() as connection:
         count = outbox.requeue_interrupted(connection, service.clock())
+    forget_gone(service)
     if count:
         service.log.warning("deliveries.interrupted", count=count)
     return service

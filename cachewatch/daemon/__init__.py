@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from cachewatch.config.model import Config, Source
 from cachewatch.daemon.monitor import Monitor
 from cachewatch.daemon.notify import notify
@@ -17,11 +19,12 @@ from cachewatch.daemon.waker import Waker
 from cachewatch.errors import CachewatchError
 from cachewatch.http import post
 from cachewatch.service.context import Context
-from cachewatch.service.delivering import deliver, unblock
+from cachewatch.service.delivering import deliver, tell_of_gone, unblock
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import poll
 from cachewatch.service.reporting import metrics
+from cachewatch.service.troubles import forget_gone
 from cachewatch.sources.git import interrupt
 from cachewatch.store import health
 
@@ -31,6 +34,8 @@ _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
 _STUCK_SECONDS = 900.0
 _CLOCK_SECONDS = 60.0
+# At most so many at once, however often the configuration changes; a thread begins when it is needed.
+_THREADS = {"default": 1, "sources": 8, "channels": 32}
 # In a row, before /healthz says so.
 _FAILURES = 3
 # Less than the unit's TimeoutStopSec, which ends us the hard way.
@@ -46,8 +51,9 @@ class Daemon:
         self._is_reloading = False
         self._beat = time.monotonic()
         self._offset = time.time() - time.monotonic()
-        self._waker = Waker(self._groups(), self._ended)
+        self._waker = Waker(_THREADS, self._ended)
         self._monitor: Monitor | None = None
+        self._listens = ""  # where the monitor does
         self._failures: dict[str, tuple[int, str]] = {}  # job -> how often in a row, and how
 
     def run(self) -> int:
@@ -67,13 +73,9 @@ class Daemon:
             self._look_around()
         return self._end()
 
-    def _groups(self) -> dict[str, int]:
-        config = self._context.config
-        return {
-            "default": 1,
-            "sources": max(1, min(8, len(config.sources))),
-            "channels": max(1, min(16, len(config.channels))),
-        }
+    def _snapshot(self) -> Context:
+        """Return the context of one job: a reload in the middle of it changes nothing under its hands."""
+        return replace(self._context)
 
     def _plan(self) -> None:
         """Plan a job for every source and channel, and for the digests; drop those that are gone."""
@@ -83,7 +85,7 @@ class Daemon:
         if config.monitor.ping_url is not None:
             wanted.add("ping")
             self._waker.add("ping", "default", self._ping, every=_PING, first=now + _PING)
-        self._waker.add("house", "default", partial(keep_house, self._context), every=_HOUSE, first=now + _HOUSE)
+        self._waker.add("house", "default", self._keep_house, every=_HOUSE, first=now + _HOUSE)
         for source in config.sources.values():
             name = f"poll {source.name}"
             wanted.add(name)
@@ -102,20 +104,25 @@ class Daemon:
             return health.source(connection, source.name).polled_at or datetime(1970, 1, 1, tzinfo=UTC)
 
     def _poll(self, source: Source) -> None:
-        poll(self._context, source)
+        poll(self._snapshot(), source)
         self._waker.wake("tell")
 
     def _tell(self) -> None:
         self._live()
-        tell(self._context, self._live)
-        for channel in self._context.config.channels:
+        context = self._snapshot()
+        tell(context, self._live)
+        tell_of_gone(context)
+        for channel in context.config.channels:
             self._waker.wake(f"deliver {channel}")
 
     def _live(self) -> None:
         self._beat = time.monotonic()
 
     def _deliver(self, channel: str) -> None:
-        deliver(self._context, channel)
+        deliver(self._snapshot(), channel)
+
+    def _keep_house(self) -> None:
+        keep_house(self._snapshot())
 
     def _ping(self) -> None:
         """Tell a dead man's switch that we live: it rings where nobody does any more."""
@@ -166,14 +173,23 @@ class Daemon:
             log.error("config.refused", error="another state folder takes a restart")
             return
         self._context.config = config
-        unblock(self._context)
+        try:
+            forget_gone(self._context)
+            unblock(self._context)
+        except CachewatchError as error:
+            log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
         self._plan()
+        self._listen()
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
         notify(status="configuration reloaded")
 
     def _listen(self) -> None:
-        listen = self._context.config.monitor.listen
-        if listen is None:
+        """Let the monitor listen where the configuration says, if it does not yet."""
+        listen = self._context.config.monitor.listen or ""
+        if listen == self._listens:
+            return
+        self._stop_listening()
+        if not listen:
             return
         host, _, port = listen.rpartition(":")
         try:
@@ -181,7 +197,13 @@ class Daemon:
         except OSError as error:
             self._context.log.error("monitor.failed", listen=listen, error=str(error))
             return
+        self._listens = listen
         self._monitor.start()
+
+    def _stop_listening(self) -> None:
+        if self._monitor is not None:
+            self._monitor.stop()
+        self._monitor, self._listens = None, ""
 
     def _healthz(self) -> tuple[int, str]:
         age = time.monotonic() - self._beat
@@ -209,8 +231,7 @@ class Daemon:
         stopper.start()
         interrupt()  # whatever git fetches is fetched again
         stopper.join(_ENDING_SECONDS)
-        if self._monitor is not None:
-            self._monitor.stop()
+        self._stop_listening()
         self._context.log.info("daemon.stopped", is_clean=not stopper.is_alive())
         if stopper.is_alive():
             os._exit(0)  # threads that wait for a server would keep us

@@ -6,5 +6,7 @@ spans.py       cursors and a newest revision -> what lies between
 composing.py   a track -> the digest it is due, or none
 announcing.py  digest, deliveries and cursors -> the state, in one transaction
 delivering.py  what the state holds -> out, parcel by parcel
+readers.py     a delivery that waits -> whether the configuration, as it is now, still wants it
 operators.py   trouble -> a notice to those who run this
+troubles.py    troubles of what is gone -> forgotten
 """

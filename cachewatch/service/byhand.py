@@ -5,6 +5,7 @@ from msgspec import structs
 from cachewatch.channels import open_channel
 from cachewatch.errors import UsageError
 from cachewatch.service.context import Context
+from cachewatch.service.readers import why_not
 from cachewatch.store import cursors, digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, Stored
@@ -18,8 +19,10 @@ def retry(context: Context, number: int) -> Delivery:
         delivery = _delivery(connection, number)
         if delivery.state not in (State.QUEUED, State.DEFERRED, State.DEAD, State.SUPPRESSED, State.DROPPED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
-        outbox.settle(connection, delivery, State.QUEUED, now=now, said="retried by hand")
         config = context.config.channels.get(delivery.channel)
+        if config is not None:
+            _check_reader(connection, context, delivery)
+        outbox.settle(connection, delivery, State.QUEUED, now=now, said="retried by hand")
         if config is not None:
             outbox.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has mended the channel, or wants to see whether it was.
@@ -40,6 +43,7 @@ def resend(context: Context, number: int) -> None:
         stored = digests.get(connection, delivery.digest)
         if config is None or stored is None:
             raise UsageError(f"delivery {number}: its channel {delivery.channel} is not configured any more")
+        _check_reader(connection, context, delivery)
         original = outbox.parcel(connection, number)
         again = open_channel(config).repack(structs.replace(stored.letter, created=now), original)
         copy = outbox.next_copy(connection, delivery)
@@ -94,10 +98,18 @@ def _delivery(connection: Connection, number: int) -> Delivery:
     return found
 
 
+def _check_reader(connection: Connection, context: Context, delivery: Delivery) -> None:
+    subscription = digests.subscription_of(connection, delivery.digest)
+    if why := why_not(context.config, subscription, delivery.channel, delivery.target):
+        raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")
+
+
 def _held(connection: Connection, key: str) -> Stored:
     stored = digests.get(connection, key)
     if stored is None:
         raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
     if stored.state is not DigestState.HELD:
-        raise UsageError(f"digest {key} is not held but {stored.state}; see `cachewatch deliveries list --held`")
+        newer = ", ".join(held[:12] for held in digests.held(connection, stored.subscription, stored.track))
+        advice = f"{newer} took its place" if newer else "see `cachewatch deliveries list --held`"
+        raise UsageError(f"digest {key} is not held but {stored.state}; {advice}")
     return stored

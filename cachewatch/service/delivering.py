@@ -16,6 +16,7 @@ from cachewatch.safetext import safe
 from cachewatch.service import operators
 from cachewatch.service.context import Context
 from cachewatch.service.operators import Notice
+from cachewatch.service.readers import why_not
 from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.outbox import Delivery, State
@@ -33,15 +34,24 @@ def deliver_all(context: Context) -> int:
     return sum(deliver(context, name) for name in names)
 
 
+def tell_of_gone(context: Context) -> None:
+    """Tell operators of deliveries that wait for a channel which is not configured any more."""
+    with context.database.read() as connection:
+        names = outbox.due_channels(connection, context.clock())
+    for name in names:
+        if name not in context.config.channels:
+            operators.tell(context, _unknown(name))
+
+
 def deliver(context: Context, name: str) -> int:
     """Send everything that is due through one channel; return how many deliveries failed for good."""
     config = context.config.channels.get(name)
+    if config is None:
+        operators.tell(context, _unknown(name))
+        return 0
     with context.database.read() as connection:
         fares = health.channel(connection, name)
     if fares.blocked_until is not None and fares.blocked_until > context.clock():
-        return 0
-    if config is None:
-        operators.tell(context, _unknown(name))
         return 0
     try:
         channel = open_channel(config)
@@ -65,6 +75,8 @@ def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
             parcel = None if delivery is None else outbox.parcel(connection, delivery.id)
         if delivery is None or parcel is None:
             break
+        if _drop_unwanted(context, delivery):
+            continue
         answer = _attempt(carrier, parcel)
         state = _settle(context, delivery, answer)
         dead += state is State.DEAD
@@ -73,6 +85,21 @@ def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
         if answer.verdict is Verdict.BLOCKED or answer.is_channel:
             break
     return dead
+
+
+def _drop_unwanted(context: Context, delivery: Delivery) -> bool:
+    """Give up a delivery to somebody who was taken out of the configuration since it was made."""
+    with context.database.write() as connection:
+        said = why_not(
+            context.config, digests.subscription_of(connection, delivery.digest), delivery.channel, delivery.target
+        )
+        if said:
+            outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
+    if said:
+        context.log.warning(
+            "delivery.dropped", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said
+        )
+    return bool(said)
 
 
 def _attempt(carrier: Carrier, parcel: Parcel) -> Answer:
@@ -210,7 +237,11 @@ def _unknown(name: str) -> Notice:
     return Notice(
         topic=f"channel {name}",
         title=f"the channel {name} is not configured any more",
-        lines=("Deliveries wait for it: configure it again, or drop them with `cachewatch deliveries drop`.",),
+        lines=("Deliveries wait for it: configure it again, and they go out, or drop them.",),
+        commands=(
+            f"cachewatch deliveries list --open --channel {name}",
+            "cachewatch deliveries drop NUMBER --reason '...'",
+        ),
         avoid=name,
     )
 

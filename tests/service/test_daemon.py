@@ -170,6 +170,40 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     assert "STATUS=the new configuration was refused, the old one stays" in systemd()
 
 
+@pytest.mark.usefixtures("loopback")
+def test_a_reload_begins_what_is_new(site: Site) -> None:
+    """The monitor moves; a source, a channel and a subscription begin, though it began with fewer."""
+    old = read_config(site.folder / "cachewatch.yaml").monitor.listen or ""
+    text = CONFIG.replace("{port}", str(free_port()))
+    text = text.replace(
+        "sources: {public:", "sources: {second: {git: {folder}/upstream.git, poll: {every: 1s, jitter: 0s}}, public:"
+    )
+    text = text.replace("channels:\n", "channels:\n  late: {type: feed, path: '{folder}/{subscription}.atom'}\n", 1)
+
+    def reload() -> None:
+        site.configure(text + "  new: {channels: [late], changes: [all], match: {sources: [second]}}\n")
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_for(lambda: heard(site, "config.reloaded"))
+
+    def look() -> None:
+        host, _, port = old.rpartition(":")
+        assert fetch(site, "/healthz")[0] == 200
+        with pytest.raises(ConnectionRefusedError):
+            HTTPConnection(host, int(port), timeout=5).connect()
+
+    daemon, _ = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: heard(site, "track.begun")),
+        lambda: wait_for(lambda: fetch(site, "/healthz")[0] == 200),
+        reload,
+        look,
+        lambda: wait_for(lambda: '"source": "second", "revision"' in site.said.getvalue()),
+        lambda: site.publish(1),
+        lambda: wait_for((site.folder / "new.atom").exists),
+    ):
+        assert daemon.run() == 0
+
+
 def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
     """It is said, and digests go on."""
     port = int((read_config(site.folder / "cachewatch.yaml").monitor.listen or "").rpartition(":")[2])

@@ -1,0 +1,175 @@
+"""What waits or is held while the configuration changes: nothing is lost without a word, and nobody gets what is not theirs."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import free_port, post
+from station import Site
+
+from cachewatch.errors import UsageError
+from cachewatch.service import byhand
+from cachewatch.service.troubles import forget_gone
+from cachewatch.store import digests
+from cachewatch.store.outbox import State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+HOUR = timedelta(hours=1)
+BASE = {"zlib": records(range(3))}
+STATES = [
+    catalogue(BASE | {f"change-{number}": records([100 + number]) for number in range(count)}) for count in range(3)
+]
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {to: [kim@example.org, Lee@example.org], channels: [mail, desk], changes: [all]}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A digest for two readers waits for a server that is away."""
+    made = Site(tmp_path, STATES)
+    configure(made)
+    made.run()
+    made.publish(1)
+    made.run()
+    assert states(made) == {"kim": State.DEFERRED, "Lee": State.QUEUED}
+    return made
+
+
+def configure(site: Site, *changes: tuple[str, str], port: int | None = None) -> None:
+    """Write the configuration with some words in the place of others."""
+    text = CONFIG.replace("{port}", str(port or free_port()))
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    site.configure(text)
+
+
+def states(site: Site, channel: str = "mail") -> dict[str, State]:
+    """Return the state of the last delivery to each target."""
+    return {each.target.partition("@")[0]: each.state for each in site.deliveries() if each.channel == channel}
+
+
+def held(site: Site) -> list[str]:
+    """Return the keys of what waits for an operator."""
+    with site.open().database.read() as connection:
+        return [stored.key for stored in digests.all_held(connection)]
+
+
+def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
+    """What waited for her is dropped with the reason, and cannot be sent by hand either; the others get theirs."""
+    with post() as server:
+        configure(site, ("kim@example.org, Lee@example.org", "lee@example.org"), port=server.port)
+        site.run(later=HOUR)
+        kim = next(each for each in site.deliveries() if each.target.startswith("kim"))
+        with pytest.raises(UsageError, match=r"kim@example.org is no reader of ml any more; see `channels:` and `to:`"):
+            byhand.retry(site.open(), kim.id)
+    assert [received.recipient for received in server.received] == ["Lee@example.org"]
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
+    assert (kim.said, kim.attempts) == ("kim@example.org is no reader of ml any more", 1)
+    assert '"delivery.dropped"' in site.said.getvalue()
+    assert "no reader" in run("deliveries", "show", kim.id, "--config", site.folder / "cachewatch.yaml").output
+
+
+def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> None:
+    with post() as server:
+        configure(
+            site, ("channels: [mail, desk]", "channels: [desk]"), ("to: [kim@example.org, Lee@example.org], ", "")
+        )
+        configure_other = "  other: {to: [kim@example.org], channels: [mail]}\n"
+        path = site.folder / "cachewatch.yaml"
+        path.write_text(path.read_text() + configure_other)
+        site.run(later=HOUR)
+    assert server.received == []
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.DROPPED}
+
+
+def test_a_renamed_subscription_loses_nothing(site: Site) -> None:
+    """Its readers are readers still, so they get what was made under the old name."""
+    with post() as server:
+        configure(site, ("  ml:", "  machine-learning:"), port=server.port)
+        site.run(later=HOUR)
+    assert {received.recipient for received in server.received} == {"kim@example.org", "Lee@example.org"}
+
+
+def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site) -> None:
+    with post() as server:
+        configure(
+            site, ("  ml:", "  other:"), ("kim@example.org, Lee@example.org", "ann@example.org"), port=server.port
+        )
+        site.run(later=HOUR)
+    assert server.received == []
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.DROPPED}
+
+
+def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, run: Run) -> None:
+    """Operators hear of it once; it goes out when the channel is back, and the trouble ends with it."""
+    path = site.folder / "cachewatch.yaml"
+    with post() as server:
+        configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
+        for _ in range(3):
+            site.run(later=HOUR)
+        assert site.notices() == ["the channel mail is not configured any more"]
+        shown = run("status", "--config", path).output
+        assert "mail  1 deferred, 1 queued" in shown
+        assert "drop what `cachewatch deliveries list --open --channel mail` shows" in shown
+        listed = run("deliveries", "list", "--open", "--channel", "mail", "--config", path).output
+        assert listed.count("(the channel is not configured any more)") == 2
+        assert server.received == []
+        configure(site, port=server.port)
+        site.run(later=HOUR)
+    assert states(site) == {"kim": State.SENT, "Lee": State.SENT}
+    assert json.loads(run("status", "--json", "--config", path).output)["troubles"] == []
+
+
+def test_what_is_held_is_shown_and_released_under_another_configuration(site: Site, run: Run) -> None:
+    """Also of a subscription that is no more: somebody has to decide, and who was removed gets nothing."""
+    path = site.folder / "cachewatch.yaml"
+    with post() as server:
+        configure(site, ("changes: [all]", "changes: [all], limit: {hold_above: 1}"), port=server.port)
+        site.publish(2)
+        site.run(later=HOUR)
+        site.publish(0)
+        site.run(later=HOUR)
+        (key,) = held(site)
+        server.received.clear()
+        configure(site, ("  ml:", "  ml2:"), ("kim@example.org, ", ""), port=server.port)
+        site.run(later=HOUR)
+        shown = run("status", "--config", path).output
+        assert "a subscription that is not configured any more" in shown
+        assert f"`cachewatch deliveries release {key[:12]}`" in shown
+        byhand.release(site.open(), key[:12])
+        site.run(later=HOUR)
+    assert [received.recipient for received in server.received] == ["Lee@example.org"]
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
+
+
+def test_troubles_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
+    """Nothing would end them; those that something waits for stay."""
+    (site.folder / "upstream.git").rename(site.folder / "away.git")
+    for _ in range(3):
+        site.run(later=HOUR)
+    path = site.folder / "cachewatch.yaml"
+    (site.folder / "away.git").rename(site.folder / "upstream.git")
+    configure(site, ("{public:", "{renamed:"), ("  mail:", "  post:"), ("[mail,", "[post,"))
+    forget_gone(site.open())
+    site.run(later=HOUR)
+    troubles = json.loads(run("status", "--json", "--config", path).output)["troubles"]
+    assert [trouble["topic"] for trouble in troubles] == ["channel mail"]
+    for each in site.deliveries():
+        if each.channel == "mail":
+            byhand.drop_delivery(site.open(), each.id, "nobody reads it")
+    forget_gone(site.open())
+    assert json.loads(run("status", "--json", "--config", path).output)["troubles"] == []
