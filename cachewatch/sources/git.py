@@ -37,6 +37,8 @@ logging.getLogger("git").setLevel(logging.WARNING)
 _READING_SECONDS = 120.0
 _PACKING_SECONDS = 3600.0
 _PIPE_BYTES = 2**20
+# What an empty pipe takes on every system without anybody at its other end.
+_PIPE_LEAST = 4096
 _ENDING_SECONDS = 5.0
 _LARGEST = 32 * 2**20
 _running: set[int] = set()
@@ -116,7 +118,7 @@ class ObjectPipe:
         """
         if "\n" in name or "\0" in name:
             return None
-        self._write([name])
+        self._write(_lines([name]))
         header = self._header()
         if header is None:
             return None
@@ -135,9 +137,7 @@ class ObjectPipe:
     def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
         """Do as `stream` does, but yield None for what has more than `most` bytes."""
         wanted = list(ids)
-        # Written from a thread: git answers while we still ask, and both pipes have an end.
-        writer = Thread(target=self._write, args=(wanted,), daemon=True)
-        writer.start()
+        writer = self._ask(wanted)
         for object_id in wanted:
             header = self._header()
             if header is None or header.id != object_id or header.type != kind:
@@ -146,7 +146,8 @@ class ObjectPipe:
                     "fetch what it lacks, or give --repo the URL"
                 )
             yield self._content(header, most)
-        writer.join()
+        if writer is not None:
+            writer.join()
 
     def close(self) -> None:
         """End the process."""
@@ -159,9 +160,19 @@ class ObjectPipe:
             with suppress(OSError):
                 os.close(pipe.fileno())
 
-    def _write(self, names: Iterable[str]) -> None:
+    def _ask(self, names: Iterable[str]) -> Thread | None:
+        """Ask for many objects; where it takes a thread, because git answers while we still ask, return that."""
+        lines = _lines(names)
+        if len(lines) <= _PIPE_LEAST:
+            self._write(lines)
+            return None
+        writer = Thread(target=self._write, args=(lines,), daemon=True)
+        writer.start()
+        return writer
+
+    def _write(self, lines: bytes) -> None:
         try:
-            self._process.stdin.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
+            self._process.stdin.write(lines)
             self._process.stdin.flush()
         except (BrokenPipeError, ValueError):
             pass  # git ended; the reading side says why
@@ -193,6 +204,10 @@ class ObjectPipe:
         with suppress(OSError):  # what was not taken cannot be flushed
             self._process.stdin.close()
         return explain(self._process.stderr.read())
+
+
+def _lines(names: Iterable[str]) -> bytes:
+    return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
 class Answer(Struct, frozen=True):
@@ -317,7 +332,7 @@ def interrupt() -> None:
 def _input(lines: Iterable[str]) -> Iterator[BinaryIO]:
     """Offer `lines` to a process; a file, so that git can never wait for us while we wait for it."""
     with tempfile.TemporaryFile() as stdin:
-        stdin.writelines(f"{line}\n".encode("utf-8", "surrogateescape") for line in lines)
+        stdin.write(_lines(lines))
         stdin.seek(0)
         yield cast("BinaryIO", stdin)
 
