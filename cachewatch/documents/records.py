@@ -66,7 +66,6 @@ _HASH_LENGTH = 32
 # What stands before the hash of a record, the hash, and what stands behind it.
 _CUT = re.compile(r'\{((?:"compiler": [^,]*, )?"hash": ")([^"]{32})([^}]*)\}(?:, |\])')
 _CUT_AWAY = len("{") + _HASH_LENGTH + len("}, ")
-_OLD_COMPILER = re.compile(r'"compiler": "[^"]*@=')
 # Any hash will do to see that a text is a record around it.
 _SOME_HASH = "a" * _HASH_LENGTH
 
@@ -80,6 +79,7 @@ class Known:
 
     def __init__(self) -> None:
         self.by_text: dict[Text, Signature] = {}
+        self.old: set[Text] = set()  # those that name a compiler as before Spack 1.0
         self._signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
@@ -103,8 +103,7 @@ def _cut(details: str, known: Known) -> Records | None:
     if not (cut and details.startswith("[{") and details.endswith("}]")):
         return None
     heads, hashes, tails = zip(*cut, strict=True)
-    texts = list(zip(heads, tails, strict=True))
-    copies = Counter(texts)
+    copies = Counter(zip(heads, tails, strict=True))
     length = sum((len(head) + len(tail)) * count for (head, tail), count in copies.items())
     distinct = frozenset(hashes)
     if length + len(hashes) * _CUT_AWAY != len(details) or len(distinct) < len(hashes) or not _are_hashes(hashes):
@@ -115,8 +114,9 @@ def _cut(details: str, known: Known) -> Records | None:
         if signature is None:
             return None
         counts[signature] += count
-    specs = Specs(distinct, counts, zip(hashes, map(known.by_text.__getitem__, texts), strict=True))
-    return Records(specs, {}, any(map(_has_old_compiler, copies)))
+    signatures = map(known.by_text.__getitem__, zip(heads, tails, strict=True))
+    specs = Specs(distinct, counts, zip(hashes, signatures, strict=True))
+    return Records(specs, {}, not known.old.isdisjoint(copies))
 
 
 def _learn(text: Text, known: Known) -> Signature | None:
@@ -128,12 +128,10 @@ def _learn(text: Text, known: Known) -> Signature | None:
     is_usual = whole.count('":') == len(record.__struct_fields__) and record.hash == _SOME_HASH
     if not is_usual or ("\\" in whole and "\\u0000" in whole):
         return None
+    if spelling.is_old_compiler(record.compiler):
+        known.old.add(text)
     signature = known.by_text[text] = known.one(_signature(record))
     return signature
-
-
-def _has_old_compiler(text: Text) -> bool:
-    return any("@=" in part and _OLD_COMPILER.search(part) for part in text)
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:
