@@ -18,6 +18,7 @@ from cachewatch.service.reporting import (
     TrackStatus,
     read_status,
 )
+from cachewatch.service.wording import in_a_row
 from cachewatch.store.health import SourceHealth
 
 
@@ -61,7 +62,7 @@ def _source(source: SourceHealth, now: datetime) -> list[str]:
         lines = [f"  {source.name}  {source.revision[:10]} of {_when(source.revision_time, now)}"]
     lines.append(f"    polled {_when(source.polled_at, now)}, with success {_when(source.succeeded_at, now)}")
     if source.failures:
-        lines.append(f"    failed {source.failures} times in a row: {source.error}")
+        lines.append(f"    {in_a_row(source.failures)}: {source.error}")
     return lines
 
 

@@ -325,5 +325,5 @@ def _hold(tags: tuple[TagDigest, ...], limit: int) -> str:
     changed = sum(tag.report.specs.net_added + tag.report.specs.net_removed for tag in tags)
     suspicious = [event.name for tag in tags for event in tag.report.events if event.kind is Kind.SUSPICIOUS]
     if suspicious:
-        return f"suspicious: {', '.join(suspicious)}"
+        return f"a suspicious loss: {', '.join(suspicious)}"
     return f"{changed:,} changed specs, more than hold_above: {limit:,}" if changed > limit else ""

@@ -43,7 +43,7 @@ def _complaint(fares: SourceHealth) -> Notice:
         title=f"the source {fares.name} cannot be read",
         lines=(
             fares.error,
-            f"That was {fares.failures} times in a row.",
+            f"It {wording.in_a_row(fares.failures)}.",
             "What was stored is kept, and it is asked again as configured.",
         ),
     )

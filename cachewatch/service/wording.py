@@ -84,3 +84,8 @@ def _kinds(track: Track) -> list[str]:
 
 def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
     return [(key, patterns) for key in _KEYS if (patterns := getattr(match, key))]
+
+
+def in_a_row(failures: int) -> str:
+    """Say how often something failed."""
+    return "failed once" if failures == 1 else f"failed {failures} times in a row"

@@ -182,6 +182,7 @@ def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
     assert site.open().database.path.exists()
 
 
+<<<<<<< HEAD
 def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -> None:
     """What it covers is asked about no more, and a slot that brings nothing new asks nothing."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n    when: daily 07:30\n")
@@ -214,6 +215,23 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
     assert keys[0][:12] not in notice
     with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} took its place"):
         byhand.release(site.open(), keys[0])
+=======
+def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) -> None:
+    """The branch was set back to the very revision that was told last, so there is nothing new to take its place."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    site.publish(0)
+    site.run()
+    assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
+    assert "a digest for ml is held" not in [trouble.said for trouble in read_status(site.open()).troubles]
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" not in text
+>>>>>>> d4533cc (Let nobody release a held digest that upstream took back)
 
 
 def test_a_dropped_digest_is_told_to_nobody(site: Site) -> None:
