@@ -75,6 +75,7 @@ def test_subject_and_text(letter: Letter) -> None:
 
     assert found == {(Grade.ERROR, "subject"), (Grade.WARNING, "subject"), (Grade.ERROR, "text")}
     assert "longer than 78" in lint_letter(replace(letter, text="word " * 20))[0].message
+    assert lint_letter(replace(letter, text="    cachewatch " + "word " * 20)) == ()  # a command stays on one line
     assert lint_letter(replace(letter, text="x" * 100)) == ()  # an address cannot be broken
 
 

@@ -21,7 +21,7 @@ from cachewatch.kinds import GROUPS
 from cachewatch.model import Fault, Kind
 from cachewatch.pipeline import assistance, changesets
 from cachewatch.safetext import safe
-from cachewatch.select import Globs, Selection
+from cachewatch.select import Globs, Selection, Versions
 from cachewatch.sources.opening import needs_git, open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
@@ -40,7 +40,12 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
             f"--{name}", multiple=True, metavar="GLOB", help=f"Only {what}; repeatable, !GLOB excludes."
         )
         command = option(command)
-    return command
+    return click.option(
+        "--versions",
+        multiple=True,
+        metavar="RANGE",
+        help="Only what has a version in this range (@1.2:, @:2, @1.2.3); repeatable, !RANGE excludes.",
+    )(command)
 
 
 @click.command()
@@ -122,7 +127,7 @@ def diff(
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
-    globs = {name: Globs(patterns) for name, patterns in filters.items()}
+    globs = {name: Globs(filters[name]) for name in _FILTERS}
     return Selection(
         tags=globs["tag"],
         packages=globs["package"],
@@ -130,6 +135,7 @@ def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
         targets=globs["target"],
         oses=globs["os"],
         compilers=globs["compiler"],
+        versions=Versions(filters["versions"]),
         kinds=Globs(kind for pattern in filters["kind"] for kind in _kinds(pattern)),
     )
 

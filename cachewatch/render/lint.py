@@ -95,7 +95,9 @@ def _subject(subject: str) -> Iterator[Finding]:
 def _text(text: str) -> Iterator[Finding]:
     if not text.strip():
         yield Finding(Grade.ERROR, "text", "there is no text part")
-    long = [line for line in text.splitlines() if len(line) > _WIDEST_TEXT and " " in line.strip()]
+    # A command is to be pasted, so it stays on one line.
+    lines = [line for line in text.splitlines() if not line.startswith("    ")]
+    long = [line for line in lines if len(line) > _WIDEST_TEXT and " " in line.strip()]
     if long:
         yield Finding(
             Grade.WARNING,

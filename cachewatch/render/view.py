@@ -39,6 +39,7 @@ _LONGEST_WORD = 100
 _COMMA = re.compile(r",(?![^{}]*\})")  # outside of braces
 _MOST_SPANS = 50
 _MOST = 10**9
+_LONGEST_LINE = 1000
 _BAD_EVENTS = {Kind.TAG_REMOVED, Kind.STACK_REMOVED, Kind.SUSPICIOUS}
 
 Data = dict[str, Any]
@@ -55,6 +56,11 @@ class Form(Struct, frozen=True, kw_only=True):
     has_details: bool = True  # where, and why
     has_links: bool = True
     longest: int = _MOST  # characters of one name
+
+    @property
+    def longest_line(self) -> int:
+        """Characters of one command or reason."""
+        return _MOST if self.longest == _MOST else _LONGEST_LINE
 
 
 WHOLE = Form()
@@ -80,8 +86,8 @@ def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
         "pinned": [pinned_data(pinned, form.rows, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
         "more_silenced": max(0, len(digest.silenced) - _MOST_SPANS),
-        "why": made.words(digest.why, "and {} more"),
-        "commands": made.words(digest.commands, "# and {} more"),
+        "why": made.lines(digest.why, "and {} more"),
+        "commands": made.lines(digest.commands, "# and {} more"),
         "archive_url": web_address(digest.archive_url),
         "unsubscribe": web_address(digest.unsubscribe),
         "operator": clean(digest.operator),
@@ -98,9 +104,11 @@ class _Maker:
     def many(self, items: tuple[Any, ...], make: Callable[[Any], Any]) -> list[Any]:
         return [make(item) for item in items[: self._form.others]]
 
-    def words(self, items: tuple[str, ...], rest: str) -> list[str]:
-        more = len(items) - self._form.others
-        return self.many(items, self._clean) + ([rest.format(more)] if more > 0 else [])
+    def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
+        """Return whole ones only: half a command or reason says something else."""
+        told = [safe(item) for item in items if len(item) <= self._form.longest_line][: self._form.others]
+        more = len(items) - len(told)
+        return told + ([rest.format(more)] if more else [])
 
     def plain(self, value: Struct) -> Data:
         return {name: self._clean(field) if isinstance(field, str) else field for name, field in asdict(value).items()}
@@ -118,7 +126,7 @@ class _Maker:
             "newest": moment(span.newest),
             "checked": moment(span.checked),
             "gaps": [{"since": moment(gap.since), "until": moment(gap.until)} for gap in span.gaps],
-            "notes": self.words(span.notes, "and {} more"),
+            "notes": self.lines(span.notes, "and {} more"),
         }
 
     def tag(self, tag: TagDigest) -> Data:

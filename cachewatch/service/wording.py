@@ -7,14 +7,25 @@ from datetime import datetime, timedelta
 from cachewatch.config.model import Match, Source
 from cachewatch.digests import Span
 from cachewatch.kinds import GROUPS
+from cachewatch.model import Kind
 from cachewatch.render.words import how_long
 from cachewatch.service.tracks import Track
 from cachewatch.store.health import SourceHealth
 
 REWRITTEN = "upstream rewrote its history in between; the two states are compared all the same"
 
-_KEYS = ("tags", "packages", "stacks", "targets", "oses", "compilers", "versions")
-_OPTIONS = {"packages": "package", "stacks": "stack", "targets": "target", "oses": "os", "compilers": "compiler"}
+_OPTIONS = {
+    "tags": "tag",
+    "packages": "package",
+    "stacks": "stack",
+    "targets": "target",
+    "oses": "os",
+    "compilers": "compiler",
+    "versions": "versions",
+}
+
+# How `changes:` and `--kind` say what they take and what they leave.
+_SIGNS = {"+": "", "-": "!"}
 
 
 def is_stale(source: Source, fares: SourceHealth, now: datetime) -> bool:
@@ -52,7 +63,7 @@ def why(track: Track) -> tuple[str, ...]:
         lines.append(f"environment {match.environment}")
     if match.pinned is not None:
         lines.append(f"pinned {match.pinned}")
-    return (*lines, f"changes {', '.join(_kinds(track))}")
+    return (*lines, f"changes {', '.join(_kinds(track.changes))}")
 
 
 def command(track: Track, span: Span) -> str:
@@ -64,11 +75,9 @@ def command(track: Track, span: Span) -> str:
         words = ["cachewatch", "coverage", str(match.environment), "--repo", span.address, "--rev", after[:12]]
         return shlex.join([*words, *(["--tag", *match.tags] if _is_one_tag(match) else [])])
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
-    words += [f"--tag={pattern}" for pattern in track.subscription.match.tags]
-    for key, patterns in _patterns(track.subscription.match):
-        if key in _OPTIONS:
-            words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
-    words += [f"--kind={kind}" for kind in _kinds(track)]
+    for key, patterns in _patterns(match):
+        words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
+    words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(track.changes)]
     return shlex.join(words)
 
 
@@ -76,14 +85,17 @@ def _is_one_tag(match: Match) -> bool:
     return len(match.tags) == 1 and not set(match.tags[0]) & set("*?[]!/")
 
 
-def _kinds(track: Track) -> list[str]:
-    """Name the kinds of a track, by one word for all of them if there is one."""
-    groups = [word for word, kinds in GROUPS.items() if kinds == track.changes]
-    return groups[:1] or sorted(track.changes)
+def _kinds(changes: frozenset[Kind]) -> list[str]:
+    """Name kinds as a configuration does, in as few words as there are: default, +rebuilt, -compiler."""
+    ways = [
+        [word, *(f"+{kind}" for kind in sorted(changes - kinds)), *(f"-{kind}" for kind in sorted(kinds - changes))]
+        for word, kinds in GROUPS.items()
+    ]
+    return min([*ways, sorted(changes)], key=len)
 
 
 def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
-    return [(key, patterns) for key in _KEYS if (patterns := getattr(match, key))]
+    return [(key, patterns) for key in _OPTIONS if (patterns := getattr(match, key))]
 
 
 def in_a_row(failures: int) -> str:

@@ -1,10 +1,12 @@
 """Who is told what, and when: net differences, slots, holds, and nothing lost on the way."""
 
+import shlex
 import subprocess
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from conftest import Run
 from helpers import catalogue, record, records
 from station import Site, day
 
@@ -182,7 +184,6 @@ def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
     assert site.open().database.path.exists()
 
 
-<<<<<<< HEAD
 def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -> None:
     """What it covers is asked about no more, and a slot that brings nothing new asks nothing."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n    when: daily 07:30\n")
@@ -215,7 +216,8 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
     assert keys[0][:12] not in notice
     with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} took its place"):
         byhand.release(site.open(), keys[0])
-=======
+
+
 def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) -> None:
     """The branch was set back to the very revision that was told last, so there is nothing new to take its place."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
@@ -231,7 +233,6 @@ def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) ->
     (text,) = site.told()
     assert "change-one" in text
     assert "change-two" not in text
->>>>>>> d4533cc (Let nobody release a held digest that upstream took back)
 
 
 def test_a_dropped_digest_is_told_to_nobody(site: Site) -> None:
@@ -378,3 +379,24 @@ def test_readers_hear_only_of_what_they_asked_for(tmp_path: Path) -> None:
     assert "cuda" in gpu
     assert "zlib" not in gpu
     assert "zlib" in everything
+
+
+def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> None:
+    """It is whole however long it is, and has every filter, so that it can be pasted."""
+    before = {"zlib": [record(1)]}
+    after = {"zlib": [record(1), record(2, versions=["9.0"])], "hdf5": [record(3, versions=["1.14"]), record(4)]}
+    site = Site(tmp_path, [catalogue(before), catalogue(after)])
+    wanted = (
+        'match: {tags: [develop], packages: ["/^zl.b$/", hdf5, "!xz*"], versions: ["@1.14:"], compilers: ["gcc@*"]}'
+    )
+    site.configure(CONFIG.replace("changes: [all]", f"{wanted}\n    changes: [default, +rebuilt, -compiler, -os]"))
+    site.run()
+    site.publish(1)
+    site.run()
+
+    (text,) = site.told()
+    assert "changes default, +rebuilt, -compiler, -os" in " ".join(text.split())
+    (command,) = [line for line in text.splitlines() if line.startswith("    cachewatch diff ")]
+    shown = run(*shlex.split(command)[1:])
+    assert shown.exit_code == 0, shown.error
+    assert "2 specs: +2" in " ".join(shown.output.split())
