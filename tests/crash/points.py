@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cachewatch.service import announcing, delivering, keeping, packing, polling, waiting
+from cachewatch.service import announcing, delivering, packing, passes, polling, waiting
 from cachewatch.service.context import Context
-from cachewatch.store import cursors, digests, health, outbox, slots
+from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Database
 
 _PLACES: tuple[tuple[Any, str], ...] = (
@@ -20,16 +20,16 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (digests, "forget"),
     (health, "save_channel"),
     (health, "save_source"),
-    (keeping, "keep_house"),
     (outbox, "add"),
     (outbox, "claim"),
     (outbox, "parcel"),
     (outbox, "requeue_interrupted"),
     (outbox, "settle"),
     (packing, "_pack"),
+    (passes, "keep_house"),
     (polling, "_succeeded"),
-    (slots, "pending"),
     (waiting, "begin"),
+    (waiting, "has_news"),
 )
 
 POINTS = {
