@@ -8,6 +8,7 @@ from cachewatch.cli.configured import configured
 from cachewatch.cli.serving import log_format
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
+from cachewatch.mounts import shared_kind
 from cachewatch.service.context import Context, utc_now
 from cachewatch.service.log import open_log
 from cachewatch.service.passes import run_pass
@@ -62,4 +63,6 @@ def _service(config: Config, form: str) -> Context:
     forget_gone(service)
     if count:
         service.log.warning("deliveries.interrupted", count=count)
+    if kind := shared_kind(config.state):
+        service.log.warning("state.shared", folder=config.state, file_system=kind)
     return service

@@ -1,7 +1,8 @@
 """Open the database of the state: SQLite, durable at every commit.
 
 Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever
-the timeout; readers hold nobody up (WAL).
+the timeout; readers hold nobody up (WAL). The log of WAL is shared through memory, which machines
+do not have in common: on a network file system a rollback journal takes its place.
 """
 
 import os
@@ -15,13 +16,13 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
+from cachewatch.mounts import shared_kind
 from cachewatch.store.migrations import migrate
 
 __all__ = ["Connection", "Database"]
 
 NAME = "cachewatch.db"
 _BUSY_MILLISECONDS = 10_000
-_ON_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "beegfs", "gpfs")
 
 
 class Database:
@@ -36,8 +37,7 @@ class Database:
         if must_exist and not self.path.exists():
             raise StateError(f"{self.path}: there is no state yet; run `cachewatch once` first")
         _make_private(folder)
-        _refuse_network(folder)
-        self._engine = _engine(self.path)
+        self._engine = _engine(self.path, journal="TRUNCATE" if shared_kind(folder) else "WAL")
         with self._explained():
             if is_checked:
                 _check(self._engine, self.path)
@@ -81,19 +81,19 @@ class Database:
             raise StateError(f"{self.path}: {error}") from error
 
 
-def _engine(path: Path) -> Engine:
+def _engine(path: Path, *, journal: str) -> Engine:
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32)
-    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "connect", lambda connection, _: _prepare(connection, journal))
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _prepare(connection: Any, _: Any) -> None:
+def _prepare(connection: Any, journal: str) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
     for pragma in (
         f"busy_timeout = {_BUSY_MILLISECONDS}",
-        "journal_mode = WAL",
+        f"journal_mode = {journal}",
         "synchronous = FULL",
         "foreign_keys = ON",
         "cache_size = -256",  # KiB for each connection: a daemon has several, for months
@@ -136,24 +136,3 @@ def _make_private(folder: Path) -> None:
         raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StateError(f"{folder}: not writable; choose another folder with `state:`")
-
-
-def _refuse_network(folder: Path) -> None:
-    """Refuse file systems whose locks SQLite cannot trust."""
-    kind = _file_system(folder.resolve(), Path("/proc/self/mounts"))
-    if kind in _ON_NETWORK:
-        raise StateError(f"{folder}: on {kind}, whose locks lose data; choose a local folder with `state:`")
-
-
-def _file_system(folder: Path, mounts: Path) -> str:
-    best, kind = "", ""
-    try:
-        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return ""
-    for line in lines:
-        _, mount, found, *_ = line.split(" ")
-        point = mount.replace("\\040", " ")
-        if folder.is_relative_to(point) and len(point) >= len(best):
-            best, kind = point, found
-    return kind

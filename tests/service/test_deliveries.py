@@ -378,7 +378,7 @@ def test_a_second_process_is_refused(site: Site, command: str, run: Run) -> None
             wait_for(lambda: any(each.state == State.SENDING for each in site.deliveries()))
             done = run(command, "--config", site.folder / "cachewatch.yaml")
             assert done.exit_code == 75
-            assert f"process {busy.pid} works on this state" in done.error
+            assert f"process {busy.pid} on {socket.gethostname()} works on this state" in done.error
 
 
 def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> None:
