@@ -67,7 +67,7 @@ def show(*, config: Config, number: int, raw: bool) -> None:
         click.echo(safe(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"))
     if found.message_id:
         click.echo(safe(f"  Message-ID {found.message_id}"))
-    click.echo(f"  {found.attempts} attempts, given up at {found.give_up:%Y-%m-%d %H:%M} UTC")
+    click.echo(f"  {_attempts(found)}")
     for at, event, said in story:
         click.echo(safe(f"  {at:%Y-%m-%d %H:%M:%S} {event}{': ' + said if said else ''}"))
 
@@ -135,3 +135,8 @@ def _line(delivery: Delivery) -> str:
     marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
     said = f"  ({delivery.said})" if delivery.said else ""
     return f"{delivery.id:>6}  {when}  {delivery.state:<10} {delivery.channel} -> {delivery.target}{marks}{said}"
+
+
+def _attempts(delivery: Delivery) -> str:
+    made = f"{delivery.attempts} attempt{'' if delivery.attempts == 1 else 's'}"
+    return f"{made}, given up at {delivery.give_up:%Y-%m-%d %H:%M} UTC" if delivery.state in OPEN else made
