@@ -57,6 +57,8 @@ def release(context: Context, key: str) -> Stored:
     with context.database.write() as connection:
         stored = _held(connection, key)
         digests.settle(connection, stored.key, DigestState.RELEASED, "released by hand", now)
+        for each in outbox.find(connection, digest_key=stored.key):
+            outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
         cursors.move(connection, stored.moves, now)
         health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
     return stored

@@ -19,7 +19,7 @@ from cachewatch.service.operators import Notice
 from cachewatch.service.readers import why_not
 from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
-from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.outbox import OPEN, Delivery, State
 
 # Minutes between attempts; the last one repeats.
 _PAUSES = (1, 5, 15, 60, 240)
@@ -112,6 +112,7 @@ def _attempt(carrier: Carrier, parcel: Parcel) -> Answer:
 def _settle(context: Context, delivery: Delivery, answer: Answer) -> State:
     now = context.clock()
     with context.database.write() as connection:
+        delivery = _end_blockade(connection, context, delivery, answer)
         state, due, said = _judge(connection, context, delivery, answer)
         outbox.settle(
             connection,
@@ -129,6 +130,20 @@ def _settle(context: Context, delivery: Delivery, answer: Answer) -> State:
     say = context.log.info if state is State.SENT else context.log.warning
     say(f"delivery.{state}", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said)
     return state
+
+
+def _end_blockade(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> Delivery:
+    """Note that the channel works, if it did not: what waited for it was not tried, so that time does not count."""
+    name = delivery.channel
+    if answer.verdict is Verdict.BLOCKED or answer.is_channel:
+        return delivery
+    since = operators.end_within(connection, context, f"channel {name}", f"the channel {name} works again")
+    if since is None:
+        return delivery
+    now = context.clock()
+    for each in outbox.find(connection, states=OPEN, channel=name):
+        outbox.prolong(connection, each.id, each.give_up + (now - max(since, each.created)))
+    return outbox.delivery(connection, delivery.id) or delivery
 
 
 def _judge(
@@ -190,7 +205,6 @@ def _note_target(connection: Connection, context: Context, delivery: Delivery, s
     name, target = delivery.channel, delivery.target
     if state is State.SENT:
         operators.end_within(connection, context, f"dead {name} {target}", f"{target} can be reached again")
-        operators.end_within(connection, context, f"channel {name}", f"the channel {name} works again")
     if state is State.DEAD:
         lines: tuple[str, ...] = (
             f"Delivery {delivery.id} through {name}: {answer.said}",

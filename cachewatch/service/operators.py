@@ -1,6 +1,7 @@
 """Tell those who run cachewatch of trouble: once when it begins, once when it ends, and never the readers."""
 
 import hashlib
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -57,12 +58,13 @@ def mention_within(connection: Connection, context: Context, notice: Notice) -> 
     _send(connection, context, notice)
 
 
-def end_within(connection: Connection, context: Context, topic: str, title: str) -> None:
-    """Tell operators that a trouble is over; without a title, just forget it."""
+def end_within(connection: Connection, context: Context, topic: str, title: str) -> datetime | None:
+    """Tell operators that a trouble is over, and return since when it lasted; without a title, just forget it."""
     since = health.end_trouble(connection, topic)
     if since is not None and title:
         lines = (f"It began at {since:%Y-%m-%d %H:%M} UTC.",)
         _send(connection, context, Notice(topic=topic, title=title, lines=lines, is_good=True))
+    return since
 
 
 def _send(connection: Connection, context: Context, notice: Notice) -> None:

@@ -163,6 +163,43 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
     assert site.notices() == ["a digest could not be delivered to kim@example.org"]
 
 
+def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
+    """Released after a week, it is not given up because a server says for once to come back later."""
+    with post(by_recipient={"kim@example.org": "451 4.7.1 greylisted"}) as server:
+        configure(site, server.port, CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_above: 1}"))
+        site.publish(2)
+        site.run()
+        assert states(site) == {"kim": [State.HELD], "lee": [State.HELD]}
+        site.now += timedelta(days=7)
+        byhand.release(site.open(), mails(site)[0].digest)
+        assert site.run().dead == 0
+        assert site.run(later=timedelta(days=4)).dead == 0
+        assert site.run(later=timedelta(days=1)).dead == 1
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None:
+    """What waited for a password is tried for as long as anything else once it is right."""
+    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    with post(
+        replies={"AUTH": ["535 5.7.8 wrong"]},
+        by_recipient={"kim@example.org": "451 4.7.1 greylisted", "lee@example.org": "451 4.7.1 greylisted"},
+        auth_required=True,
+        auth_require_tls=False,
+    ) as server:
+        configure(site, server.port, wrong)
+        site.publish(1)
+        site.run()
+        site.run(later=timedelta(days=7))
+        server.replies.clear()
+        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
+        assert site.run(later=HOUR * 2).dead == 0
+        assert site.notices() == ["the channel mail does not work", "the channel mail works again"]
+        assert site.run(later=timedelta(days=4)).dead == 0
+        assert states(site) == {"kim": [State.DEFERRED], "lee": [State.DEFERRED]}
+        assert site.run(later=timedelta(days=1)).dead == 2
+
+
 def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         configure(site, server.port)
