@@ -174,7 +174,7 @@ def _shorten(
         return State.DEAD, None, answer.said
     letter = replace(stored.short, to=(delivery.target,))
     shorter = next((p for p in open_channel(config).pack(letter) if p.target == delivery.target), None)
-    if shorter is None or shorter.payload == outbox.parcel(connection, delivery.id).payload:
+    if shorter is None or len(shorter.payload) >= len(outbox.parcel(connection, delivery.id).payload):
         return State.DEAD, None, answer.said
     outbox.replace_parcel(connection, delivery.id, shorter)
     return State.QUEUED, context.clock(), f"{answer.said}; in short next"

@@ -349,7 +349,7 @@ def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
 def test_what_is_too_large_is_sent_in_short(site: Site) -> None:
     with post(replies={"DATA": ["552 5.3.4 too big"]}) as server:
         configure(site, server.port)
-        site.publish(1)
+        site.publish(4)
         assert site.run().dead == 0
         site.run()
     assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
@@ -360,7 +360,7 @@ def test_what_is_too_large_is_sent_in_short(site: Site) -> None:
 def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
     with post(replies={"DATA": ["552 5.3.4 too big"] * 4}) as server:
         configure(site, server.port)
-        site.publish(1)
+        site.publish(4)
         site.run()
         site.run()
     assert states(site) == {"kim": [State.DEAD], "lee": [State.DEAD]}
