@@ -1,5 +1,10 @@
 """`cachewatch explain`: who hears of a package, and why."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import click
 
 from cachewatch.cli.configured import configured_without_secrets
@@ -7,6 +12,9 @@ from cachewatch.cli.serving import working_on
 from cachewatch.config.model import Config
 from cachewatch.safetext import safe
 from cachewatch.service.asking import explain_package
+from cachewatch.service.context import Context
+from cachewatch.service.log import open_log
+from cachewatch.store.database import NAME, Database
 
 
 @click.command()
@@ -14,7 +22,7 @@ from cachewatch.service.asking import explain_package
 @click.argument("package")
 def explain(*, config: Config, package: str) -> None:
     """Say which subscriptions hear of PACKAGE, why, when and where; and why the others do not."""
-    with working_on(config, must_exist=False) as context:
+    with _with_state(config) as context:
         for found in explain_package(context, package):
             click.echo(safe(f"{found.subscription}  {'is told' if found.is_told else 'is not told'}"))
             for reason in found.reasons:
@@ -23,3 +31,16 @@ def explain(*, config: Config, package: str) -> None:
                 click.echo(safe(f"  {found.when}, through {', and '.join(found.where)}"))
             if found.urgent:
                 click.echo(safe(f"  at once through {', and '.join(found.urgent)}"))
+
+
+@contextmanager
+def _with_state(config: Config) -> Iterator[Context]:
+    """Open the state, or an empty one elsewhere: who merely asks before the first pass must not own the service's folder."""
+    if (config.state / NAME).exists():
+        with working_on(config) as context:
+            yield context
+        return
+    with TemporaryDirectory(prefix="cachewatch-") as folder:
+        database = Database(Path(folder))
+        yield Context(config=config, database=database, log=open_log())
+        database.close()

@@ -4,9 +4,10 @@ import sys
 
 import click
 
+from cachewatch.channels.clean import markup, plain_lines
 from cachewatch.cli.configured import configured
 from cachewatch.cli.serving import working_on
-from cachewatch.config.model import Config, MailConfig
+from cachewatch.config.model import Config, MailConfig, WebhookConfig
 from cachewatch.errors import UsageError
 from cachewatch.service.composing import Draft, compose
 from cachewatch.service.packing import Packed, pack
@@ -21,6 +22,7 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
 @click.option("--since", metavar="REVISION", help="Begin there, not at what was told last.")
 @click.option("--urgent", is_flag=True, help="The urgent digest, not the regular one.")
 @click.option("--as", "form", type=click.Choice(_FORMS), default="text", help="Which form to print.")
+@click.option("--channel", metavar="NAME", help="As it goes through this channel, not through the first one that can.")
 @click.option("--lint", is_flag=True, help="Judge the mail as mail programs do, and print what is wrong with it.")
 @click.pass_context
 def preview(
@@ -32,17 +34,18 @@ def preview(
     since: str | None,
     urgent: bool,
     form: str,
+    channel: str | None,
     lint: bool,
 ) -> None:
     """Print what SUBSCRIPTION would be sent now, to the byte; nothing is sent or remembered."""
     track = _track(config, subscription, URGENT if urgent else REGULAR)
     with working_on(config) as service:
         draft = compose(service, track, since=since)
-        packed = pack(config, track, draft.digest)
+        packed = _through(channel, pack(config, track, draft.digest))
     _say(draft, track)
     if lint:
         context.exit(_lint(config, packed))
-    sys.stdout.buffer.write(_form(config, packed, form))
+    sys.stdout.buffer.write(_sent(config, packed, form))
 
 
 def _track(config: Config, subscription: str, name: str) -> Track:
@@ -64,16 +67,26 @@ def _say(draft: Draft, track: Track) -> None:
         click.echo(f"cachewatch: this would be held until an operator releases it: {draft.hold}", err=True)
 
 
-def _form(config: Config, packed: tuple[Packed, ...], form: str) -> bytes:
-    if not packed:
-        raise UsageError("the subscription has no channels")
+def _through(channel: str | None, packed: tuple[Packed, ...]) -> tuple[Packed, ...]:
+    found = tuple(each for each in packed if channel in (None, each.channel))
+    if not found:
+        raise UsageError(f"{channel} is none of its channels; they are {', '.join(each.channel for each in packed)}")
+    return found
+
+
+def _sent(config: Config, packed: tuple[Packed, ...], form: str) -> bytes:
+    """Return the bytes that the first of these channels sends in this form."""
+    first = packed[0]
     if form == "eml":
         for each in packed:
             if isinstance(config.channels[each.channel], MailConfig) and each.parcels:
                 return each.parcels[0].payload
         raise UsageError("none of its channels is mail, or there is nobody to send to; choose another --as")
-    letter = packed[0].letter
-    return letter.json if form == "json" else str(getattr(letter, form)).encode()
+    if form == "json":
+        is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
+        return first.parcels[0].payload if is_webhook else first.letter.json
+    text = plain_lines(first.letter.text) if form == "text" else markup(getattr(first.letter, form))
+    return text.encode()
 
 
 def _lint(config: Config, packed: tuple[Packed, ...]) -> int:

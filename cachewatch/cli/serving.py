@@ -16,9 +16,9 @@ log_format = click.option(
 
 
 @contextmanager
-def working_on(config: Config, *, form: str = "text", must_exist: bool = True) -> Iterator[Context]:
+def working_on(config: Config, *, form: str = "text") -> Iterator[Context]:
     """Open the state of `config` for one command; it need not be ours alone."""
-    database = Database(config.state, must_exist=must_exist)
+    database = Database(config.state, must_exist=True)
     try:
         yield Context(config=config, database=database, log=open_log(form))
     finally:

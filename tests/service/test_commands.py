@@ -1,7 +1,8 @@
 """The commands of the service, as an operator types them."""
 
 import json
-from email import message_from_bytes, policy
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mailservers import free_port, post
 from station import Site
 
 from cachewatch.service.log import open_log
+from cachewatch.store import outbox
 from cachewatch.store.outbox import State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -74,23 +76,41 @@ def test_once_says_how_it_went(site: Site, run: Run) -> None:
 
 
 def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> None:
-    """The same bytes in each form, but for the moment at which they were made."""
-    site.run()
-    site.publish(0)
-    site.run()
-    site.publish(1)
+    """The same bytes through each channel, but for the moment at which they were made; the state is as it was."""
     path = site.folder / "cachewatch.yaml"
-    state = {each: each.read_bytes() for each in (site.folder / "state").glob("cachewatch.db")}
-    forms = {
-        form: run("preview", "ml", "--config", path, "--as", form)
-        for form in ("text", "html", "markdown", "json", "eml")
-    }
-    assert {form: done.exit_code for form, done in forms.items()} == dict.fromkeys(forms, 0)
-    assert {each: each.read_bytes() for each in state} == state
-    mail = message_from_bytes(forms["eml"].output.encode(), policy=policy.default)
-    assert mail["To"] == "kim@example.org"
-    json.loads(forms["json"].output)
-    assert CANARY not in "".join(done.output + done.error for done in forms.values())
+    everything = (
+        path.read_text().replace("[txt]", "[txt, html, md, json]").replace("[mail, files]", "[mail, files, hook]")
+    )
+    path.write_text(everything + "quiet: {from: 2020-01-01, to: 2090-01-01}\n")
+    site.now = datetime.now(UTC)  # the clock that commands go by
+    site.run()  # fetches, and tells nobody
+    before = contents(site.folder / "state")
+    shown = [
+        run("preview", "ml", "--config", path, "--as", form, "--channel", channel)
+        for channel, form in (
+            *[("mail", "eml"), ("files", "text"), ("files", "html"), ("files", "markdown"), ("files", "json")],
+            ("hook", "json"),
+        )
+    ]
+    assert [done.exit_code for done in shown] == [0] * 6
+    assert contents(site.folder / "state") == before
+    path.write_text(everything)
+    site.run()
+    with site.open().database.read() as connection:
+        sent = [outbox.parcel(connection, each.id).payload.decode() for each in site.deliveries()]
+    assert [without_moments(done.output) for done in shown] == [without_moments(text) for text in sent]
+    assert len({without_moments(text) for text in sent}) == 6
+    assert CANARY not in "".join(done.output + done.error for done in shown)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def without_moments(text: str) -> str:
+    """Leave out when it was made, which is all that may differ."""
+    text = re.sub(r'^Date: .*$|(?<="created": ")[^"]*|(?<="created":")[^"]*', "", text, flags=re.MULTILINE)
+    return text.replace("\r\n", "\n")
 
 
 def test_preview_refuses(site: Site, run: Run) -> None:
@@ -102,6 +122,8 @@ def test_preview_refuses(site: Site, run: Run) -> None:
     assert (urgent.exit_code, "urgent:" in urgent.error) == (2, True)
     since = run("preview", "ml", "--since", "HEAD~99", "--config", path)
     assert since.exit_code == 2
+    channel = run("preview", "ml", "--channel", "hook", "--config", path)
+    assert (channel.exit_code, "hook is none of its channels; they are mail, files" in channel.error) == (2, True)
 
 
 def test_lint(site: Site, run: Run) -> None:
@@ -177,6 +199,9 @@ def test_who_hears_of_a_package(site: Site, run: Run) -> None:
     path = site.folder / "cachewatch.yaml"
     assert run("explain", "zlib", "--config", path).output.startswith("ml  is told\n")
     assert run("explain", "no-such-package", "--config", path).exit_code == 0
+    (site.folder / "state").rename(site.folder / "elsewhere")
+    assert run("explain", "zlib", "--config", path).output.startswith("ml  is told\n")
+    assert not (site.folder / "state").exists(), "whoever asks first must not own the folder of the service"
 
 
 def test_lines_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
