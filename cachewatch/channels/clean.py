@@ -2,6 +2,7 @@
 
 import re
 from hashlib import sha256
+from urllib.parse import urlsplit
 
 from cachewatch.safetext import safe
 
@@ -41,6 +42,14 @@ def plain_lines(text: str) -> str:
 def markup(text: str) -> str:
     """Return HTML or XML in which no character is forbidden or turns the text around."""
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def without_secret_url(text: str, url: str) -> str:
+    """Return `text` without `url` and its parts but for the server: who knows them may use it."""
+    parts = urlsplit(url)
+    for secret in (url, parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
+        text = text.replace(secret, "***") if len(secret) > 1 else text
+    return text
 
 
 def without_mentions(text: str) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from cachewatch import http
-from cachewatch.channels.clean import one_line
+from cachewatch.channels.clean import one_line, without_secret_url
 from cachewatch.channels.presets import message
 from cachewatch.config.model import Secret, WebhookConfig
 from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
@@ -119,13 +119,9 @@ class _WebhookCarrier:
 
     def _discreet(self, text: str) -> str:
         """Return one line of `text` in which no secret is: neither the URL nor its parts, nor the key."""
-        url = self._config.url.reveal()
-        parts = urlsplit(url)
-        secrets = [url, parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)]
+        text = without_secret_url(text, self._config.url.reveal())
         if self._config.signing_key is not None:
-            secrets.append(self._config.signing_key.reveal())
-        for secret in secrets:
-            text = text.replace(secret, "***") if len(secret) > 1 else text
+            text = text.replace(self._config.signing_key.reveal(), "***")
         return one_line(text, 300)
 
 

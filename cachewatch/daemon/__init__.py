@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from cachewatch.channels.clean import without_secret_url
 from cachewatch.config.model import Config, Source
 from cachewatch.daemon.monitor import Monitor
 from cachewatch.daemon.notify import notify
@@ -130,9 +131,12 @@ class Daemon:
         if url is None or not self._is_well():
             return
         try:
-            post(url.reveal(), b"", seconds=20)
+            status = post(url.reveal(), b"", seconds=20).status
+            said = f"the server answered {status}" if status >= 300 else ""
         except CachewatchError as error:
-            self._context.log.warning("ping.failed", error=str(error))
+            said = without_secret_url(str(error), url.reveal())
+        if said:
+            self._context.log.warning("ping.failed", error=said)
 
     def _is_well(self) -> bool:
         return time.monotonic() - self._beat < _STUCK_SECONDS

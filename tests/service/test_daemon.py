@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from helpers import catalogue, records
 from mailservers import free_port
+from servers import serving
 from station import Site
 
 from cachewatch import daemon as daemon_module
@@ -235,6 +236,25 @@ def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyP
     assert site.said.getvalue().count('"event": "job.failed"') == 1, "the same failure is news once"
     assert "ZeroDivisionError" in site.said.getvalue()
     assert "tell" in found[0][1]
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
+    """Whoever knows the address can keep the alarm silent."""
+    path = site.folder / "cachewatch.yaml"
+    secret = site.folder / "ping"
+    path.write_text(path.read_text().replace("monitor: {", "monitor: {ping_url_file: ping, "))
+    with serving({}) as server:
+        for address in (server.url, f"http://127.0.0.1:{free_port()}"):
+            secret.write_text(f"{address}/canary-8f31c2")
+            secret.chmod(0o600)
+            daemon, _ = open_daemon(site)
+            daemon._ping()
+        assert server.paths == ["/canary-8f31c2"]
+    assert [event["error"].partition("(")[0] for event in site.events()] == [
+        "the server answered 404",
+        f"{address}***: no connection ",
+    ]
 
 
 def test_what_ends_a_thread_ends_no_scheduler() -> None:
