@@ -4,7 +4,10 @@ import io
 import json
 import logging
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -88,3 +91,27 @@ class Site:
 def day(number: int, hour: int = 5) -> datetime:
     """Return an hour of the day on which the `number`-th revision was published, an hour before."""
     return (START + timedelta(days=number)).replace(hour=hour, tzinfo=UTC)
+
+
+@contextmanager
+def running(site: Site, command: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a command as a process of its own, and end it."""
+    line = [sys.executable, "-m", "cachewatch", command, "--config", str(site.folder / "cachewatch.yaml")]
+    with (site.folder / "log").open("wb") as said, subprocess.Popen(line, stderr=said) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def log(site: Site) -> str:
+    """Return what the process said."""
+    return (site.folder / "log").read_text()
+
+
+def wait_for(holds: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it does not come to pass"
+        time.sleep(0.1)

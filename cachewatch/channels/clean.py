@@ -45,9 +45,9 @@ def markup(text: str) -> str:
 
 
 def without_secret_url(text: str, url: str) -> str:
-    """Return `text` without `url` and its parts but for the server: who knows them may use it."""
+    """Return `text` without the parts of `url` behind its server: who knows them may use it."""
     parts = urlsplit(url)
-    for secret in (url, parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
+    for secret in (parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
         text = text.replace(secret, "***") if len(secret) > 1 else text
     return text
 

@@ -2,11 +2,9 @@
 
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import DROP, SWALLOW, exim, free_port, header, post, smtp_sink
-from station import Site
+from station import Site, log, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.service import byhand
@@ -79,30 +77,6 @@ def hanging() -> Iterator[int]:
     """Listen on a port, take connections, and never say a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
-
-
-@contextmanager
-def running(site: Site, command: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a command as a process of its own, and end it."""
-    line = [sys.executable, "-m", "cachewatch", command, "--config", str(site.folder / "cachewatch.yaml")]
-    with (site.folder / "log").open("wb") as said, subprocess.Popen(line, stderr=said) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def log(site: Site) -> str:
-    """Return what the process said."""
-    return (site.folder / "log").read_text()
-
-
-def wait_for(holds: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it does not come to pass"
-        time.sleep(0.1)
 
 
 def test_everybody_gets_a_message_of_their_own(site: Site) -> None:

@@ -1,0 +1,77 @@
+"""What hangs holds up nobody else: a mail server after DATA, and a git server in the middle of a pack."""
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gitservers import Faults, smart_http
+from helpers import catalogue, history, records
+from mailservers import talking
+from station import Site, log, running, wait_for
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources:
+  public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}
+  stuck: {git: {git}/stuck.git, poll: {every: 1s, jitter: 0s}}
+channels:
+  mail:
+    type: email
+    from: cachewatch@example.org
+    smtp: {host: 127.0.0.1, port: {port}, security: none}
+  box: {type: maildir, from: cachewatch@example.org, path: {folder}/box}
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [files]}
+subscriptions:
+  ml: {to: [kim@example.org], channels: [mail, box, files], changes: [all], match: {sources: [public]}}
+  theirs: {channels: [files], match: {sources: [stuck]}}
+"""
+STATES = [
+    catalogue({"zlib": records([1])} | {f"new-{n}": records([10 + n]) for n in range(count)}) for count in range(3)
+]
+
+
+def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
+    """Two digests arrive in files and a Maildir while the first one still waits for a mail server to answer."""
+    site = Site(tmp_path, STATES)
+    history(tmp_path / "stuck.git", STATES[0])
+    has_message, may_answer = threading.Event(), threading.Event()
+
+    def hang(connection: socket.socket, read: Callable[[], bytes]) -> None:
+        """Take a message, and say nothing to its end."""
+        connection.sendall(b"220 here\r\n")
+        while line := read():
+            connection.sendall(b"354 go on\r\n" if line[:4] == b"DATA" else b"250 ok\r\n")
+            if line[:4] == b"DATA":
+                while read() not in (b".\r\n", b""):
+                    pass
+                has_message.set()
+                may_answer.wait(20)
+                return
+
+    faults = Faults(stall=True)
+    with smart_http(tmp_path, faults) as git, talking(hang) as port:
+        site.configure(CONFIG.replace("{git}", git).replace("{port}", str(port)))
+        with running(site, "daemon") as daemon:
+            wait_for(lambda: "track.begun" in log(site))
+            wait_for(lambda: any("git-upload-pack" in seen and "POST" in seen for seen in faults.seen))
+            site.publish(1)
+            assert has_message.wait(30)
+            site.publish(2)
+            wait_for(
+                lambda: (
+                    len(list((tmp_path / "out" / "ml").glob("*"))) == 2
+                    and len(list((tmp_path / "box/new").glob("*"))) == 2
+                )
+            )
+            assert {each.state for each in site.deliveries() if each.channel == "mail"} == {"sending", "queued"}
+            assert "source=stuck" not in log(site), "it is still being fetched"
+            daemon.send_signal(signal.SIGTERM)
+            may_answer.set()
+            assert daemon.wait(25) == 0
