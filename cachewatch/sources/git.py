@@ -23,6 +23,8 @@ from typing import Any, BinaryIO, cast
 
 # Looking for git is our own business, with our own words.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+# It would run `git version` with our whole environment, and the secrets that nobody has taken out of it yet.
+os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
 
 import git
 from git.exc import GitError
@@ -31,6 +33,7 @@ from msgspec import Struct
 from cachewatch.errors import SourceError
 from cachewatch.sources.hardening import git_command
 
+del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 # At DEBUG it writes the whole environment of each process into the log, and a proxy's password with it.
 logging.getLogger("git").setLevel(logging.WARNING)
 

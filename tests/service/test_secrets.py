@@ -231,3 +231,12 @@ def wait_for(holds: object, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, "the daemon ended"
         assert time.monotonic() < end, "it does not come to pass"
         time.sleep(0.05)
+
+
+def test_what_runs_git_begins_nothing_when_it_is_loaded(tmp_path: Path) -> None:
+    """Before the configuration is read, the environment still holds the secrets."""
+    (tmp_path / "bin").mkdir()
+    write(tmp_path / "bin/git", f"#!/bin/sh\nenv > {tmp_path}/seen\n", 0o700)
+    environment = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOOK_URL": SECRETS["hook"]}
+    subprocess.run([sys.executable, "-c", "import cachewatch.sources.git"], env=environment, check=True)
+    assert not (tmp_path / "seen").exists()
