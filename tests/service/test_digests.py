@@ -2,8 +2,9 @@
 
 import shlex
 import subprocess
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from conftest import Run
@@ -12,6 +13,7 @@ from station import Site, day
 
 from cachewatch.errors import UsageError
 from cachewatch.service import byhand
+from cachewatch.service.passes import tell
 from cachewatch.service.reporting import read_status
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
@@ -400,3 +402,29 @@ def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> Non
     shown = run(*shlex.split(command)[1:])
     assert shown.exit_code == 0, shown.error
     assert "2 specs: +2" in " ".join(shown.output.split())
+
+
+@pytest.mark.parametrize(
+    ("zone", "night", "at"),
+    [
+        ("Europe/Berlin", "2025-10-26", "02:30"),  # twice in that night
+        ("Europe/Berlin", "2026-03-29", "02:30"),  # and not at all
+        ("Australia/Lord_Howe", "2026-04-05", "01:45"),  # twice, half an hour apart
+        ("Africa/Cairo", "2026-04-24", "00:15"),  # skipped at midnight
+    ],
+)
+def test_one_digest_a_day_whatever_the_clocks_do(site: Site, zone: str, night: str, at: str) -> None:
+    """Looked at every quarter of an hour for three nights, in the second of which clocks are set."""
+    schedule = f"    when: daily {at}\n    if_empty: send\n"
+    site.configure(CONFIG.replace("state:", f"timezone: {zone}\nstate:", 1) + schedule)
+    noon = datetime.fromisoformat(f"{night}T12:00").replace(tzinfo=ZoneInfo(zone))
+    site.now = (noon - timedelta(days=2)).astimezone(UTC)
+    site.run()
+    context = site.open()
+    for _ in range(3 * 24 * 4):
+        site.now += timedelta(minutes=15)
+        tell(context)
+    days = [
+        stored.created.astimezone(ZoneInfo(zone)).date() for stored in site.digests() if stored.subscription == "ml"
+    ]
+    assert [str(day) for day in days] == [str(noon.date() + timedelta(days=number)) for number in (-1, 0, 1)]
