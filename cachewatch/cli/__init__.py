@@ -17,6 +17,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.safetext import safe_lines
 
 _COMMANDS = {
+    "backup": "cachewatch.cli.backup",
     "config": "cachewatch.cli.config",
     "coverage": "cachewatch.cli.coverage",
     "daemon": "cachewatch.cli.running",

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
 from cachewatch.mounts import shared_kind
+from cachewatch.store.copies import copy_whole
 from cachewatch.store.migrations import migrate
 
 __all__ = ["Connection", "Database"]
@@ -60,9 +61,9 @@ class Database:
         self._engine.dispose()
 
     def back_up(self, target: Path) -> None:
-        """Copy the whole database to `target`, which must not exist."""
-        with self._explained(), self._engine.connect() as connection:
-            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM INTO ?", (str(target),))
+        """Copy the whole database to `target`; one that is there is replaced."""
+        with self._explained():
+            copy_whole(self._engine, target)
 
     def tidy(self) -> None:
         """Fold the write-ahead log into the database, so that it does not grow for ever."""

@@ -1,4 +1,4 @@
-"""One process works on a state at a time."""
+"""One process works on a state at a time, and one upgrades it."""
 
 import fcntl
 import os
@@ -18,24 +18,52 @@ def only_one(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
-    try:
-        _lock(folder, handle)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    with _opened(folder / "lock") as handle:
+        try:
+            _lock(folder, handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(handle, 100, 0).decode("ascii", "replace").strip() or "unknown"
+            raise AnotherInstance(f"{folder}: process {holder} works on this state; stop it, or let it work") from error
+        _sign(folder, handle)
         yield
+
+
+@contextmanager
+def in_turn(path: Path) -> Iterator[None]:
+    """Wait until nobody else holds `path`, a file that is made for this and stays."""
+    with _opened(path) as handle:
+        _lock(path.parent, handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror}; mend that, or choose another folder with `state:`") from error
+    try:
+        yield handle
     finally:
         os.close(handle)
 
 
-def _lock(folder: Path, handle: int) -> None:
+def _lock(folder: Path, handle: int, how: int) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.pread(handle, 100, 0).decode("ascii", "replace").strip() or "unknown"
-        raise AnotherInstance(f"{folder}: process {holder} works on this state; stop it, or let it work") from error
+        fcntl.flock(handle, how)
+    except BlockingIOError:
+        raise
     except OSError as error:
         # Lustre that was mounted without `flock`, NFS without a lock server.
         raise StateError(f"{folder}: no locks on this file system ({error.strerror}); choose a local folder") from error
+
+
+def _sign(folder: Path, handle: int) -> None:
+    """Leave word of who holds it, for whoever comes second."""
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    except OSError as error:
+        raise StateError(f"{folder}: {error.strerror}; nothing was changed") from error

@@ -1,6 +1,6 @@
 """Bring a database to the form of this version: numbered steps, each in a transaction of its own.
 
-A database that holds something is copied aside before its first step, by SQLite's own backup.
+A database that holds something is copied aside before its first step.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from cachewatch.errors import StateError
+from cachewatch.store.copies import copy_whole
+from cachewatch.store.lock import in_turn
 from cachewatch.store.schema import metadata
 
 Step = Callable[[Connection], None]
@@ -29,26 +31,31 @@ def version_of(connection: Connection) -> int:
 
 def migrate(engine: Engine, path: Path, steps: tuple[Step, ...] = STEPS) -> None:
     """Take the steps that are missing; raise StateError where a newer version was here."""
-    with engine.connect() as connection:
-        version = version_of(connection)
+    version = _version(engine)
     if version > len(steps):
         raise StateError(
             f"{path}: written by a newer cachewatch (form {version}, this one knows {len(steps)}); "
             "install that one, or restore the backup of the older form"
         )
-    if 0 < version < len(steps):
-        _back_up(engine, path, version)
-    for number, step in enumerate(steps[version:], version + 1):
+    if version == 0:
+        _take(engine, steps)
+    elif version < len(steps):
+        # Nobody shall copy aside what somebody else is changing.
+        with in_turn(path.with_name(f"{path.name}.upgrade")):
+            if (version := _version(engine)) < len(steps):
+                copy_whole(engine, path.with_name(f"{path.name}.form-{version}"))
+                _take(engine, steps)
+
+
+def _version(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return version_of(connection)
+
+
+def _take(engine: Engine, steps: tuple[Step, ...]) -> None:
+    for number, step in enumerate(steps, 1):
         with engine.execution_options(writes=True).begin() as connection:
-            # Somebody else may have been faster.
+            # Of two that make a new database, the other may have been faster.
             if version_of(connection) < number:
                 step(connection)
                 connection.exec_driver_sql(f"PRAGMA user_version = {number}")
-
-
-def _back_up(engine: Engine, path: Path, version: int) -> None:
-    copy = path.with_name(f"{path.name}.form-{version}")
-    # VACUUM INTO refuses transactions.
-    with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-        copy.unlink(missing_ok=True)
-        connection.exec_driver_sql("VACUUM INTO ?", (str(copy),))

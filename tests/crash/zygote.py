@@ -1,6 +1,7 @@
-"""Runs `cachewatch once` many times from one process that has loaded everything, and lets each be killed.
+"""Runs cachewatch many times from one process that has loaded everything, and lets each be killed.
 
 Reads one JSON request a line: {"config": FILE, "hours": N, "trap": true, "mutant": NAME, "kill": [POINT, N], "count": FILE}.
+With {"command": "status"} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
 Each run is a forked child; with `trap` it stops itself before it begins, so that strace can take hold of
 it and count from there, and with `count` it writes down the name of every point that it passes. Prints
 {"pid": N} when the child is there and {"status": N} when it has ended. The first request is run by the process itself:
@@ -22,6 +23,9 @@ import cachewatch.cli
 import cachewatch.cli.running
 from cachewatch.cli import main
 from cachewatch.service import context
+from cachewatch.store import database
+from cachewatch.store.migrations import migrate
+from crash.forms import NEXT_STEPS
 from crash.mutants import MUTANTS
 from crash.points import POINTS
 
@@ -61,6 +65,8 @@ def _run(request: dict[str, Any]) -> None:
     later = timedelta(hours=request.get("hours", 0))
     now = context.utc_now
     vars(cachewatch.cli.running)["utc_now"] = lambda: now() + later
+    if request.get("next_form"):
+        vars(database)["migrate"] = partial(migrate, steps=NEXT_STEPS)
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):
@@ -78,7 +84,7 @@ def _run(request: dict[str, Any]) -> None:
 
 
 def _set_arguments(request: dict[str, Any]) -> None:
-    sys.argv = ["cachewatch", "once", "--config", request["config"], "--log-format", "json"]
+    sys.argv = ["cachewatch", request.get("command", "once"), "--config", request["config"]]
 
 
 def _kill_at(point: str, number: int) -> None:

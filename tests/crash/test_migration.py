@@ -1,0 +1,109 @@
+"""An upgrade of the database that is killed, starved or failed by the disk anywhere: the old form or the new one opens."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cachewatch.store.database import NAME
+from cachewatch.store.migrations import STEPS
+from crash.faults import BROKEN, FULL, KILLED, Fault, calls, everywhere, injection
+from crash.forms import NEXT_STEPS
+from crash.world import Case, World, Zygote
+
+pytestmark = pytest.mark.crash
+
+OLD, NEW = len(STEPS), len(NEXT_STEPS)
+_NEWER: dict[str, Any] = {"command": "status", "next_form": True}
+_EXPECTED = {0, 3, 5}  # 3 is for what it prints, 5 for the state
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+@pytest.fixture(scope="module")
+def filled(world: World) -> Case:
+    """A state that holds digests and deliveries."""
+    case = world.case()
+    assert world.zygotes[0].run(case) == 0
+    assert _rows(case.folder / "state" / NAME)["deliveries"]
+    return case
+
+
+@pytest.mark.parametrize(
+    ("names", "action"),
+    [(KILLED, "signal=SIGKILL"), (FULL, "error=ENOSPC"), (BROKEN, "error=EIO")],
+    ids=["killed", "out of space", "input/output errors"],
+)
+def test_an_upgrade_is_done_or_not(world: World, filled: Case, names: tuple[str, ...], action: str) -> None:
+    faults = [(call, number, action) for call, number in calls(world, names, _copy(world, filled), **_NEWER)]
+
+    def one(zygote: Zygote, fault: Fault) -> tuple[int, list[str]]:
+        case = _copy(world, filled)
+        status = zygote.run(case, inject=injection(fault), **_NEWER)
+        problems = list(_problems(zygote, case, filled))
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) not in _EXPECTED:
+            problems.append(f"ended with {os.WEXITSTATUS(status)}")
+        problems = [f"{fault}: {problem}" for problem in problems]
+        shutil.rmtree(case.folder)
+        return int(status != 0), problems
+
+    done = everywhere(world, faults, one)
+    print(f"\nupgrade, {action}: {len(done)} cases, {sum(ended for ended, _ in done)} ended by it")
+    assert not [problem for _, problems in done for problem in problems]
+
+
+def _copy(world: World, filled: Case) -> Case:
+    case = world.case()
+    shutil.rmtree(case.folder / "state")
+    shutil.copytree(filled.folder / "state", case.folder / "state")
+    return case
+
+
+def _problems(zygote: Zygote, case: Case, filled: Case) -> Iterator[str]:
+    """Yield what must not be: after the fault, and after the next start."""
+    path, before = case.folder / "state" / NAME, _rows(filled.folder / "state" / NAME)
+    if _form(path) == OLD and zygote.run(case, command="status"):
+        yield "the version of before does not open it"
+    if _rows(path) != before:
+        yield "something was lost"
+    if zygote.run(case, **_NEWER):
+        yield "the new version does not open it"
+    aside = path.with_name(f"{NAME}.form-{OLD}")
+    if (_form(path), _rows(path)) != (NEW, before):
+        yield "it was not upgraded"
+    if (_form(aside), _rows(aside)) != (OLD, before):
+        yield "the copy aside is not what was"
+    if aside.with_name(f"{aside.name}.new").exists():
+        yield "half a copy is left"
+
+
+def _form(path: Path) -> int:
+    with sqlite3.connect(path) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _rows(path: Path) -> Rows:
+    """Return all that the old form has a place for."""
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return {
+            table: connection.execute(
+                f"SELECT {', '.join(columns)} FROM {table} ORDER BY {', '.join(columns)}"
+            ).fetchall()
+            for table, columns in _COLUMNS.items()
+        }
+
+
+# Of every table that has rows: what identifies a row, then what may not change.
+_COLUMNS: dict[str, tuple[str, ...]] = {
+    "counters": ("name", "value"),
+    "cursors": ("subscription", "track", "source", "tag", "revision"),
+    "deliveries": ("id", "digest", "channel", "target", "state", "said", "message_id", "payload"),
+    "attempts": ("id",),
+    "digests": ("key", "title", "state", "letter"),
+    "sources": ("name", "revision"),
+}

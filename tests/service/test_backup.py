@@ -1,0 +1,85 @@
+"""A backup is whole, and what it makes cachewatch tell again is known by its id."""
+
+import shutil
+import sqlite3
+from email import message_from_bytes, policy
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from station import Site
+
+from cachewatch.store import health
+from cachewatch.store.outbox import State
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels: {box: {type: maildir, path: "{folder}/out/Maildir", from: cachewatch@example.org}}
+operators: {channels: []}
+subscriptions: {ml: {to: [ann@example.org], channels: [box], changes: [all]}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds one package after the other; the first pass was made."""
+    packages = [{"zlib": records([1])}]
+    packages += [packages[-1] | {f"new-{number}": records([number])} for number in (2, 3)]
+    packages[2] |= packages[1]
+    made = Site(tmp_path, [catalogue(each) for each in packages])
+    (tmp_path / "out").mkdir()
+    made.configure(CONFIG)
+    made.run()
+    return made
+
+
+def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
+    """What is in the write-ahead log alone is in it too."""
+    config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
+    service = site.open()
+    with service.database.write() as connection:
+        health.count(connection, "seen")
+    shutil.copy(service.database.path, site.folder / "naive.db")
+    assert run("backup", copy, "--config", config).exit_code == 0
+    service.database.close()
+    assert [_seen(copy), _seen(site.folder / "naive.db")] == [1, 0]
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert "name a new file" in run("backup", copy, "--config", config).error
+    assert "no such folder" in run("backup", site.folder / "none" / "copy.db", "--config", config).error
+
+
+def test_what_is_told_again_after_a_restore_has_its_old_id(site: Site, run: Run) -> None:
+    config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
+    assert run("backup", copy, "--config", config).exit_code == 0
+    site.publish(1)
+    for _ in range(2):
+        assert run("once", "--config", config).exit_code == 0
+        assert [each.state for each in site.deliveries()] == [State.SENT]
+        _restore(copy, site.folder / "state")
+    assert len(_ids(site)) == 1
+    site.publish(2)
+    assert run("once", "--config", config).exit_code == 0
+    assert len(_ids(site)) == 2
+    (newest,) = site.told()
+    assert "new-2" in newest
+    assert "new-3" in newest
+
+
+def _restore(copy: Path, state: Path) -> None:
+    for path in state.glob("cachewatch.db*"):
+        path.unlink()
+    shutil.copy(copy, state / "cachewatch.db")
+
+
+def _ids(site: Site) -> set[str]:
+    found = (site.folder / "out" / "Maildir" / "new").iterdir()
+    return {str(message_from_bytes(path.read_bytes(), policy=policy.default)["Message-ID"]) for path in found}
+
+
+def _seen(path: Path) -> float:
+    with sqlite3.connect(path) as connection:
+        (found,) = connection.execute("SELECT coalesce(sum(value), 0) FROM counters WHERE name = 'seen'").fetchone()
+    return float(found)
