@@ -52,7 +52,7 @@ def everywhere(world: World, places: list[Place], one: Callable[[Zygote, Place],
 def places(world: World) -> list[tuple[str, int]]:
     """List every passing of a named place that an undisturbed pass makes."""
     case = world.case()
-    world.zygotes[0].run(case, count=str(case.folder / "places"))
+    assert world.zygotes[0].run(case, count=str(case.folder / "places")) == 0, (case.folder / "log").read_text("utf-8")
     passed = Counter((case.folder / "places").read_text("utf-8").splitlines())
     assert set(passed) == set(POINTS), set(POINTS) - set(passed)
     shutil.rmtree(case.folder)

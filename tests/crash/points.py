@@ -25,7 +25,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (outbox, "parcel"),
     (outbox, "requeue_interrupted"),
     (outbox, "settle"),
-    (packing, "_pack"),
+    (packing, "_packed"),
     (passes, "keep_house"),
     (polling, "_succeeded"),
     (waiting, "begin"),
