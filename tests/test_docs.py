@@ -11,6 +11,7 @@ import click
 import pytest
 from commandlines import written
 from conftest import ROOT
+from mailservers import header, post
 
 from cachewatch.cli import cli
 from cachewatch.model import Kind
@@ -34,6 +35,21 @@ def test_every_example_is_real(demo_repository: Path, command: str, output: str)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().strip("\n") == output
+
+
+@pytest.mark.usefixtures("loopback")
+def test_the_first_digest_arrives(tmp_path: Path) -> None:
+    """The commands of the README that lead to one, with a server of ours."""
+    (block,) = re.findall(r"```sh\n(python -m aiosmtpd.*?)```", README, re.DOTALL)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path}
+    with post() as server:
+        commands = "\n".join(block.replace("2525", str(server.port)).splitlines()[1:])
+        subprocess.run(["bash", "-ec", commands], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    subjects = sorted(header(each.content, "Subject") for each in server.received)
+    assert [each.recipient for each in server.received] == ["you@example.org"] * 2
+    assert subjects[0].startswith("[cachewatch all] ")
+    assert subjects[1] == "[cachewatch] the source public has no news"
 
 
 def test_the_examples_are_all_there() -> None:

@@ -26,6 +26,9 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
     help="The repository to watch (that of Spack's public cache).",
 )
 @click.option("--name", default="public", metavar="NAME", help="What to call it (public).")
+@click.option(
+    "--since", metavar="REVISION", help="A revision or date to tell from; the first pass is silent otherwise."
+)
 @click.option("--to", metavar="ADDRESS", help="Who gets digests and notices by mail.")
 @click.option("--from", "sender", metavar="ADDRESS", help="Who they are from (cachewatch@ the domain of --to).")
 @click.option("--smtp", default="localhost", metavar="HOST[:PORT]", help="The mail server (localhost).")
@@ -57,6 +60,7 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
         "timezone": zone,
         "source_name": check_name(options["name"]),
         "source": json.dumps(str(Path(source).absolute()) if is_local else source),
+        "since": json.dumps(options["since"]) if options["since"] else "",
         "every": "1m" if is_local else "1h",
         "to": to,
         "sender": json.dumps(options["sender"] or f"Cachewatch <cachewatch@{domain}>", ensure_ascii=False),
