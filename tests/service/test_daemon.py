@@ -1,12 +1,14 @@
 """The daemon as it runs: what it tells systemd, its figures, its signals, and jobs that fail."""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -273,6 +275,42 @@ def test_what_ends_a_thread_ends_no_scheduler() -> None:
     assert runs.wait(10)
     waker.stop()
     assert ended[0] == ("leave", "SystemExit(3)")
+
+
+def test_a_job_that_lasts_longer_than_its_interval_never_runs_twice_at_once() -> None:
+    """What it misses meanwhile is made up for by one run."""
+    runs: list[float] = []
+    others = threading.Event()
+    may_end = threading.Event()
+
+    def last() -> None:
+        runs.append(time.monotonic())
+        may_end.wait(20)
+
+    waker = Waker({"default": 2}, lambda *_: None)
+    waker.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
+    waker.start()
+    wait_for(lambda: runs)
+    waker.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=2.5))
+    assert others.wait(20)
+    assert len(runs) == 1
+    may_end.set()
+    wait_for(lambda: len(runs) > 1)
+    assert min(after - before for before, after in itertools.pairwise(runs)) > 0.5
+    waker.stop()
+
+
+def test_a_daemon_whose_digests_hang_says_so_and_feeds_no_watchdog(
+    site: Site, systemd: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So systemd starts it anew; what it had not written down is done again."""
+    daemon, _ = open_daemon(site)
+    daemon._look_around()
+    assert systemd() == ["WATCHDOG=1"]
+    monkeypatch.setattr(daemon, "_beat", time.monotonic() - 1000)
+    daemon._look_around()
+    assert systemd() == ["WATCHDOG=1"]
+    assert daemon._healthz()[0] == 503
 
 
 def test_a_job_that_wakes_another_does_not_keep_us() -> None:

@@ -293,6 +293,21 @@ def test_a_failing_source_is_told_to_operators_once_and_never_to_readers(site: S
     assert {each.channel for each in site.deliveries() if each.channel == "files"} == {"files"}
 
 
+def test_a_document_that_would_kill_a_parser_stops_nothing(tmp_path: Path) -> None:
+    """It is named, the rest is told, and no later pass dies of it either."""
+    bomb = {"_cache/develop/bomb/specs.md": b"---\ntitle: " + b"[" * 30_000 + b"\n---"}
+    site = Site(tmp_path, [catalogue(BASE), catalogue(ONE) | bomb, catalogue(TWO) | bomb])
+    site.configure(CONFIG)
+    site.run()
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=timedelta(hours=1))
+    first, second = site.told()
+    assert "change-one" in first
+    assert "bomb" in first
+    assert "change-two" in second
+
+
 def test_one_failing_source_stops_only_itself(site: Site) -> None:
     broken = "sources: {broken: {git: {folder}/nowhere.git}, public:"
     site.configure(CONFIG.replace("sources: {public:", broken))
