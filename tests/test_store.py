@@ -238,6 +238,19 @@ def test_the_database_is_durable_at_every_commit(database: Database) -> None:
     assert pragmas == {"journal_mode": "wal", "synchronous": 2}
 
 
+def test_the_log_is_cut_when_no_reader_needs_it(database: Database) -> None:
+    """It grows while a reader looks at what was, and keeping house cuts it afterwards."""
+    log = database.path.with_name(f"{NAME}-wal")
+    with database.read() as reader:
+        health.figures(reader)
+        for _ in range(5):
+            with database.write() as connection:
+                health.count(connection, "seen")
+        assert log.stat().st_size > 5 * 4096
+    database.tidy()
+    assert log.stat().st_size == 0
+
+
 def test_a_newer_form_is_refused_and_left_alone(tmp_path: Path) -> None:
     Database(tmp_path).close()
     with sqlite3.connect(tmp_path / NAME) as connection:

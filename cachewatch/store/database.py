@@ -6,6 +6,7 @@ do not have in common: on a network file system a rollback journal takes its pla
 """
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ __all__ = ["Connection", "Database"]
 
 NAME = "cachewatch.db"
 _BUSY_MILLISECONDS = 10_000
+_SCARCE_BYTES = 256 * 1024
 
 
 class Database:
@@ -77,7 +79,7 @@ class Database:
         try:
             yield
         except DatabaseError as error:
-            raise StateError(f"{self.path}: {_advise(error)}") from error
+            raise StateError(f"{self.path}: {_advise(error, self.path.parent)}") from error
         except SQLAlchemyError as error:
             raise StateError(f"{self.path}: {error}") from error
 
@@ -115,11 +117,13 @@ def _check(engine: Engine, path: Path) -> None:
         raise StateError(f"{path}: damaged ({found}); move it away and restore a backup: nothing was changed")
 
 
-def _advise(error: DatabaseError) -> str:
+def _advise(error: DatabaseError, folder: Path) -> str:
     said = str(error.orig or error)
     code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
+    if code == sqlite3.SQLITE_IOERR and _is_full(folder):
+        code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
     advice = {
-        sqlite3.SQLITE_FULL: "make room; nothing was lost",
+        sqlite3.SQLITE_FULL: "make room on its disk; nothing was lost",
         sqlite3.SQLITE_IOERR: "the disk fails; nothing that was confirmed is lost",
         sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
         sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
@@ -128,6 +132,13 @@ def _advise(error: DatabaseError) -> str:
         sqlite3.SQLITE_BUSY: "another process holds it; try again",
     }.get(code)
     return f"{said}; {advice}" if advice else said
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _SCARCE_BYTES
+    except OSError:
+        return False
 
 
 def _make_private(folder: Path) -> None:
