@@ -40,6 +40,8 @@ def _lines(found: Status, now: datetime) -> list[str]:
     lines = ["SOURCES"]
     lines += [line for source in found.sources for line in _source(source, now)]
     lines += ["", "NEXT"]
+    if found.quiet_until is not None:
+        lines.append(f"  all is quiet until {_when(found.quiet_until, now)}")
     lines += [_track(track, now) for track in found.tracks]
     lines += ["", "CHANNELS"]
     lines += [line for channel in found.channels for line in _channel(channel, now)]

@@ -127,7 +127,7 @@ WHOLE = Table(
         "silences": Key(SILENCES, "changes that nobody should hear of for a time, by names"),
         "quiet": Key(
             Form(_quiets, {"oneOf": [_QUIET.schema(), {"type": "array", "items": _QUIET.schema()}]}),
-            "times in which nothing is sent",
+            "times in which no digest is made",
         ),
         "monitor": Key(_MONITOR.form(), _MONITOR.about),
     },

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.config.model import Config, Silence
+from cachewatch.schedule import quiet_until
 from cachewatch.service.context import Context
 from cachewatch.service.tracks import Track, tracks_of
 from cachewatch.store import digests, health, outbox, slots
@@ -67,6 +68,7 @@ class Status(Struct, frozen=True, kw_only=True):
 
     sources: tuple[SourceHealth, ...]
     tracks: tuple[TrackStatus, ...]
+    quiet_until: datetime | None  # None where digests may be made now
     channels: tuple[ChannelStatus, ...]
     held: tuple[HeldDigest, ...]
     silences: tuple[SilenceStatus, ...]
@@ -81,12 +83,15 @@ class Status(Struct, frozen=True, kw_only=True):
 def read_status(context: Context) -> Status:
     """Look at everything in one moment."""
     config = context.config
+    now = context.clock()
+    is_over = quiet_until(config.quiet, now)
     with context.database.read() as connection:
         queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
         names = dict.fromkeys((*config.channels, *(channel for channel, _ in queue)))
         return Status(
             sources=tuple(health.source(connection, name) for name in config.sources),
             tracks=tuple(_track(connection, track) for track in tracks_of(config)),
+            quiet_until=is_over if is_over > now else None,
             channels=tuple(
                 ChannelStatus(
                     health=health.channel(connection, name),

@@ -263,8 +263,10 @@ def test_quiet_windows_hold_and_merge(site: Site) -> None:
     site.now = day(2)
     site.run()
     assert site.told() == []
+    assert read_status(site.open()).quiet_until == day(3, hour=0)
     site.now = day(3, hour=1)
     site.run()
+    assert read_status(site.open()).quiet_until is None
     (text,) = site.told()
     assert "change-one" in text
     assert "change-two" in text
