@@ -38,11 +38,11 @@ def init(*, file: Path, **options: Any) -> None:
     """Write a short, commented configuration to FILE (./cachewatch.yaml), which must not exist."""
     _write(file, render("cachewatch.yaml.j2", **_values(options)))
     try:
-        read_config(file)
+        config = read_config(file)
     except UsageError as error:
         file.unlink()
         raise UsageError(f"these options make no working file:\n{error}") from error
-    click.echo(f"{file}: written; edit it, and then run", err=True)
+    click.echo(f"{file}: written; what is remembered will lie in {config.state}; edit it, and then run", err=True)
     click.echo(f"  cachewatch config check --config {file}", err=True)
 
 

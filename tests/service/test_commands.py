@@ -147,6 +147,18 @@ def test_status(site: Site, run: Run) -> None:
     assert CANARY not in text.output + data.output
 
 
+def test_status_shows_silences(site: Site, run: Run) -> None:
+    """Until when they hold, why, and those that hold no more."""
+    path = site.folder / "cachewatch.yaml"
+    silence = "{{match: {{packages: llvm}}, until: {}, reason: ask Kim}}"
+    silences = f"silences: {{now: {silence.format('2999-01-01')}, over: {silence.format('2025-06-01')}}}\n"
+    path.write_text(path.read_text() + silences)
+    shown = run("status", "--config", path).output
+    assert "SILENCES\n  now  until 2999-01-01: ask Kim\n  over  ended on 2025-06-01, take it out: ask Kim\n" in shown
+    found = json.loads(run("status", "--json", "--config", path).output)["silences"]
+    assert [(each["name"], each["is_active"]) for each in found] == [("now", True), ("over", False)]
+
+
 def test_deliveries_by_hand(site: Site, run: Run) -> None:
     """A held digest is listed, shown, released or dropped; what is not there is named."""
     site.publish(2)

@@ -14,6 +14,7 @@ from station import Site
 
 from cachewatch.environments import open_environment
 from cachewatch.recorder import record as record_state
+from cachewatch.service.reporting import read_status
 from cachewatch.sources.buildcache.opening import Cache
 
 CONFIG = """\
@@ -252,3 +253,21 @@ def test_environments_are_read_with_their_folder(tmp_path: Path) -> None:
     """A folder is as good as the file in it."""
     lock(tmp_path / "spack.lock", *OURS)
     assert open_environment(tmp_path).packages == {"zlib", "hdf5", "curl"}
+
+
+def test_only_what_an_environment_needs_can_hold_its_digest(tmp_path: Path) -> None:
+    """A mass event elsewhere holds nothing up; one among the needed packages does."""
+    base = {"zlib": records([1])}
+    states = [base, base | {"other": records(range(100, 160))}, base | {"zlib": records(range(1, 80))}]
+    match = {"environment": str(lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1))))}
+    site = Site(tmp_path, [catalogue(state) for state in states])
+    site.configure(
+        f"{CONFIG}    match: {json.dumps(match)}\n    limit: {{hold_above: 50}}\n  all: {{channels: [files], changes: [all], limit: {{hold_above: 50}}}}\n"
+    )
+    site.run()
+    held = []
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+        held.append([each.subscription for each in read_status(site.open()).held])
+    assert held == [["all"], ["all", "ml"]]
