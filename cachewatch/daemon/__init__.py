@@ -120,7 +120,7 @@ class Daemon:
         self._beat = time.monotonic()
 
     def _deliver(self, channel: str) -> None:
-        deliver(self._snapshot(), channel)
+        deliver(self._context, channel)  # who is taken out while it waits for a server gets nothing more
 
     def _keep_house(self) -> None:
         keep_house(self._snapshot())

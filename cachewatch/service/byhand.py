@@ -20,8 +20,7 @@ def retry(context: Context, number: int) -> Delivery:
         if delivery.state not in (State.QUEUED, State.DEFERRED, State.DEAD, State.SUPPRESSED, State.DROPPED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
-        if config is not None:
-            _check_reader(connection, context, delivery)
+        _check_reader(connection, context, delivery)
         outbox.settle(connection, delivery, State.QUEUED, now=now, said="retried by hand")
         if config is not None:
             outbox.prolong(connection, number, now + config.retry.lasting)

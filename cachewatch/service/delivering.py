@@ -69,7 +69,7 @@ def _shelf(context: Context, name: str, target: str, most: int) -> list[Parcel]:
 
 def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
     dead = 0
-    while not context.is_ending.is_set():
+    while name in context.config.channels and not context.is_ending.is_set():
         with context.database.write() as connection:
             delivery = outbox.claim(connection, name, context.clock())
             parcel = None if delivery is None else outbox.parcel(connection, delivery.id)

@@ -68,10 +68,10 @@ def end_within(connection: Connection, context: Context, topic: str, title: str)
 
 
 def _send(connection: Connection, context: Context, notice: Notice) -> None:
-    now = context.clock()
+    now, config = context.clock(), context.config  # one of them, though a reload may bring another
     context.log.warning("operators.told", topic=notice.topic, title=notice.title)
     key = hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest()
-    whom = context.config.operators
+    whom = config.operators
     said = digest_values.Notice(
         key=key,
         created=now,
@@ -86,9 +86,9 @@ def _send(connection: Connection, context: Context, notice: Notice) -> None:
     for name in whom.channels:
         if name == notice.avoid and len(whom.channels) > 1:
             continue
-        config = context.config.channels[name]
+        channel = config.channels[name]
         try:
-            parcels = open_channel(config).pack(letter)
+            parcels = open_channel(channel).pack(letter)
         except CachewatchError as error:
             context.log.error("operators.unreachable", channel=name, error=str(error))
             continue
@@ -96,7 +96,7 @@ def _send(connection: Connection, context: Context, notice: Notice) -> None:
             digests.add(connection, _stored(notice.topic, letter))
             is_stored = True
         for parcel in parcels:
-            outbox.add(connection, name, parcel, state=State.QUEUED, lasting=config.retry.lasting)
+            outbox.add(connection, name, parcel, state=State.QUEUED, lasting=channel.retry.lasting)
 
 
 def _rendered(context: Context, notice: digest_values.Notice) -> Letter:

@@ -19,8 +19,11 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
     """Say why what was made for `subscription` is not to go to `target` any more; empty if it is.
 
     A subscription that is gone may have been renamed: what waits for it goes to those who
-    still get something through the channel, and to nobody else.
+    still get something through the channel, and to nobody else. What a channel that is gone
+    should have taken waits for it.
     """
+    if channel not in config.channels:
+        return ""
     ways = [way for way in _ways_of(config, subscription) if channel in way.channels]
     if not ways:
         return f"{subscription} is not told through {channel} any more"

@@ -29,7 +29,7 @@ channels:
   files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
 operators: {channels: [files]}
 subscriptions:
-  ml: {to: [kim@example.org], channels: [mail, box, files], changes: [all], match: {sources: [public]}}
+  ml: {to: [kim@example.org, lee@example.org], channels: [mail, box, files], changes: [all], match: {sources: [public]}}
   theirs: {channels: [files], match: {sources: [stuck]}}
 """
 STATES = [
@@ -38,7 +38,10 @@ STATES = [
 
 
 def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
-    """Two digests arrive in files and a Maildir while the first one still waits for a mail server to answer."""
+    """Two digests arrive in files and a Maildir while the first one still waits for a mail server to answer.
+
+    Who is taken out meanwhile gets nothing more when it does.
+    """
     site = Site(tmp_path, STATES)
     history(tmp_path / "stuck.git", STATES[0])
     has_message, may_answer = threading.Event(), threading.Event()
@@ -53,7 +56,7 @@ def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
                     pass
                 has_message.set()
                 may_answer.wait(20)
-                return
+                connection.sendall(b"250 taken\r\n")
 
     faults = Faults(stall=True)
     with smart_http(tmp_path, faults) as git, talking(hang) as port:
@@ -70,8 +73,19 @@ def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
                     and len(list((tmp_path / "box/new").glob("*"))) == 2
                 )
             )
-            assert {each.state for each in site.deliveries() if each.channel == "mail"} == {"sending", "queued"}
+            assert mail_states(site) == {"sending", "queued"}
             assert "source=stuck" not in log(site), "it is still being fetched"
-            daemon.send_signal(signal.SIGTERM)
+            path = tmp_path / "cachewatch.yaml"
+            path.write_text(path.read_text().replace(", lee@example.org", ""))
+            daemon.send_signal(signal.SIGHUP)
+            wait_for(lambda: "config.reloaded" in log(site))
             may_answer.set()
+            wait_for(lambda: not mail_states(site) & {"sending", "queued"})
+            daemon.send_signal(signal.SIGTERM)
             assert daemon.wait(25) == 0
+    settled = [(each.target, each.state) for each in site.deliveries() if each.channel == "mail"]
+    assert settled == [("kim@example.org", "sent"), ("lee@example.org", "dropped")] * 2, "lee was taken out meanwhile"
+
+
+def mail_states(site: Site) -> set[str]:
+    return {each.state for each in site.deliveries() if each.channel == "mail"}
