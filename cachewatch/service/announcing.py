@@ -30,6 +30,7 @@ def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
         waiting.begin(context, track)
         _announce(context, track, comparisons)
     except CachewatchError as error:
+        context.go_on()  # whatever it worked with was perhaps ended by us
         context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
         title = f"no digest can be made for {name}"
         operators.tell(context, operators.Notice(topic=f"digest {name}", title=title, lines=(str(error),)))

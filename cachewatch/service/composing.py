@@ -217,7 +217,7 @@ class Reading(Struct, frozen=True, kw_only=True):
         # Each chunk has a body of its own.
         has_table = room is not None
         make_body = partial(silencing.body, lambda wants: DigestBody(most, wants, group_by, has_table=has_table))
-        (changeset,) = changesets(comparison, selection, make_body)
+        (changeset,) = changesets(comparison, selection, make_body, progress=lambda _: self.context.go_on())
         return read_tag_digest(
             silencing.heard(changeset, hidden),
             source=self.source.name,

@@ -24,6 +24,10 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class EndingError(Exception):
+    """Cachewatch is to end. It is no failure: what was not written down is done again next time."""
+
+
 class Context(Struct, kw_only=True):
     """The configuration, the state, and how to say what happens."""
 
@@ -38,6 +42,11 @@ class Context(Struct, kw_only=True):
     def folder(self) -> Path:
         """Where the state is."""
         return self.config.state
+
+    def go_on(self) -> None:
+        """Raise EndingError if cachewatch is to end; long work asks now and then."""
+        if self.is_ending.is_set():
+            raise EndingError
 
     def today(self) -> date:
         """Return the day that it is where the configuration says."""

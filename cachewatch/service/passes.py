@@ -4,11 +4,12 @@
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
 from cachewatch.service.announcing import announce
-from cachewatch.service.context import Context
+from cachewatch.service.context import Context, EndingError
 from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.polling import poll
@@ -35,8 +36,8 @@ def run_pass(context: Context) -> Result:
 def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
     """Make the digest of every track that is due; `beat` hears that we live after each of them."""
     comparisons = Comparisons()
-    for track in alike_together(tracks_of(context.config)):
-        if context.is_ending.is_set():
-            return
-        announce(context, track, comparisons)
-        beat()
+    with suppress(EndingError):
+        for track in alike_together(tracks_of(context.config)):
+            context.go_on()
+            announce(context, track, comparisons)
+            beat()

@@ -18,6 +18,8 @@ def poll(context: Context, source: Source) -> bool:
     try:
         news = context.watched(source).update()
     except CachewatchError as error:
+        if context.is_ending.is_set():
+            return False  # we ended it, and it is asked again when we are back
         _failed(context, source, str(error))
         return False
     _succeeded(context, source, news)

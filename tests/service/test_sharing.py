@@ -93,6 +93,24 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
         assert sum(len(table.content) for table in tables) <= most
 
 
+def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left where it is, nobody is troubled by that, and the next pass makes the digests."""
+    context = site.open()
+    poll(context, context.config.sources["public"])
+    compare = catalogue_module.compare_revisions
+
+    def stopped(*arguments: object, **options: object) -> object:
+        context.is_ending.set()
+        return compare(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(composing, "compare_revisions", stopped)
+    tell(context)
+    assert site.digests() == []
+    monkeypatch.undo()
+    site.run()
+    assert {stored.subscription for stored in site.digests()} == {"ann", "kim", "bob", "eve"}
+
+
 def test_each_digest_is_a_sign_of_life(site: Site) -> None:
     """A watchdog must not take a pass of many digests for one that hangs."""
     context = site.open()
