@@ -63,6 +63,7 @@ class Daemon:
         bell = _signals_as_bytes(
             {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._ask_reload}
         )
+        self._take_up()
         self._plan()
         self._waker.start()
         self._listen()
@@ -177,15 +178,19 @@ class Daemon:
             log.error("config.refused", error="another state folder takes a restart")
             return
         self._context.config = config
-        try:
-            forget_gone(self._context)
-            unblock(self._context)
-        except CachewatchError as error:
-            log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
+        self._take_up()
         self._plan()
         self._listen()
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
         notify(status="configuration reloaded")
+
+    def _take_up(self) -> None:
+        """Look at what waits with the eyes of this configuration, which may have mended a channel."""
+        try:
+            forget_gone(self._context)
+            unblock(self._context)
+        except CachewatchError as error:
+            self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
 
     def _listen(self) -> None:
         """Let the monitor listen where the configuration says, if it does not yet."""

@@ -242,7 +242,7 @@ def _blockade(name: str, said: str) -> Notice:
     return Notice(
         topic=f"channel {name}",
         title=f"the channel {name} does not work",
-        lines=(said, "What waits for it is kept and tried every hour, or at once after a reload."),
+        lines=(said, "What waits for it is kept and tried every hour, or at once after a reload or a restart."),
         avoid=name,
     )
 

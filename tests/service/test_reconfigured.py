@@ -1,19 +1,22 @@
 """What waits or is held while the configuration changes: nothing is lost without a word, and nobody gets what is not theirs."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import free_port, post
-from station import Site
+from msgspec.structs import replace
+from station import Site, running, wait_for
 
+from cachewatch.config.model import EmailConfig
+from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
 from cachewatch.service import byhand
 from cachewatch.service.troubles import forget_gone
-from cachewatch.store import digests
+from cachewatch.store import digests, health
 from cachewatch.store.outbox import State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -154,6 +157,21 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
         site.run(later=HOUR)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
     assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
+
+
+def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
+    """Whoever restarts the daemon has mended something, or wants to see whether it was."""
+    with site.open().database.write() as connection:
+        fares = health.channel(connection, "mail")
+        health.save_channel(connection, replace(fares, blocked_until=datetime.now(UTC) + HOUR))
+    with post(port=smtp_port(site)) as server, running(site, "daemon"):
+        wait_for(lambda: len(server.received) == 2)
+
+
+def smtp_port(site: Site) -> int:
+    channel = read_config(site.folder / "cachewatch.yaml").channels["mail"]
+    assert isinstance(channel, EmailConfig)
+    return channel.smtp.port
 
 
 def test_troubles_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
