@@ -8,7 +8,7 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash axe screenshots check bench lock clean
+.PHONY: help demo test crash powercut axe screenshots check bench lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -40,6 +40,9 @@ check: $(READY)  ## Run the linters
 
 crash: $(READY)  ## Kill and starve a pass at every system call; takes strace, and some minutes
 	CACHEWATCH_CRASH=all $(BIN)/pytest -q -s tests/crash
+
+powercut: $(READY) ## Cut the power of a disk image in the middle of a pass; takes root and loop devices
+	$(BIN)/pytest -q -s -p no:cacheprovider tests/crash/powercut.py
 
 bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -1,5 +1,6 @@
 """Wrong ways of doing it, which the crash test must find: they show that it has teeth."""
 
+import os
 import re
 from typing import Any
 from uuid import uuid4
@@ -52,4 +53,9 @@ def _random_id() -> None:
     delivering._attempt = attempt_anew
 
 
-MUTANTS = {"cursor first": _cursor_first, "send first": _send_first, "random id": _random_id}
+def _no_flush() -> None:
+    """Rename files into their places without having flushed them."""
+    vars(os)["fsync"] = lambda _: None
+
+
+MUTANTS = {"cursor first": _cursor_first, "send first": _send_first, "random id": _random_id, "no flush": _no_flush}

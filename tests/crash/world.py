@@ -14,7 +14,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -105,6 +105,16 @@ class Zygote:
             tracer.wait(30)
         _end_group(pid)
         return status
+
+    @contextmanager
+    def stopped(self, case: "Case", **request: Any) -> Iterator[None]:
+        """Run one pass until it stops itself, and end it the hard way afterwards."""
+        self._write(request | {"config": str(case.config), "log": str(case.folder / "log")})
+        pid = self._read()["pid"]
+        _wait_for(pid, lambda status: "State:\tT" in status)
+        yield
+        _end_group(pid)
+        self._read()
 
     def close(self) -> None:
         """End it."""

@@ -1,6 +1,7 @@
 """Runs cachewatch many times from one process that has loaded everything, and lets each be killed.
 
 Reads one JSON request a line: {"config": FILE, "hours": N, "trap": true, "mutant": NAME, "kill": [POINT, N], "count": FILE}.
+With "stop" in place of "kill" it stops there and waits.
 With {"command": "status"} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
 Each run is a forked child; with `trap` it stops itself before it begins, so that strace can take hold of
 it and count from there, and with `count` it writes down the name of every point that it passes. Prints
@@ -70,7 +71,9 @@ def _run(request: dict[str, Any]) -> None:
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):
-        _kill_at(*request["kill"])
+        _end_at(request["kill"], signal.SIGKILL)
+    if request.get("stop"):
+        _end_at(request["stop"], signal.SIGSTOP)
     if request.get("count"):
         _count(request["count"])
     _set_arguments(request)
@@ -87,17 +90,18 @@ def _set_arguments(request: dict[str, Any]) -> None:
     sys.argv = ["cachewatch", request.get("command", "once"), "--config", request["config"]]
 
 
-def _kill_at(point: str, number: int) -> None:
-    """End this process the hard way at the `number`-th time that `point` is passed."""
+def _end_at(place: tuple[str, int], how: int) -> None:
+    """Send this process a signal at the so-manieth time that a point is passed."""
+    point, number = place
     passed = 0
 
-    def stop() -> None:
+    def end() -> None:
         nonlocal passed
         passed += 1
         if passed == number:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), how)
 
-    _at(point, stop)
+    _at(point, end)
 
 
 def _count(file: str) -> None:
