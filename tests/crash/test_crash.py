@@ -55,9 +55,11 @@ def test_killed_at_random_places(world: World) -> None:
     known = places(world)
 
     def one(zygote: Zygote, row: list[tuple[str, int]]) -> tuple[Case, int]:
-        """Kill pass after pass before the world may recover."""
-        case = world.case()
-        ended = sum(zygote.run(case, hours=hour, kill=place) != 0 for hour, place in enumerate(row))
+        """Kill pass after pass, each with more to tell, before the world may recover."""
+        case, ended = world.case(), 0
+        for hour, place in enumerate(row):
+            case.publish(hour + 1)
+            ended += zygote.run(case, hours=hour, kill=place) != 0
         recover(zygote, case, hours=_IN_A_ROW)
         return case, ended
 
