@@ -112,6 +112,23 @@ def test_only_what_is_old_is_removed(upstream: Upstream, folder: Path) -> None:
     assert {path: path.exists() for path in cases} == cases
 
 
+def test_what_is_older_than_the_machine_is_removed(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut no source waits until locks are old."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    lock = folder / "refs" / "heads" / "main.lock"
+    lock.touch()
+    age(lock, 60)
+    upkeep.tidy(folder)
+    assert lock.exists()
+    monkeypatch.setattr(upkeep, "boot_time", lambda: time.time() - 30)
+    newest = upstream.commit(specs(12))
+    assert mirror.update().after == newest
+    assert not lock.exists()
+
+
 def test_hundreds_of_polls_leave_nothing_behind(upstream: Upstream, folder: Path) -> None:
     """No descriptor, no child, no memory, no temporary file, and few packs; pins stay where they were put."""
     mirror = Mirror(folder, upstream.url)

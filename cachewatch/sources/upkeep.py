@@ -120,13 +120,19 @@ def tidy(folder: Path) -> None:
 
 def _remove(path: Path, now: float, seconds: float, why: str) -> None:
     with suppress(FileNotFoundError):
-        if now - path.lstat().st_mtime < seconds:
+        changed = path.lstat().st_mtime
+        if now - changed < seconds and changed > boot_time():
             return
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink()
         logger.warning("%s: removed; %s", path, why)
+
+
+def boot_time() -> float:
+    """Return when this machine was started: what was locked before that has lost its owner, however young it is."""
+    return time.time() - time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
