@@ -211,13 +211,17 @@ def read_once(repository: Path) -> TagDigest:
     return read(repository)
 
 
+def crowded(folder: Path) -> Digest:
+    """Return a digest of 400 packages, a third of which are gone and the others upgraded."""
+    before = {f"package-{n:04}": records([n]) for n in range(400)}
+    after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
+    return digest_of(read(history(folder / "r.git", catalogue(before), catalogue(after))))
+
+
 @pytest.mark.parametrize("budget", [90_000, 60_000, 30_000, 15_000, 8_000, 4_000])
 def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     """However much happened, the mail has no more bytes than are shown, and what is cut off is attached."""
-    before = {f"package-{n:04}": records([n]) for n in range(400)}
-    after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
-    tag = read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
-    letter = render_letter(digest_of(tag), max_html=budget)
+    letter = render_letter(crowded(tmp_path), max_html=budget)
 
     assert len(letter.html.encode()) <= budget
     assert "134 packages gone, 266 upgraded" in letter.html
@@ -226,11 +230,21 @@ def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     assert letter.attachments[0].content.count(b"spec-removed") == 400
 
 
+def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them gets bytes of their own, and all of these are stored at once."""
+    digest = crowded(tmp_path)
+    (tag,) = digest.tags
+    monkeypatch.setattr(letters, "_MOST_FOR_ALL", 3 * len(tag.table.content))
+    few, many = (render_letter(digest, to=("a@example.org",) * count, max_html=12_000) for count in (3, 4))
+
+    assert [len(letter.attachments) for letter in (few, many)] == [1, 0]
+    assert "attached" in few.text
+    assert "attached" not in many.text
+
+
 def test_shorter_letters(tmp_path: Path) -> None:
     """Those to whom a letter was too large get less, and less again."""
-    before = {f"package-{n:04}": records([n]) for n in range(400)}
-    after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
-    digest = digest_of(read(history(tmp_path / "r.git", catalogue(before), catalogue(after))))
+    digest = crowded(tmp_path)
     whole, half, least = (render_letter(digest, shortness=shortness) for shortness in range(3))
 
     assert len(half.html) <= len(whole.html)

@@ -18,6 +18,8 @@ from cachewatch.render.view import Form, cleaner, is_cut, view
 
 # A table that is no larger than this is attached as it is, a larger one compressed.
 _PLAIN_CSV = 1_000_000
+# Compressed, for all readers together: each gets a message of their own, and all are stored at once.
+_MOST_FOR_ALL = 16 * MOST_CSV
 
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
@@ -58,7 +60,7 @@ def render_letter(
     site.md.j2 where there are such. Raises TemplateError.
     """
     names = _Names(templates_dir, template)
-    table = None if shortness else _table(digest)
+    table = None if shortness else _table(digest, readers=len(to))
     head: dict[str, Any] = {"title": headlines.title(digest), "sentence": headlines.sentence(digest)}
     budget = max_html // 2 if shortness else max_html
     html, told = "", head
@@ -116,11 +118,13 @@ def compact(html: str) -> str:
     return re.sub(r"\n\s*", "\n", html).lstrip()
 
 
-def _table(digest: Digest) -> Attachment | None:
-    """Return all changes of all tags as a file, or None if they are too many for one."""
+def _table(digest: Digest, *, readers: int) -> Attachment | None:
+    """Return all changes of all tags as a file, or None if they are too many for one, or for so many readers."""
     tables = [tag.table for tag in digest.tags]
     size = sum(len(table.content) for table in tables)
-    if not size or size > MOST_CSV or not all(table.is_complete for table in tables):
+    if not size or size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers)):
+        return None
+    if not all(table.is_complete for table in tables):
         return None
     heading = csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
     packed = [gzip.compress(heading, mtime=0), *(table.content for table in tables)]
