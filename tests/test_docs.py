@@ -78,6 +78,22 @@ def test_every_command_is_named(name: str) -> None:
     assert f"`{name}" in README or f"cachewatch {name}" in README
 
 
+def test_every_event_is_described() -> None:
+    """Whoever watches the log can look up what its events mean, and no other is described."""
+    code = "".join(
+        path.read_text() for part in ("service", "daemon", "cli") for path in (ROOT / "cachewatch" / part).glob("*.py")
+    )
+    logged = set(re.findall(r"""(?:log|_LOG)\.(?:info|warning|error)\(\s*"([a-z]+\.[a-z]+)\"""", code))
+    logged |= set(re.findall(r"""event = "([a-z]+\.[a-z]+)\"""", code)) | set(re.findall(r'"(digest\.[a-z]+)"', code))
+    logged |= {f"delivery.{state}" for state in ("sent", "deferred", "queued", "dead")} | {"note"}
+    table = (ROOT / "docs/service.md").read_text().partition("The names of events are stable:")[2]
+    names = (
+        cell for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for cell in re.findall(r"`([a-z.]+)`", row)
+    )
+
+    assert set(names) == logged
+
+
 def test_links_lead_somewhere() -> None:
     """Every file that the README links is there."""
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):

@@ -53,8 +53,14 @@ class _TextLines(logging.Formatter):
 
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        head = {"time": _time(record), "level": record.levelname.lower(), "event": record.getMessage()}
-        return json.dumps(head | _fields(record), default=str)
+        head = {"time": _time(record), "level": record.levelname.lower()}
+        # What is said outside of the service is a sentence, and not the name of an event.
+        event = (
+            {"event": record.getMessage()}
+            if hasattr(record, "fields")
+            else {"event": "note", "said": record.getMessage()}
+        )
+        return json.dumps(head | event | _fields(record), default=str)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The commands of the service, as an operator types them."""
 
 import json
+import logging
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -225,3 +226,14 @@ def test_lines_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert "reason" not in text
     found = json.loads(data)
     assert (found["event"], found["level"], found["error"]) == ("source.failed", "warning", 'a "b"\nc')
+
+
+def test_a_sentence_in_the_log_is_no_name_of_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is said below the service, as of a clone that was damaged, is told apart from events."""
+    for form in ("text", "json"):
+        open_log(form)
+        logging.getLogger("cachewatch.sources.mirror").warning("public.git: damaged\nindeed")
+    text, data = capsys.readouterr().err.splitlines()
+    assert text.endswith(" warning public.git: damaged\\x0aindeed")
+    found = json.loads(data)
+    assert (found["event"], found["said"]) == ("note", "public.git: damaged\nindeed")
