@@ -111,6 +111,6 @@ def check_name(name: str) -> str:
     """Return `name` if it can stand in paths, headers and commands."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} is no name: use up to 64 letters, digits, dots, dashes and underscores, no dot or dash first"
+            f"{name!r} is no name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
         )
     return name

@@ -70,13 +70,10 @@ def _shelf(context: Context, name: str, target: str, most: int) -> list[Parcel]:
 def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
     dead = 0
     while name in context.config.channels and not context.is_ending.is_set():
-        with context.database.write() as connection:
-            delivery = outbox.claim(connection, name, context.clock())
-            parcel = None if delivery is None else outbox.parcel(connection, delivery.id)
-        if delivery is None or parcel is None:
+        found = _next(context, name)
+        if found is None:
             break
-        if _drop_unwanted(context, delivery):
-            continue
+        delivery, parcel = found
         answer = _attempt(carrier, parcel)
         state = _settle(context, delivery, answer)
         dead += state is State.DEAD
@@ -87,15 +84,21 @@ def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
     return dead
 
 
-def _drop_unwanted(context: Context, delivery: Delivery) -> bool:
-    """Give up a delivery to somebody who was taken out of the configuration since it was made."""
+def _next(context: Context, name: str) -> tuple[Delivery, Parcel] | None:
+    """Claim the next parcel that somebody still wants; those before it are given up."""
     with context.database.write() as connection:
-        said = why_not(
-            context.config, digests.subscription_of(connection, delivery.digest), delivery.channel, delivery.target
-        )
-        if said:
-            outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
+        while (delivery := outbox.claim(connection, name, context.clock())) is not None:
+            if not _is_dropped(connection, context, delivery):
+                return delivery, outbox.parcel(connection, delivery.id)
+    return None
+
+
+def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
+    """Give up a delivery to somebody who was taken out of the configuration since it was made."""
+    subscription = digests.subscription_of(connection, delivery.digest)
+    said = why_not(context.config, subscription, delivery.channel, delivery.target)
     if said:
+        outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
         context.log.warning(
             "delivery.dropped", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said
         )
