@@ -291,7 +291,7 @@ def test_a_job_that_lasts_longer_than_its_interval_never_runs_twice_at_once() ->
     waker.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
     waker.start()
     wait_for(lambda: runs)
-    waker.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=2.5))
+    waker.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=1.5))
     assert others.wait(20)
     assert len(runs) == 1
     may_end.set()
