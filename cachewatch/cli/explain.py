@@ -28,9 +28,9 @@ def explain(*, config: Config, package: str) -> None:
             for reason in found.reasons:
                 click.echo(safe(f"  {reason}"))
             if found.is_told:
-                click.echo(safe(f"  {found.when}, through {', and '.join(found.where)}"))
+                click.echo(safe(f"  {found.when}, through {'; '.join(found.where)}"))
             if found.urgent:
-                click.echo(safe(f"  at once through {', and '.join(found.urgent)}"))
+                click.echo(safe(f"  at once through {'; '.join(found.urgent)}"))
 
 
 @contextmanager

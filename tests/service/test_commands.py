@@ -210,7 +210,9 @@ def test_a_test_message(site: Site, run: Run) -> None:
 def test_who_hears_of_a_package(site: Site, run: Run) -> None:
     """A package that is there, and one that is not."""
     path = site.folder / "cachewatch.yaml"
-    assert run("explain", "zlib", "--config", path).output.startswith("ml  is told\n")
+    told = run("explain", "zlib", "--config", path).output
+    assert told.startswith("ml  is told\n")
+    assert told.endswith("  with each new revision, through mail to kim@example.org; files\n")
     assert run("explain", "no-such-package", "--config", path).exit_code == 0
     (site.folder / "state").rename(site.folder / "elsewhere")
     assert run("explain", "zlib", "--config", path).output.startswith("ml  is told\n")
