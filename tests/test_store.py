@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -281,6 +282,22 @@ def test_an_older_form_is_copied_aside_before_it_is_changed(database: Database, 
     migrate(database._engine, database.path, (*STEPS, make))
     with sqlite3.connect(database.path) as now:
         assert now.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_several_that_upgrade_at_once_take_turns(tmp_path: Path) -> None:
+    """One does it; the others find it done, and what was copied aside is the old form."""
+    opened = [Database(tmp_path) for _ in range(6)]
+    copy = tmp_path / f"{NAME}.form-1"
+
+    def fill(connection: Connection) -> None:
+        numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
+        connection.exec_driver_sql(f"CREATE TABLE filled AS {numbers} SELECT i FROM n")
+
+    with ThreadPoolExecutor(len(opened)) as pool:
+        list(pool.map(lambda each: migrate(each._engine, each.path, (*STEPS, fill)), opened))
+    with sqlite3.connect(copy) as old, sqlite3.connect(tmp_path / NAME) as now:
+        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+        assert now.execute("SELECT count(*) FROM filled").fetchone() == (20000,)
 
 
 def test_damage_is_named_and_nothing_is_deleted(tmp_path: Path) -> None:
