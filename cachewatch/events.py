@@ -184,7 +184,9 @@ def _is_suspicious(tally: Tally, packages: PackageCounts) -> bool:
     specs = tally.specs
     lost_packages = packages.removed > _FEW_PACKAGES and packages.removed > packages.before * _SUSPICIOUS_SHARE
     lost_specs = specs.before >= _SUSPICIOUS_SPECS and specs.after < specs.before * (1 - _SUSPICIOUS_SHARE)
-    return lost_packages or lost_specs
+    # The specs of packages that did not change are not counted, but they are there.
+    is_wide = packages.changed + packages.removed >= packages.before * _SUSPICIOUS_SHARE
+    return lost_packages or (lost_specs and is_wide)
 
 
 def _suspicion(tally: Tally) -> Event:

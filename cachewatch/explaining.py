@@ -11,6 +11,7 @@ from cachewatch.environments import open_environment
 from cachewatch.errors import UsageError
 from cachewatch.model import Document
 from cachewatch.patterns import Globs
+from cachewatch.render.words import number
 from cachewatch.schedule import parse_when
 from cachewatch.select import Selection, selection_of
 
@@ -112,11 +113,11 @@ def _of_document(document: Document, match: Match) -> tuple[bool, str]:
     selection = selection_of(match)
     count = sum(map(selection.chooses, document.specs.values()))
     if count:
-        return True, f"{where}: {count:,} of {total:,} specs" if count < total else f"{where}: all {total:,} specs"
+        return True, f"{where}: {count:,} of {number(total, 'spec')}"
     for key in _SPEC_KEYS:
         alone = Selection(**{key: getattr(selection, key)})
         if not any(map(alone.chooses, document.specs.values())):
-            return False, f"{where}: none of {total:,} specs has {key} {_list(getattr(match, key))}"
+            return False, f"{where}: none of {number(total, 'spec')} has {key} {_list(getattr(match, key))}"
     return False, f"{where}: none of {total:,} specs agrees with all keys of `match:` at once"
 
 

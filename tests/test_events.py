@@ -136,6 +136,15 @@ def test_a_collapse_is_suspicious(run: Run, tmp_path: Path) -> None:
     assert "suspicious: 300 -> 100 specs" in text
 
 
+def test_one_package_that_shrinks_is_no_collapse_of_the_tag(run: Run, tmp_path: Path) -> None:
+    """Only what differs is read, but what does not is there all the same."""
+    rest = {f"b{number}": records([1000 + number]) for number in range(9)}
+    before, after = {"a": records(range(300)), **rest}, {"a": records(range(100)), **rest}
+    found, _ = events(run, tmp_path, catalogue(before), catalogue(after))
+
+    assert found == []
+
+
 def test_documents_that_disappear_are_suspicious(run: Run, tmp_path: Path) -> None:
     """Upstream never deletes documents, so half of them gone is no news but an accident."""
     found, _ = events(run, tmp_path, catalogue(packages()), catalogue({"p0": records([0])}))
