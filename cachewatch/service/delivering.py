@@ -29,6 +29,11 @@ _REFUSALS = 3
 
 def deliver_all(context: Context) -> int:
     """Send everything that is due; return how many deliveries failed for good."""
+    # Of what fails operators are told at once, perhaps through a channel that had its turn.
+    return _deliver_due(context) + _deliver_due(context)
+
+
+def _deliver_due(context: Context) -> int:
     with context.database.read() as connection:
         names = outbox.due_channels(connection, context.clock())
     return sum(deliver(context, name) for name in names)
@@ -215,7 +220,10 @@ def _note_target(connection: Connection, context: Context, delivery: Delivery, s
         )
         lines += _suppress(connection, delivery, answer, context.clock())
         title = f"a digest could not be delivered to {target}"
-        operators.tell_within(connection, context, Notice(topic=f"dead {name} {target}", title=title, lines=lines))
+        commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
+        operators.tell_within(
+            connection, context, Notice(topic=f"dead {name} {target}", title=title, lines=lines, commands=commands)
+        )
 
 
 def _suppress(connection: Connection, delivery: Delivery, answer: Answer, now: datetime) -> tuple[str, ...]:

@@ -179,6 +179,8 @@ def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> No
         configure(site, server.port)
         site.publish(1)
         assert site.run().dead == 1
+        (notice,) = (site.folder / "desk").rglob("*.txt")  # in the same pass, though that channel had its turn
+        assert "cachewatch deliveries retry 1\n" in notice.read_text()
         site.run(later=HOUR)
     assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
     (kim, _) = mails(site)
