@@ -3,6 +3,7 @@
 polling.py     a source -> its newest revision, and how the source fares
 tracks.py      a subscription -> who is told, when: its regular digests and its urgent ones
 spans.py       cursors and a newest revision -> what lies between
+parts.py       a source and what lies between -> what it gives to a digest
 composing.py   a track -> the digest it is due, or none
 announcing.py  digest, deliveries and cursors -> the state, in one transaction
 delivering.py  what the state holds -> out, parcel by parcel

@@ -8,7 +8,7 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.service import composing
+from cachewatch.service import composing, parts
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import poll
 from cachewatch.service.tracks import tracks_of
@@ -56,7 +56,7 @@ def test_who_asks_the_same_shares_a_comparison(site: Site, monkeypatch: pytest.M
         compared["times"] += 1
         return compare(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(composing, "compare_revisions", counted)
+    monkeypatch.setattr(parts, "compare_revisions", counted)
     site.now = datetime(2025, 6, 2, 22, 31, tzinfo=UTC)  # 07:31 in Tokyo
     site.configure(CONFIG.replace("until: 2025-06-03", "until: 2025-06-04"))
     site.run()
@@ -87,7 +87,7 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
     assert [table.is_complete for table in whole] == [True, True]
     first, total = len(whole[0].content), sum(len(table.content) for table in whole)
     for most, expected in ((total, [True, True]), (total - 1, [True, False]), (first - 1, [False, True])):
-        monkeypatch.setattr(composing, "MOST_CSV", most)
+        monkeypatch.setattr(parts, "MOST_CSV", most)
         tables = [tag.table for tag in composing.compose(context, track).digest.tags]
         assert [table.is_complete for table in tables] == expected
         assert sum(len(table.content) for table in tables) <= most
@@ -103,7 +103,7 @@ def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.Monkey
         context.is_ending.set()
         return compare(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(composing, "compare_revisions", stopped)
+    monkeypatch.setattr(parts, "compare_revisions", stopped)
     tell(context)
     assert site.digests() == []
     monkeypatch.undo()
