@@ -272,13 +272,16 @@ def test_one_change_is_named(tmp_path: Path) -> None:
 
 
 def test_an_empty_digest(tmp_path: Path) -> None:
-    """Where nothing happened, that is said."""
+    """Where nothing happened, that is said, and nothing is added up."""
     state = catalogue({"a": records([1])})
     tag = read(history(tmp_path / "r.git", state, {**state, "README": b"x"}))
     letter = render_letter(digest_of(tag))
 
     assert letter.title == "no changes - develop - 1-2 Jun"
-    assert "No changes in develop" in letter.text
+    for form in (letter.text, letter.html, letter.markdown):
+        assert "No changes in develop" in form
+        assert "WHAT CHANGED" not in form.upper()
+        assert "It adds up" not in form
 
 
 def test_many_of_everything(demo_repository: Path) -> None:

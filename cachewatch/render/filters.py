@@ -81,6 +81,18 @@ def in_need(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
+def changed(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Choose the tags of which there is something to tell or to add up."""
+    return [
+        tag
+        for tag in tags
+        if tag["events"]
+        or any(topic["packages"] for topic in tag["topics"])
+        or tag["specs"]["added"]
+        or tag["specs"]["removed"]
+    ]
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "md": markdown,
     "code": code,
@@ -95,4 +107,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "named": named,
     "short": short,
     "in_need": in_need,
+    "changed": changed,
 }
