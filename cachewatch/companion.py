@@ -15,10 +15,12 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[Item], Result]
+# Asks the other process; what takes time here is done while it works.
+Ask = Callable[[Item, Callable[[], object]], Result]
 
 
 @contextmanager
-def companion(make_work: Callable[[], Work[Item, Result]], *, is_wanted: bool) -> Iterator[Work[Item, Result] | None]:
+def companion(make_work: Callable[[], Work[Item, Result]], *, is_wanted: bool) -> Iterator[Ask[Item, Result] | None]:
     """Let another process make its work, and offer to send it items; offer None where there is no other process.
 
     What the work raises is raised here. At the end the other process is gone, ready or not.
@@ -37,16 +39,17 @@ def companion(make_work: Callable[[], Work[Item, Result]], *, is_wanted: bool) -
     os.close(answering[1])
     with suppress(BrokenPipeError), os.fdopen(asking[1], "wb") as questions, os.fdopen(answering[0], "rb") as answers:
         try:
-            yield lambda item: _ask(item, questions, answers)
+            yield lambda item, meanwhile: _ask(item, questions, answers, meanwhile)
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
-def _ask(item: Any, questions: BinaryIO, answers: BinaryIO) -> Any:
+def _ask(item: Any, questions: BinaryIO, answers: BinaryIO, meanwhile: Callable[[], object]) -> Any:
     try:
         pickle.dump(item, questions, pickle.HIGHEST_PROTOCOL)
         questions.flush()
+        meanwhile()
         result, error = pickle.load(answers)  # noqa: S301  from a process of ours
     except (BrokenPipeError, EOFError) as end:
         raise RuntimeError("a process of ours ended before its work was done") from end

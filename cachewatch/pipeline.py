@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeGuard
 
 from cachewatch import tags
 from cachewatch.changesets import Body, Changeset, Chunk, Outcome
+from cachewatch.companion import Ask
 from cachewatch.compare import compare, load_deepdiff
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
@@ -36,7 +37,7 @@ class Contents(NamedTuple):
     is_pruned: bool
 
 
-Assistant = Callable[[Contents], Chunk]
+Assistant = Ask[Contents, Chunk]
 
 
 def changesets(
@@ -54,23 +55,32 @@ def changesets(
     that are done. An `assistant` (see `assistance`) compares what one process can.
     """
     for pair in comparison.pairs:
-        is_pruned = tags.is_mutable(pair.after.tag)
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
-
-        def make_work(is_pruned: bool = is_pruned, is_own: bool = enough > 1) -> Callable[[Documents], Chunk]:
-            readers = comparison.readers.again() if is_own else comparison.readers
-            if assistant is not None and not is_own:
-                return lambda documents: assistant(Contents(tuple(_read(documents, readers)), is_pruned))
-            return lambda documents: _compare_chunk(
-                Contents(_read(documents, readers), is_pruned), selection, make_body()
-            )
-
+        if assistant is None or enough > 1:
+            make_work = partial(_alone, comparison.readers, pair, selection, make_body, is_forked=enough > 1)
+        else:
+            make_work = partial(_assisted, comparison.readers, pair, assistant)
         yield Changeset(
             pair.before,
             pair.after,
             _chunks(pair.difference.documents, make_work, enough, progress),
             partial(_conclude, comparison, pair),
         )
+
+
+def _alone(
+    readers: Readers, pair: TagPair, selection: Selection, make_body: Callable[[], Body], *, is_forked: bool
+) -> Callable[[Documents], Chunk]:
+    """Compare in the process that we are in, which reads for itself if it was forked."""
+    is_pruned = tags.is_mutable(pair.after.tag)
+    own = readers.again() if is_forked else readers
+    return lambda documents: _compare_chunk(Contents(_read(documents, own), is_pruned), selection, make_body())
+
+
+def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Chunk]:
+    """Read here, let another process compare, and meanwhile count what nobody has to read."""
+    is_pruned, count = tags.is_mutable(pair.after.tag), pair.difference.count_unchanged
+    return lambda documents: assistant(Contents(tuple(_read(documents, readers)), is_pruned), count)
 
 
 def _chunks(
@@ -82,10 +92,10 @@ def _chunks(
         yield chunk
 
 
-def assistance(selection: Selection, make_body: Callable[[], Body]) -> Callable[[], Assistant]:
+def assistance(selection: Selection, make_body: Callable[[], Body]) -> Callable[[], Callable[[Contents], Chunk]]:
     """Return what gets ready to compare; another process may do so while this one looks for documents."""
 
-    def get_ready() -> Assistant:
+    def get_ready() -> Callable[[Contents], Chunk]:
         load_deepdiff()
         return lambda contents: _compare_chunk(contents, selection, make_body())
 

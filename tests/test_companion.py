@@ -38,16 +38,22 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "active_count", lambda: 1)
 
 
+def nothing() -> None:
+    """What is done meanwhile, where there is nothing to do."""
+
+
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.usefixtures("alone")
 def test_another_process_works() -> None:
     """It is asked as often as there is something to do, says what goes wrong, and then it is gone."""
     with companion(divides, is_wanted=True) as ask:
         assert ask is not None
-        pid, first = ask(3)
+        done: list[int] = []
+        pid, first = ask(3, lambda: done.append(os.getpid()))
+        assert done == [os.getpid()]
         with pytest.raises(ZeroDivisionError):
-            ask(0)
-        assert (first, ask(4)) == (4, (pid, 3))
+            ask(0, nothing)
+        assert (first, ask(4, nothing)) == (4, (pid, 3))
         assert pid != os.getpid()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -60,7 +66,7 @@ def test_a_process_that_ends_is_told() -> None:
     with companion(dies, is_wanted=True) as ask:
         assert ask is not None
         with pytest.raises(RuntimeError, match="ended before"):
-            ask(1)
+            ask(1, nothing)
 
 
 def test_nobody_waits_for_what_is_not_ready() -> None:
@@ -77,7 +83,7 @@ def test_it_goes_with_the_process_that_asks() -> None:
     pid = os.fork()
     if not pid:
         with companion(divides, is_wanted=True) as ask:
-            os.write(writer, b"%d\n" % (ask(1)[0] if ask else 0))
+            os.write(writer, b"%d\n" % (ask(1, nothing)[0] if ask else 0))
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(writer)

@@ -4,7 +4,7 @@
 to it. `files.py` reads documents without any git. All of them yield the values below.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -59,9 +59,19 @@ class Difference(Struct, frozen=True, kw_only=True):
     """The documents of one tag that differ, by package, and how many there are in all."""
 
     documents: tuple[DocumentPair, ...]
-    packages_before: int
-    packages_after: int
+    # How many packages have the same document on both sides. It takes time to count them, so ask late.
+    count_unchanged: Callable[[], int]
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def packages_before(self) -> int:
+        """How many packages the earlier state has."""
+        return self.count_unchanged() + len(self.documents) - self.packages_added
+
+    @property
+    def packages_after(self) -> int:
+        """How many packages the later state has."""
+        return self.count_unchanged() + len(self.documents) - self.packages_removed
 
     @property
     def packages_added(self) -> int:

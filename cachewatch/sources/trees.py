@@ -6,6 +6,7 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 
 from msgspec import Struct
@@ -84,11 +85,9 @@ def differing_documents(
         for name, entry in new.items()
         if old.get(name) == entry and is_name(name) and wanted(name.decode())
     )
-    kept = sum(entry is not None for entry in _document_entries(repository, unchanged))
     return Difference(
         documents=tuple(documents),
-        packages_before=kept + sum(document.before is not None for document in documents),
-        packages_after=kept + sum(document.after is not None for document in documents),
+        count_unchanged=cache(lambda: sum(entry is not None for entry in _document_entries(repository, unchanged))),
         faults=(*ignored(label, odd), *faults),
     )
 
