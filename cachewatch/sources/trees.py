@@ -27,6 +27,9 @@ _EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
+# What stands before the id in the tree of nearly every package, which holds its document and no more.
+_USUAL_MODE = b"100644"
+_USUAL = _USUAL_MODE + b" " + DOCUMENT.encode() + b"\0"
 _MAX_ENTRIES = 200_000
 _TREES_AT_ONCE = 1024
 
@@ -135,8 +138,9 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
     while run := list(islice(trees, _TREES_AT_ONCE)):
         contents = repository.objects().stream([tree for tree in run if tree], kind="tree")
         for tree in run:
-            found = None
-            for mode, name, object_id in _tree_entries(next(contents), len(tree) // 2) if tree else ():
+            content, id_bytes = (next(contents), len(tree) // 2) if tree else (b"", 0)
+            found = _only_document(content, id_bytes)
+            for mode, name, object_id in () if found else _tree_entries(content, id_bytes):
                 entries += 1
                 if entries > _MAX_ENTRIES:
                     raise SourceError(_too_many(repository))
@@ -144,6 +148,12 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
                     found = (_mode(mode), object_id) if found is None else (_TWICE, b"")
             yield found
         next(contents, None)
+
+
+def _only_document(content: bytes, id_bytes: int) -> TreeEntry | None:
+    """Return the document of a tree that holds nothing else, as nearly every one does."""
+    is_usual = content.startswith(_USUAL) and len(content) == len(_USUAL) + id_bytes
+    return (_USUAL_MODE, content[len(_USUAL) :]) if is_usual else None
 
 
 def _problem(entry: TreeEntry | None) -> str:
