@@ -6,7 +6,7 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 
 from msgspec import Struct
@@ -83,16 +83,21 @@ def differing_documents(
     names = [name for name in differing if name not in ignorable and wanted(name.decode())]
     documents, faults = _documents(repository, label, names, old, new)
     repository.obtain(blob.name for pair in documents for blob in (pair.before, pair.after) if blob)
-    unchanged = (
+    # A list: what is asked later must not keep the two states in memory until then.
+    unchanged = [
         _tree(entry)
         for name, entry in new.items()
         if old.get(name) == entry and is_name(name) and wanted(name.decode())
-    )
+    ]
     return Difference(
         documents=tuple(documents),
-        count_unchanged=cache(lambda: sum(entry is not None for entry in _document_entries(repository, unchanged))),
+        count_unchanged=cache(partial(_count_documents, repository, unchanged)),
         faults=(*ignored(label, odd), *faults),
     )
+
+
+def _count_documents(repository: Repository, trees: Iterable[str | None]) -> int:
+    return sum(entry is not None for entry in _document_entries(repository, iter(trees)))
 
 
 def _listing(repository: Repository, name: str) -> Listing:
