@@ -8,12 +8,10 @@ from cachewatch.cli.configured import configured
 from cachewatch.cli.serving import log_format
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.mounts import shared_kind
 from cachewatch.service.context import Context, utc_now
 from cachewatch.service.log import open_log
 from cachewatch.service.passes import run_pass
-from cachewatch.service.troubles import forget_gone
-from cachewatch.store import outbox
+from cachewatch.service.resuming import resume
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
 
@@ -55,14 +53,8 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
 
 
 def _service(config: Config, form: str) -> Context:
-    """Open the state that is ours alone now, and take up what another process left."""
+    """Open the state, which is ours alone now."""
     database = Database(config.state, is_checked=True)
     service = Context(config=config, database=database, log=open_log(form), clock=utc_now)
-    with database.write() as connection:
-        count = outbox.requeue_interrupted(connection, service.clock())
-    forget_gone(service)
-    if count:
-        service.log.warning("deliveries.interrupted", count=count)
-    if kind := shared_kind(config.state):
-        service.log.warning("state.shared", folder=config.state, file_system=kind)
+    resume(service)
     return service

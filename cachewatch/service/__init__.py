@@ -1,5 +1,6 @@
 """The service: ask sources, tell subscriptions, deliver. `passes.py` shows the whole flow; read it first.
 
+resuming.py    what another process left -> taken up
 polling.py     a source -> its newest revision, and how the source fares
 tracks.py      a subscription -> who is told, when: its regular digests and its urgent ones
 spans.py       cursors and a newest revision -> what lies between

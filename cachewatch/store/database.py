@@ -40,6 +40,7 @@ class Database:
         if must_exist and not self.path.exists():
             raise StateError(f"{self.path}: there is no state yet; run `cachewatch once` first")
         _make_private(folder)
+        self.is_new = not (self.path.exists() and self.path.stat().st_size)
         self._engine = _engine(self.path, journal="TRUNCATE" if shared_kind(folder) else "WAL")
         with self._explained():
             if is_checked:

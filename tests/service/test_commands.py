@@ -76,6 +76,18 @@ def test_once_says_how_it_went(site: Site, run: Run) -> None:
     assert database.read_bytes().startswith(b"not a database"), "what is damaged is left for a person to look at"
 
 
+def test_a_state_that_was_lost_is_told(site: Site, run: Run) -> None:
+    """Operators hear that the database is gone, once, and nobody hears so at a first run."""
+    path = site.folder / "cachewatch.yaml"
+    assert run("once", "--config", path).exit_code == 0
+    assert "the state was lost" not in " ".join(site.notices())
+    for file in (site.folder / "state").glob("cachewatch.db*"):
+        file.unlink()
+    for _ in range(2):
+        assert run("once", "--config", path).exit_code == 0
+    assert site.notices().count("the state was lost and begins anew") == 1
+
+
 def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> None:
     """The same bytes through each channel, but for the moment at which they were made; the state is as it was."""
     path = site.folder / "cachewatch.yaml"
