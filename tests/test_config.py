@@ -185,6 +185,7 @@ WRONG = {
     "channels: {a: {type: file, path: '{subscription'}}": "braces stand around names only",
     "channels: {a: {type: file, path: '{subscription}', formats: [md, json]}}": "put {ext} into `path:`",
     "channels: {a: {type: webhook}}": "channels.a: lacks `url_file:`",
+    "channels: {a: {type: apprise, url_file: x}}": "channels.a.url_file: there is no such key; did you mean 'urls_file'?",
     "channels: {a: {type: webhook, url_env: NOT_SET_AT_ALL}}": "the environment variable NOT_SET_AT_ALL is not set",
     "channels: {a: {type: sendmail, from: 'kim@exämple.org'}}": "channels.a.from: 'kim@exämple.org' is not plain ASCII",
     "channels: {a: {type: sendmail, from: 'kim'}}": "channels.a.from: 'kim' is no mail address",

@@ -8,6 +8,7 @@ import msgspec
 from cachewatch.cli.configured import configured_without_secrets
 from cachewatch.cli.serving import working_on
 from cachewatch.config.model import Config
+from cachewatch.render.words import how_long
 from cachewatch.safetext import safe
 from cachewatch.service.context import utc_now
 from cachewatch.service.reporting import (
@@ -108,7 +109,6 @@ def _silence(silence: SilenceStatus) -> str:
 def _when(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "never"
-    minutes = round((now - moment).total_seconds() / 60)
-    size = abs(minutes)
-    span = f"{size} min" if size < 120 else f"{size // 60} h" if size < 48 * 60 else f"{size // 1440} days"
-    return f"{moment:%Y-%m-%d %H:%M} UTC ({span + ' ago' if minutes >= 0 else 'in ' + span})"
+    seconds = (now - moment).total_seconds()
+    span = how_long(abs(seconds))
+    return f"{moment:%Y-%m-%d %H:%M} UTC ({f'{span} ago' if seconds >= 0 else f'in {span}'})"

@@ -197,10 +197,10 @@ def _read_channel(name: str, node: Node, context: Context) -> ChannelConfig:
     kind = entries["type"].text()
     if kind not in CHANNELS_BY_TYPE:
         raise ConfigError(f"there is no type {kind!r} of channels; {unknown(kind, CHANNELS_BY_TYPE)}")
-    secret = _NEEDED_SECRETS.get(kind)
-    if secret and not entries.keys() & {secret, f"{secret}_file", f"{secret}_env"}:
+    table, secret = CHANNELS_BY_TYPE[kind], _NEEDED_SECRETS.get(kind)
+    is_understood = entries.keys() <= table.keys.keys()  # what is misspelt does not also lack
+    if secret and is_understood and not entries.keys() & {secret, f"{secret}_file", f"{secret}_env"}:
         raise ConfigError(f"lacks `{secret}_file:` (or `{secret}_env:`)")
-    table = CHANNELS_BY_TYPE[kind]
 
     def make(type: str, **values: Any) -> Any:  # noqa: A002, ARG001  as the key is called
         return table.make(name=name, **values)
