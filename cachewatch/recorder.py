@@ -8,7 +8,6 @@ only saves the next call some work.
 
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -222,12 +221,13 @@ def _read_state(recording: Recording) -> _State:
 
 
 def _write_state(recording: Recording, state: _State) -> None:
-    descriptor, name = tempfile.mkstemp(dir=recording.folder, prefix=f".{_STATE_FILE}.")
+    # Always one name, which our lock makes ours: what a killed run left of it is written over.
+    draft = recording.folder / f".{_STATE_FILE}.new"
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with draft.open("wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(recording.folder / _STATE_FILE)
+        draft.replace(recording.folder / _STATE_FILE)
     finally:
-        Path(name).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
