@@ -280,7 +280,7 @@ def test_a_child_does_not_hold_the_lock(upstream: Upstream, folder: Path) -> Non
             time.sleep(30)
             os._exit(0)
     try:
-        Mirror(folder, upstream.url, timeout=20).update()
+        assert Mirror(folder, upstream.url, timeout=20).update().after
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)

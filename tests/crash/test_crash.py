@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -37,17 +38,21 @@ def test_a_run_that_nobody_disturbs_tells_everything_once(world: World) -> None:
 
 def test_killed_at_every_system_call(world: World) -> None:
     faults = [(call, number, "signal=SIGKILL") for call, number in calls(world, KILLED)]
-    _crash(world, faults, "killed")
+    found = _crash(world, faults, "killed")
+    assert not found.problems, found.explained
+    assert found.ended == len(faults), "a kill that ends nothing tests nothing"
 
 
 def test_no_space_left_at_every_write(world: World) -> None:
     faults = [(call, number, "error=ENOSPC") for call, number in calls(world, FULL)]
-    _crash(world, faults, "out of space")
+    found = _crash(world, faults, "out of space")
+    assert not found.problems, found.explained
 
 
 def test_the_disk_fails_at_every_flush_and_rename(world: World) -> None:
     faults = [(call, number, "error=EIO") for call, number in calls(world, BROKEN)]
-    _crash(world, faults, "input/output errors")
+    found = _crash(world, faults, "input/output errors")
+    assert not found.problems, found.explained
 
 
 def test_killed_at_random_places(world: World) -> None:
@@ -67,7 +72,8 @@ def test_killed_at_random_places(world: World) -> None:
     while sum(ended for _, ended in done) < RANDOM_KILLS:
         rows = [[dice.choice(known) for _ in range(_IN_A_ROW)] for _ in range(20)]
         done += everywhere(world, rows, one)
-    _report("killed at random places", world, done)
+    found = _report("killed at random places", world, done)
+    assert not found.problems, found.explained
 
 
 @pytest.mark.parametrize("mutant", ["cursor first", "send first", "random id"])
@@ -88,17 +94,25 @@ def test_the_test_has_teeth(world: World, mutant: str) -> None:
     assert found
 
 
-def _crash(world: World, faults: list[Fault], what: str) -> None:
+class Found(NamedTuple):
+    """What a row of cases came to."""
+
+    ended: int  # passes that did not end by themselves
+    problems: dict[int, list[str]]  # broken promises, by the number of the case
+    explained: str
+
+
+def _crash(world: World, faults: list[Fault], what: str) -> Found:
     def one(zygote: Zygote, fault: Fault) -> tuple[Case, int]:
         case = world.case()
         status = zygote.run(case, inject=injection(fault))
         recover(zygote, case)
         return case, int(status != 0)
 
-    _report(what, world, everywhere(world, faults, one))
+    return _report(what, world, everywhere(world, faults, one))
 
 
-def _report(what: str, world: World, done: list[tuple[Case, int]]) -> None:
+def _report(what: str, world: World, done: list[tuple[Case, int]]) -> Found:
     problems = {case.number: found for case, _ in done if (found := list(case.problems()))}
     copies = [world.post.taken[reader] for case, _ in done for reader in case.readers]
     duplicates = sum(len(taken) - len(set(taken)) for taken in copies)
@@ -109,7 +123,7 @@ def _report(what: str, world: World, done: list[tuple[Case, int]]) -> None:
     logs = {case.number: _log(case)[-2000:] for case, _ in done if case.number in problems}
     for case, _ in done:
         shutil.rmtree(case.folder)
-    assert not problems, json.dumps([problems, dict(list(logs.items())[:3])], indent=1)
+    return Found(ended, problems, json.dumps([problems, dict(list(logs.items())[:3])], indent=1))
 
 
 def _log(case: Case) -> str:

@@ -166,6 +166,8 @@ def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
         health.save_channel(connection, replace(fares, blocked_until=datetime.now(UTC) + HOUR))
     with post(port=smtp_port(site)) as server, running(site, "daemon"):
         wait_for(lambda: len(server.received) == 2)
+    with site.open().database.read() as connection:
+        assert health.channel(connection, "mail").blocked_until is None
 
 
 def smtp_port(site: Site) -> int:

@@ -49,8 +49,9 @@ def test_one_connection_and_one_transaction_each() -> None:
 
 def test_nothing_connects_without_a_parcel() -> None:
     """A run that has nothing to do troubles no server."""
-    with open_channel(email_config(1)).open(no_shelf):
+    with post() as server, open_channel(email_config(server.port)).open(no_shelf):
         pass
+    assert server.sessions == 0
 
 
 CODES = [
