@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sqlalchemy import create_engine, inspect
 
 from cachewatch.deliveries import Letter, Parcel
 from cachewatch.errors import AnotherInstance, StateError
@@ -17,8 +18,10 @@ from cachewatch.store.cursors import Move
 from cachewatch.store.database import NAME, Connection, Database
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.lock import only_one
-from cachewatch.store.migrations import STEPS, migrate
+from cachewatch.store.migrations import migrate
 from cachewatch.store.outbox import State
+from cachewatch.store.schema import metadata
+from cachewatch.store.steps import STEPS
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -273,21 +276,43 @@ def test_an_older_form_is_copied_aside_before_it_is_changed(database: Database, 
 
     with pytest.raises(RuntimeError, match="killed"):
         migrate(database._engine, database.path, (*STEPS, fail))
-    copy = database.path.with_name(f"{NAME}.form-1")
+    copy = database.path.with_name(f"{NAME}.form-{len(STEPS)}")
     with sqlite3.connect(copy) as old, sqlite3.connect(database.path) as now:
         for opened in (old, now):
             assert opened.execute("SELECT value FROM counters").fetchall() == [(1.0,)]
-            assert opened.execute("PRAGMA user_version").fetchone() == (1,)
+            assert opened.execute("PRAGMA user_version").fetchone() == (len(STEPS),)
         assert not now.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
     migrate(database._engine, database.path, (*STEPS, make))
     with sqlite3.connect(database.path) as now:
-        assert now.execute("PRAGMA user_version").fetchone() == (2,)
+        assert now.execute("PRAGMA user_version").fetchone() == (len(STEPS) + 1,)
+
+
+def test_the_steps_lead_to_the_tables_of_the_code(tmp_path: Path) -> None:
+    Database(tmp_path).close()
+    engine = create_engine("sqlite://")
+    metadata.create_all(engine)
+    with engine.connect() as made, create_engine(f"sqlite:///{tmp_path / NAME}").connect() as led:
+        assert _shape(led) == _shape(made)
+
+
+def _shape(connection: Connection) -> dict[str, object]:
+    """Return what a database has: the columns, keys and indexes of each table."""
+    found = inspect(connection)
+    return {
+        table: (
+            {(each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns(table)},
+            found.get_pk_constraint(table)["constrained_columns"],
+            {tuple(each["column_names"]) for each in found.get_unique_constraints(table)},
+            {(each["name"], tuple(each["column_names"])) for each in found.get_indexes(table)},
+        )
+        for table in found.get_table_names()
+    }
 
 
 def test_several_that_upgrade_at_once_take_turns(tmp_path: Path) -> None:
     """One does it; the others find it done, and what was copied aside is the old form."""
     opened = [Database(tmp_path) for _ in range(6)]
-    copy = tmp_path / f"{NAME}.form-1"
+    copy = tmp_path / f"{NAME}.form-{len(STEPS)}"
 
     def fill(connection: Connection) -> None:
         numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
@@ -296,7 +321,7 @@ def test_several_that_upgrade_at_once_take_turns(tmp_path: Path) -> None:
     with ThreadPoolExecutor(len(opened)) as pool:
         list(pool.map(lambda each: migrate(each._engine, each.path, (*STEPS, fill)), opened))
     with sqlite3.connect(copy) as old, sqlite3.connect(tmp_path / NAME) as now:
-        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+        assert old.execute("PRAGMA user_version").fetchone() == (len(STEPS),)
         assert now.execute("SELECT count(*) FROM filled").fetchone() == (20000,)
 
 

@@ -1,9 +1,8 @@
-"""Bring a database to the form of this version: numbered steps, each in a transaction of its own.
+"""Bring a database to the form of this version: the numbered steps of steps.py, each in a transaction of its own.
 
 A database that holds something is copied aside before its first step.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
@@ -11,17 +10,7 @@ from sqlalchemy import Connection, Engine
 from cachewatch.errors import StateError
 from cachewatch.store.copies import copy_whole
 from cachewatch.store.lock import in_turn
-from cachewatch.store.schema import metadata
-
-Step = Callable[[Connection], None]
-
-
-def _first(connection: Connection) -> None:
-    metadata.create_all(connection, checkfirst=False)
-
-
-# The step at index n leads from version n to n + 1. Never change one that was released.
-STEPS: tuple[Step, ...] = (_first,)
+from cachewatch.store.steps import STEPS, Step
 
 
 def version_of(connection: Connection) -> int:
@@ -38,7 +27,7 @@ def migrate(engine: Engine, path: Path, steps: tuple[Step, ...] = STEPS) -> None
             "install that one, or restore the backup of the older form"
         )
     if version == 0:
-        _take(engine, steps)
+        _make(engine, steps)
     elif version < len(steps):
         # Nobody shall copy aside what somebody else is changing.
         with in_turn(path.with_name(f"{path.name}.upgrade")):
@@ -52,10 +41,18 @@ def _version(engine: Engine) -> int:
         return version_of(connection)
 
 
+def _make(engine: Engine, steps: tuple[Step, ...]) -> None:
+    """Take all steps at once: a new database has every form or none, and nothing that is worth a copy."""
+    with engine.execution_options(writes=True).begin() as connection:
+        # Of two that make a new database, the other may have been faster.
+        for number, step in enumerate(steps[version_of(connection) :], version_of(connection) + 1):
+            step(connection)
+            connection.exec_driver_sql(f"PRAGMA user_version = {number}")
+
+
 def _take(engine: Engine, steps: tuple[Step, ...]) -> None:
     for number, step in enumerate(steps, 1):
         with engine.execution_options(writes=True).begin() as connection:
-            # Of two that make a new database, the other may have been faster.
             if version_of(connection) < number:
                 step(connection)
                 connection.exec_driver_sql(f"PRAGMA user_version = {number}")

@@ -1,4 +1,4 @@
-"""The tables of the state, as they are in this version; migrations.py brings older ones here.
+"""The tables of the state, as they are in this version; steps.py brings older ones here.
 
 Times are ISO 8601 in UTC with one width, so that text sorts as time does.
 """
@@ -29,6 +29,34 @@ cursors = Table(
     Column("tag", Text, primary_key=True),
     Column("revision", Text, nullable=False),
     Column("moved_at", Text, nullable=False),
+    Column("vanished_at", Text),  # when the stream was told that the tag is gone; it was told of `revision` before
+)
+
+# Streams that have begun, and the revision of each source that they were compared with last.
+streams = Table(
+    "streams",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("revision", Text, nullable=False),
+    Column("begun_at", Text, nullable=False),
+)
+
+# Documents that could not be compared, so that they are compared later.
+unread = Table(
+    "unread",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Column("package", Text, primary_key=True),
+    Column("base", Text, nullable=False),  # the revision with the last readable version, or where there was none yet
+    Column("since", Text, nullable=False),  # the revision that was found unreadable first
+    Column("noted_at", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("readable_at", Text),  # when another stream found it readable again
 )
 
 # When a track is due: one pending row each, and those that are done.

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from cachewatch.store.migrations import STEPS
+from cachewatch.store.steps import STEPS
 
 
 def _next(connection: Connection) -> None:
