@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.events import Events, Tally
-from cachewatch.model import Fault, Kind, PackageChange, PackageCounts, Side
+from cachewatch.model import Fault, Kind, PackageChange, PackageCounts, Side, Unreadable
 
 
 class Body(Protocol):
@@ -31,6 +31,7 @@ class Chunk(Struct, frozen=True):
     tally: Tally
     faults: tuple[Fault, ...]
     body: Any
+    unreadable: tuple[Unreadable, ...] = ()
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -43,6 +44,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     tally: Tally
     events: Events
     faults: tuple[Fault, ...]
+    unreadable: tuple[Unreadable, ...] = ()
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -74,7 +76,7 @@ class Changeset:
         before: Side,
         after: Side,
         chunks: Iterable[Chunk],
-        conclude: Callable[[Tally, tuple[Fault, ...]], Outcome],
+        conclude: Callable[[Tally, tuple[Fault, ...], tuple[Unreadable, ...]], Outcome],
     ) -> None:
         self.before = before
         self.after = after
@@ -82,12 +84,14 @@ class Changeset:
         self._conclude = conclude
         self._tally = Tally()
         self._faults: list[Fault] = []
+        self._unreadable: list[Unreadable] = []
 
     def bodies(self) -> Iterator[Any]:
         """Yield what the output format kept, in the order of the packages."""
         for chunk in self._chunks:
             self._tally.join(chunk.tally)
             self._faults += chunk.faults
+            self._unreadable += chunk.unreadable
             yield chunk.body
 
     def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
@@ -98,4 +102,4 @@ class Changeset:
     @cached_property
     def outcome(self) -> Outcome:
         """The totals and the events; all bodies must have been asked for."""
-        return self._conclude(self._tally, tuple(self._faults))
+        return self._conclude(self._tally, tuple(self._faults), tuple(self._unreadable))

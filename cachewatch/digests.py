@@ -7,7 +7,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from cachewatch.coverage import CoverageChange
-from cachewatch.model import Side
+from cachewatch.model import Side, Unreadable
 from cachewatch.report import Report
 from cachewatch.report.places import TableGroup
 from cachewatch.report.topics import TopicReport
@@ -32,6 +32,7 @@ class Span(Struct, frozen=True, kw_only=True):
     checked: datetime | None = None  # when the source was last asked with success, UTC
     gaps: tuple[Gap, ...] = ()  # between revisions; find_gaps finds them
     mirror: str | None = None  # where Spack installs from; {tag} is filled in
+    is_unread: bool = False  # documents could not be read: what changed in them is told later
     is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
     notes: tuple[str, ...] = ()  # such as: history was rewritten; no news for 5 days
 
@@ -64,6 +65,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     place_packages: int = 0  # that `places` speaks of
     examples: tuple[Example, ...] = ()
     table: Table = Table()
+    unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
 
 
 class Pinned(Struct, frozen=True, kw_only=True):

@@ -183,6 +183,15 @@ class Fault(Struct, frozen=True):
     is_loss: bool = True
 
 
+class Unreadable(Struct, frozen=True, kw_only=True):
+    """A package whose document could not be compared: on which sides, and why."""
+
+    package: str
+    reason: str
+    before: bool = False
+    after: bool = False
+
+
 class Document(Struct, frozen=True, kw_only=True):
     """What one `specs.md` says of one package."""
 

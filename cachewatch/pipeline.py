@@ -17,7 +17,7 @@ from cachewatch.compare import compare, load_deepdiff
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.events import Events, Tally, find_events
-from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageCounts
+from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageCounts, Unreadable
 from cachewatch.parallel import in_processes
 from cachewatch.select import Selection
 from cachewatch.sources import Blob, Comparison, Content, DocumentPair, Readers, TagPair
@@ -106,12 +106,14 @@ def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chun
     """Compare the documents of some packages."""
     tally = Tally()
     faults: list[Fault] = []
+    unreadable: list[Unreadable] = []
     for pair, old_content, new_content in contents.pairs:
         known = Known()
         before = _parse(pair.before, old_content, known)
         after = _parse(pair.after, new_content, known)
         faults += _faults(before, after)
         if isinstance(before, Fault) or isinstance(after, Fault):
+            unreadable += _unreadable(pair.package, before, after)
             continue
         change = compare(
             pair.package,
@@ -127,7 +129,7 @@ def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chun
                 body.add(change)
         elif after is not None:
             tally.witness(after)
-    return Chunk(tally, tuple(faults), body.take())
+    return Chunk(tally, tuple(faults), body.take(), tuple(unreadable))
 
 
 def _read(documents: Documents, readers: Readers) -> Iterator[tuple[DocumentPair, Content | None, Content | None]]:
@@ -163,6 +165,19 @@ def _parse(blob: Blob | None, content: Content | None, known: Known) -> Document
         return Fault(blob.path, FaultKind.UNREADABLE, str(error))
 
 
+def _unreadable(package: str, before: Document | Fault | None, after: Document | Fault | None) -> Iterator[Unreadable]:
+    """Yield what is to be compared later: all but a document that is of a form without hashes, as it was before."""
+    bad = [side for side in (after, before) if isinstance(side, Fault)]
+    was_comparable = isinstance(before, Document)
+    if was_comparable or any(fault.kind is FaultKind.UNREADABLE for fault in bad):
+        yield Unreadable(
+            package=package,
+            reason=bad[0].message,
+            before=isinstance(before, Fault) and before.kind is FaultKind.UNREADABLE,
+            after=isinstance(after, Fault) and (was_comparable or after.kind is FaultKind.UNREADABLE),
+        )
+
+
 def _faults(before: Document | Fault | None, after: Document | Fault | None) -> list[Fault]:
     """Return what is wrong with either side; what is wrong with both in one way, once."""
     found = [side for side in (before, after) if isinstance(side, Fault)]
@@ -187,7 +202,13 @@ def _runs(documents: Documents) -> Iterator[Documents]:
         yield documents[start:]
 
 
-def _conclude(comparison: Comparison, pair: TagPair, tally: Tally, faults: tuple[Fault, ...]) -> Outcome:
+def _conclude(
+    comparison: Comparison,
+    pair: TagPair,
+    tally: Tally,
+    faults: tuple[Fault, ...],
+    unreadable: tuple[Unreadable, ...] = (),
+) -> Outcome:
     packages = PackageCounts(
         before=pair.difference.packages_before,
         after=pair.difference.packages_after,
@@ -204,6 +225,7 @@ def _conclude(comparison: Comparison, pair: TagPair, tally: Tally, faults: tuple
         tally=tally,
         events=_events(comparison, pair, tally, packages),
         faults=(*(comparison.faults if pair is comparison.pairs[0] else ()), *pair.difference.faults, *faults),
+        unreadable=(*pair.difference.unreadable, *unreadable),
     )
 
 

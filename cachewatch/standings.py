@@ -1,6 +1,7 @@
 """What the tags of a source have of an environment, before and after: each document is read once, and none is kept."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
+from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from cachewatch.coverage import Coverage, Covered, Environment, Need, better, co
 from cachewatch.documents import Known, parse
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.sources import Blob, Content, Listing
-from cachewatch.sources.catalogue import list_revision
+from cachewatch.sources.catalogue import Bases, list_revision
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision
 
@@ -25,18 +26,27 @@ _Places = dict[tuple[str, str], tuple[Blob, list[tuple[_State, bool]]]]
 
 
 def cover_both(
-    repository: Repository, environment: Environment, before: Iterable[Revision], after: Iterable[Revision]
+    repository: Repository,
+    environment: Environment,
+    before: Iterable[Revision],
+    after: Iterable[Revision],
+    bases: Bases = MappingProxyType({}),
 ) -> tuple[Coverage, Coverage]:
     """Hold `environment` against the tags that `before` and `after` name; one tag that has a binary is enough.
+
+    Before, packages of `bases` are read in other revisions.
 
     A document that cannot be read is no loss of binaries: what the other state has of its package stands for both.
     """
     states = (_State(), _State())
     places: _Places = {}
     listing: Listing | None = None
-    for state, revisions in zip(states, (before, after), strict=True):
-        for revision in revisions:
-            listing = _list(repository, environment, revision, state, places) or listing
+    for state, revision in [(states[0], each) for each in before] + [(states[1], each) for each in after]:
+        others = bases.get(revision.tag or "", {}) if state is states[0] else {}
+        packages = environment.packages - others.keys()
+        listing = _list(repository, packages, revision, state, places) or listing
+        for package, base in others.items():
+            listing = _list(repository, environment.packages & {package}, base, state, places) or listing
     if listing is not None:
         _read(listing, environment, places)
     old, new = states
@@ -48,9 +58,8 @@ def cover_both(
 
 
 def _list(
-    repository: Repository, environment: Environment, revision: Revision, state: _State, places: _Places
+    repository: Repository, packages: Set[str], revision: Revision, state: _State, places: _Places
 ) -> Listing | None:
-    packages = environment.packages
     try:
         listing = list_revision(
             repository, revision, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages

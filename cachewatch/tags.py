@@ -19,6 +19,11 @@ def series(tag: str) -> str | None:
     return "v" if _RELEASE.fullmatch(tag) else None
 
 
+def is_snapshot(tag: str) -> bool:
+    """Tell whether `tag` is one day of a branch; old ones are retired in time."""
+    return _SNAPSHOT.fullmatch(tag) is not None
+
+
 def is_mutable(tag: str | None) -> bool:
     """Tell whether specs still come to and go from `tag`; a prune never touches the others."""
     return tag is None or series(tag) is None

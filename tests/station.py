@@ -42,6 +42,19 @@ class Site:
         """Let upstream's newest revision be its `number`-th; they are a day apart."""
         self._git("update-ref", "refs/heads/main", self.commits[number])
 
+    def fast_import(self, stream: bytes) -> None:
+        """Let upstream take commits in the form of `git fast-import`."""
+        git = ["git", f"--git-dir={self.upstream}", "fast-import", "--quiet", "--force"]
+        subprocess.run(git, check=True, capture_output=True, input=stream)
+
+    def rewrite(self, number: int) -> None:
+        """Let upstream's whole history be one revision, with the contents of its `number`-th, and forget all others."""
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        commit = self._git(*identity, "commit-tree", "-m", "anew", f"{self.commits[number]}^{{tree}}").strip()
+        self._git("update-ref", "refs/heads/main", commit)
+        self._git("reflog", "expire", "--expire=now", "--all")
+        self._git("gc", "--quiet", "--prune=now")
+
     def configure(self, text: str) -> None:
         """Write the configuration; {folder} is filled in."""
         path = self.folder / "cachewatch.yaml"
@@ -62,6 +75,11 @@ class Site:
         """Return what was made, oldest first."""
         with Database(self.folder / "state").read() as connection:
             return list(reversed(digests.archive(connection)))
+
+    def held(self) -> list[Stored]:
+        """Return the digests that wait for an operator."""
+        with Database(self.folder / "state").read() as connection:
+            return digests.all_held(connection)
 
     def told(self, subscription: str = "ml") -> list[str]:
         """Return the text of every digest that went to readers of `subscription`, oldest first."""

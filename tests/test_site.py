@@ -361,7 +361,7 @@ def _kept(key: str, **values: Any) -> Stored:
         period=told.period,
         created=told.created,
         reason="",
-        moves=(),
+        advances=(),
         letter=told,
         short=told,
         **({"state": DigestState.READY} | values),

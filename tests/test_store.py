@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, inspect
 from cachewatch.deliveries import Letter, Parcel
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import cursors, digests, health, outbox, slots, suppressions
-from cachewatch.store.cursors import Move
+from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
 from cachewatch.store.database import NAME, Connection, Database
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.lock import only_one
@@ -56,7 +56,7 @@ def stored(key: str, **changes: object) -> Stored:
         period="2026-07-27",
         created=NOW,
         reason="",
-        moves=(),
+        advances=(),
         letter=letter(key),
         short=letter(key),
     )
@@ -76,18 +76,18 @@ def queue(connection: Connection, key: str, *targets: str, channel: str = "mail"
 
 
 def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
-    step = Move(subscription="ml", track="regular", source="public", tag="develop", revision="a" * 40)
+    step = advance("a" * 40, develop="a" * 40)
 
     def fail_in_the_middle() -> None:
         with database.write() as connection:
             queue(connection, "one", "a@example.org")
-            cursors.move(connection, [step], NOW)
+            cursors.advance(connection, [step], NOW)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail_in_the_middle()
     with database.read() as connection:
-        assert not cursors.cursors_of(connection, "ml", "regular", "public")
+        assert cursors.position_of(connection, "ml", "regular", "public") is None
         assert not outbox.find(connection)
         assert digests.get(connection, "one") is None
 
@@ -100,17 +100,38 @@ def test_the_same_digest_is_stored_once(database: Database) -> None:
         assert [each.target for each in outbox.find(connection)] == ["b@example.org", "a@example.org"]
 
 
-def test_cursors_move_and_go(database: Database) -> None:
-    def step(tag: str, revision: str | None) -> Move:
-        return Move(subscription="ml", track="regular", source="public", tag=tag, revision=revision)
+def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
+    updates = tuple(CursorUpdate(tag=tag, revision=place, unread=unread) for tag, place in tags.items())
+    return Advance(subscription="ml", stream="regular", source="public", revision=revision, tags=updates)
 
+
+def test_cursors_move_and_remember_what_is_gone(database: Database) -> None:
     with database.write() as connection:
-        cursors.move(connection, [step("develop", "a" * 40), step("old", "a" * 40)], NOW)
-        cursors.move(connection, [step("develop", "b" * 40), step("old", None)], NOW)
+        cursors.advance(connection, [advance("a" * 40, develop="a" * 40, old="a" * 40)], NOW)
+        cursors.advance(connection, [advance("b" * 40, develop="b" * 40, old=None)], NOW + DAY)
     with database.read() as connection:
-        assert cursors.cursors_of(connection, "ml", "regular", "public") == {"develop": "b" * 40}
-        assert cursors.revisions_in_use(connection, "public") == {"b" * 40}
-        assert not cursors.cursors_of(connection, "ml", "urgent", "public")
+        position = cursors.position_of(connection, "ml", "regular", "public")
+        assert position is not None
+        assert position.revision == "b" * 40
+        assert position.cursors == {"develop": Cursor("b" * 40), "old": Cursor("a" * 40, NOW + DAY)}
+        assert cursors.revisions_in_use(connection, "public") == {"a" * 40, "b" * 40}
+        assert cursors.position_of(connection, "ml", "urgent", "public") is None
+
+
+def test_what_is_unread_is_kept_until_it_was_compared(database: Database) -> None:
+    """Another stream that can read it says so, and goes on to wait for its own comparison."""
+    entry = Unread(package="zlib", base="a" * 40, base_tag="develop", since="b" * 40, reason="not YAML")
+    weekly = msgspec.structs.replace(advance("b" * 40, entry, develop="b" * 40), stream="weekly")
+    with database.write() as connection:
+        cursors.advance(connection, [advance("b" * 40, entry, develop="b" * 40), weekly], NOW)
+        assert cursors.unreadable(connection, "public", "develop") == {"zlib": "not YAML"}
+        cursors.advance(connection, [advance("c" * 40, develop="c" * 40)], NOW)
+        assert cursors.unreadable(connection, "public", "develop") == {}
+        for stream, unread in (("regular", {}), ("weekly", {"develop": (entry,)})):
+            position = cursors.position_of(connection, "ml", stream, "public")
+            assert position is not None
+            assert position.unread == unread
+        assert cursors.revisions_in_use(connection, "public") == {"a" * 40, "b" * 40, "c" * 40}
 
 
 def test_parcels_for_one_target_go_in_order(database: Database) -> None:
@@ -176,9 +197,9 @@ def test_an_address_that_keeps_refusing_is_left_out_until_restored(database: Dat
 
 
 def test_held_digests_wait_and_go_together_with_their_deliveries(database: Database) -> None:
-    moves = (Move(subscription="ml", track="regular", source="public", tag="develop", revision="b" * 40),)
+    advances = (advance("b" * 40, develop="b" * 40),)
     with database.write() as connection:
-        digests.add(connection, stored("one", state=DigestState.HELD, moves=moves))
+        digests.add(connection, stored("one", state=DigestState.HELD, advances=advances))
         outbox.add(connection, "mail", parcel("one"), state=State.HELD, lasting=DAY)
         assert digests.held(connection, "ml", "regular") == ["one"]
         assert digests.revisions_held(connection, "public") == {"b" * 40}
@@ -187,7 +208,7 @@ def test_held_digests_wait_and_go_together_with_their_deliveries(database: Datab
         assert outbox.due_channels(connection, NOW) == ["mail"]
         found = digests.get(connection, "on")
         assert found is not None
-        assert (found.state, found.moves) == (DigestState.RELEASED, moves)
+        assert (found.state, found.advances) == (DigestState.RELEASED, advances)
 
 
 def test_slots_are_planned_anew_and_finished(database: Database) -> None:

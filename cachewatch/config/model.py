@@ -92,6 +92,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     channels: tuple[str, ...]
     group_by: str = "stack"  # stack | package | kind
     if_empty: str = "skip"  # skip | send | monthly
+    renamed_from: str | None = None
     limit: Limit = Limit()
     template: str | None = None
 

@@ -69,6 +69,7 @@ class Context(Struct, kw_only=True):
     zone: str = "UTC"
     with_secrets: bool = True  # or all of them are left empty, and need not be there
     sources: frozenset[str] = frozenset()
+    subscriptions: frozenset[str] = frozenset()
     channels: Mapping[str, str] = {}  # the type of each
     templates: Path | None = None
     mistakes: list[Mistake] = field(default_factory=list)

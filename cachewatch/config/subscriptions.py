@@ -65,6 +65,13 @@ def _template(node: Node, context: Context) -> str:
     return name
 
 
+def _renamed_from(node: Node, context: Context) -> str:
+    name = node.text()
+    if name in context.subscriptions:
+        raise ConfigError(f"{name} is configured; write the name of a subscription that is not there any more")
+    return name
+
+
 def check_recipients(to: Iterable[str], channels: Iterable[str], context: Context) -> None:
     """Raise ConfigError where mail has nobody to go to, or addresses have no mail."""
     mails = [name for name in channels if context.channels.get(name) in MAIL_TYPES]
@@ -149,6 +156,10 @@ SUBSCRIPTION = Table(
         "when": Key(_WHEN, "each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30, or cron"),
         "urgent": Key(URGENT.form(), URGENT.about),
         "channels": Key(CHANNEL_NAMES, "where it goes", is_needed=True),
+        "renamed_from": Key(
+            Form(_renamed_from, {"type": "string"}),
+            "its old name, under which it was sent until now: it goes on from there",
+        ),
         "group_by": Key(choice("stack", "package", "kind"), "how lines are grouped (stack)"),
         "if_empty": Key(choice("skip", "send", "monthly"), "what happens when nothing changed (skip)"),
         "limit": Key(LIMIT.form(), LIMIT.about),

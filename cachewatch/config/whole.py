@@ -158,6 +158,7 @@ def _look_ahead(entries: Mapping[str, Node], context: Context) -> None:
         return value if isinstance(value, Mapping) else {}
 
     context.sources = frozenset(names("sources"))
+    context.subscriptions = frozenset(names("subscriptions"))
     types = {
         name: node.value.get("type") for name, node in names("channels").items() if isinstance(node.value, Mapping)
     }

@@ -100,6 +100,7 @@ def read_tag_digest(
         place_packages=places.packages(explains),
         examples=tuple(example for _, _, example in examples),
         table=table.finish(),
+        unreadable=outcome.unreadable,
     )
 
 

@@ -103,7 +103,9 @@ def sentence(digest: Digest) -> str:
 def _facts(digest: Digest) -> list[Fact]:
     if facts := [*_own_facts(digest), *facts_of(digest.tags)]:
         return facts
-    return [Fact("what changed cannot be known" if any(span.is_unknown for span in digest.spans) else "no changes")]
+    if any(span.is_unknown for span in digest.spans):
+        return [Fact("what changed cannot be known")]
+    return [Fact("documents could not be read" if any(span.is_unread for span in digest.spans) else "no changes")]
 
 
 def _own_facts(digest: Digest) -> Iterator[Fact]:

@@ -46,12 +46,12 @@ def _announce(context: Context, track: Track, comparisons: Comparisons) -> None:
     if slot is None and not (track.is_each_revision and waiting.has_news(context, track)):
         return
     draft = compose(context, track, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
-    if draft.hold and waiting.is_held(context, track, draft.moves):
+    if draft.hold and waiting.is_held(context, track, draft.advances):
         # Operators were asked about this very step, and have not answered yet.
         _let_pass(context, track, slot, now)
         return
     packed = () if _is_left_out(context, track, draft, now) else pack(context.config, track, draft.digest)
-    context.pin(draft.moves)
+    context.pin(draft.advances)
     with context.database.write() as connection:
         _store(connection, context, track, draft, packed)
         if slot is not None:
@@ -92,7 +92,7 @@ def _store(connection: Connection, context: Context, track: Track, draft: Draft,
     if packed and draft.hold:
         operators.tell_within(connection, context, _question(track, draft, is_newer=bool(before)))
     else:
-        cursors.move(connection, draft.moves, now)
+        cursors.advance(connection, draft.advances, now)
     if packed:
         _tell_of_templates(connection, context, track, next((each.problem for each in packed if each.problem), ""))
         _store_digest(connection, track, draft, packed, now)
@@ -110,7 +110,7 @@ def _store_digest(
         period=draft.digest.period,
         created=now,
         reason=draft.hold,
-        moves=draft.moves if draft.hold else (),
+        advances=draft.advances if draft.hold else (),
         letter=packed[0].letter,
         short=packed[0].short,
     )

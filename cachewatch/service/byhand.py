@@ -58,7 +58,7 @@ def release(context: Context, key: str) -> Stored:
         digests.settle(connection, stored.key, DigestState.RELEASED, "released by hand", now)
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
-        cursors.move(connection, stored.moves, now)
+        cursors.advance(connection, stored.advances, now)
         health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
     return stored
 
@@ -69,7 +69,7 @@ def drop_digest(context: Context, key: str, reason: str) -> Stored:
     with context.database.write() as connection:
         stored = _held(connection, key)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
-        cursors.move(connection, stored.moves, now)
+        cursors.advance(connection, stored.advances, now)
         health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
     return stored
 

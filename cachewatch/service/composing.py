@@ -17,7 +17,7 @@ from cachewatch.service.parts import Asked, Part, read_part
 from cachewatch.service.pins import environment_of, found_pins, joined
 from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
-from cachewatch.store.cursors import Move
+from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import get as stored_digest
 
 # Part of every key: digests of another form are other digests.
@@ -25,10 +25,10 @@ _FORM = 1
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """A digest that nobody has seen yet, and the cursors that go with it."""
+    """A digest that nobody has seen yet, and how far its sources are compared with it."""
 
     digest: Digest
-    moves: tuple[Move, ...]
+    advances: tuple[Advance, ...]
     is_empty: bool
     hold: str  # why operators have to be asked first; empty if they have not
 
@@ -71,9 +71,9 @@ def compose(
     )
     return Draft(
         digest=digest,
-        moves=tuple(move for part in parts for move in part.moves),
-        is_empty=digest.is_empty and not any(part.is_lost for part in parts),
-        hold=_hold(tags, track.subscription.limit.hold_above),
+        advances=tuple(part.advance for part in parts if part.advance),
+        is_empty=digest.is_empty and not any(part.is_lost or part.has_returned for part in parts),
+        hold=_hold(parts, tags, track.subscription.limit.hold_above),
     )
 
 
@@ -106,9 +106,11 @@ def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
     return f"{period}-urgent" if is_urgent else period
 
 
-def _hold(tags: tuple[TagDigest, ...], limit: int) -> str:
+def _hold(parts: list[Part], tags: tuple[TagDigest, ...], limit: int) -> str:
     changed = sum(tag.report.specs.net_added + tag.report.specs.net_removed for tag in tags)
     suspicious = [event.name for tag in tags for event in tag.report.events if event.kind is Kind.SUSPICIOUS]
+    if vanished := [tag for part in parts for tag in part.vanished]:
+        return f"a suspicious loss: every tag that it watches is gone ({', '.join(vanished)})"
     if suspicious:
         return f"a suspicious loss: {', '.join(suspicious)}"
     return f"{changed:,} changed specs, more than hold_above: {limit:,}" if changed > limit else ""

@@ -13,7 +13,7 @@ from cachewatch.service.cloned import Clone
 from cachewatch.service.log import Log
 from cachewatch.service.watched import Watched
 from cachewatch.sources.git import Repository
-from cachewatch.store.cursors import Move
+from cachewatch.store.cursors import Advance
 from cachewatch.store.database import Database
 
 Clock = Callable[[], datetime]
@@ -65,11 +65,10 @@ class Context(Struct, kw_only=True):
         """Open our copy of `source` to read it; whoever asks closes it."""
         return self.watched(source).open()
 
-    def pin(self, moves: Collection[Move]) -> None:
-        """Keep the revisions that cursors are about to stand on, whatever upstream does."""
-        for name in sorted({move.source for move in moves}):
-            revisions = {move.revision for move in moves if move.source == name and move.revision}
-            self.watched(self.config.sources[name]).pin(revisions)
+    def pin(self, advances: Collection[Advance]) -> None:
+        """Keep the revisions that streams are to be compared with next, whatever upstream does."""
+        for each in advances:
+            self.watched(self.config.sources[each.source]).pin(each.revisions)
 
     def clone_folder(self, source: str) -> Path:
         """Return where the clone, or the recorded history, of a source is."""

@@ -118,7 +118,7 @@ def _stored(topic: str, letter: Letter) -> Stored:
         period=letter.period,
         created=letter.created,
         reason="",
-        moves=(),
+        advances=(),
         letter=letter,
         short=letter,
     )

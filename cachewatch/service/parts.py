@@ -1,7 +1,7 @@
 """What one source gives to a digest: all that came between the cursors of a track and its newest revision."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 
@@ -11,6 +11,7 @@ from cachewatch import digests
 from cachewatch.config.model import Source
 from cachewatch.coverage import Coverage, Environment, compare_coverage
 from cachewatch.digests import Pinned, Span, Table, TagDigest
+from cachewatch.model import Kind
 from cachewatch.pipeline import changesets
 from cachewatch.render.digest import MOST_CSV, DigestBody, read_tag_digest
 from cachewatch.select import Selection, selection_of
@@ -20,14 +21,15 @@ from cachewatch.service.pins import find_pin
 from cachewatch.service.sharing import Comparisons, Found, question_of
 from cachewatch.service.spans import Gap, Gaps, find_gaps
 from cachewatch.service.tracks import Track
+from cachewatch.service.unread import NO_BASES, UnreadAfter, UnreadDocuments, named
 from cachewatch.silences import Silencing
 from cachewatch.sources import Comparison
-from cachewatch.sources.catalogue import compare_revisions
+from cachewatch.sources.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, count_between, lacks, resolve, times_between
 from cachewatch.standings import cover_both
 from cachewatch.store import cursors, health
-from cachewatch.store.cursors import Move
+from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position
 from cachewatch.store.health import SourceHealth
 
 
@@ -36,12 +38,14 @@ class Part(Struct, frozen=True, kw_only=True):
 
     spans: tuple[Span, ...] = ()
     tags: tuple[TagDigest, ...] = ()
-    moves: tuple[Move, ...] = ()
+    advance: Advance | None = None  # None where nothing was ever fetched
     hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     pinned: Pinned | None = None
-    is_lost: bool = False  # readers must hear that something cannot be known
+    is_lost: bool = False  # readers must be told that something cannot be known
+    has_returned: bool = False  # a tag is back that readers were told is gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -63,40 +67,39 @@ class Reading(Struct, frozen=True, kw_only=True):
     repository: Repository
     newest: Revision
     comparisons: Comparisons
+    documents: UnreadDocuments
     environment: Environment | None = None
 
     def part(self, gaps: Gaps) -> Part:
         """Compare everything that the track was not told yet."""
-        spans = [self._span(gap) for gap in gaps.gaps]
-        if gaps.lost or not spans:
-            # Nothing to compare, and perhaps a sentence why.
-            notes = wording.lost(gaps.lost) if gaps.lost else ()
-            span = self._span_from(self.newest, 0, notes)
-            spans.append(structs.replace(span, is_unknown=bool(gaps.lost)))
-        found = [self._found(gap) for gap in gaps.gaps]
+        found = [(gap, self._found(gap)) for gap in gaps.gaps]
+        unread = self.documents.after(gaps, found)
         return Part(
-            spans=tuple(spans),
-            tags=tuple(tag for each in found for tag in each.tags),
-            hidden=sum((each.hidden for each in found), start=Counter[str]()),
-            moves=tuple(self._move(tag, revision) for tag, revision in sorted(gaps.places.items())),
+            spans=tuple(self._spans(gaps, unread)),
+            tags=tuple(tag for _, each in found for tag in each.tags),
+            hidden=sum((each.hidden for _, each in found), start=Counter[str]()),
+            advance=self._advance(gaps, unread),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
                 for gap in gaps.gaps
                 for tag in sorted(gap.tags)
             ),
-            coverage=self._coverage(gaps),
+            coverage=self._coverage(gaps, found),
             pinned=self._pinned(gaps),
             is_lost=bool(gaps.lost),
+            has_returned=bool(gaps.returned) and Kind.TAG_REMOVED in self.track.changes,
+            vanished=gaps.vanished,
         )
 
-    def _coverage(self, gaps: Gaps) -> tuple[Coverage, Coverage] | None:
+    def _coverage(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> tuple[Coverage, Coverage] | None:
         """Hold the environment against all tags that the track is about, as they were told last and as they are."""
         if self.environment is None:
             return None
-        bases = {tag: gap.base for gap in gaps.gaps for tag in gap.tags}
-        before = [structs.replace(bases.get(tag, self.newest), tag=tag) for tag in gaps.places]
+        told = {tag: gap.base for gap in gaps.gaps for tag in gap.tags}
+        bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
+        before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in gaps.places]
         after = [structs.replace(self.newest, tag=tag) for tag in gaps.places]
-        return cover_both(self.repository, self.environment, before, after)
+        return cover_both(self.repository, self.environment, before, after, bases)
 
     def _pinned(self, gaps: Gaps) -> Pinned | None:
         """Say what moving away from the pinned snapshot would gain and lose."""
@@ -115,15 +118,24 @@ class Reading(Struct, frozen=True, kw_only=True):
     def _found(self, gap: Gap) -> Found:
         """Compare what was told last with what there is, unless that was just done for another track."""
         needed = self.environment and frozenset(self.environment.packages)
-        of = (self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed)
-        return self.comparisons.get(
-            question_of(self.track), of, lambda: self._compared(gap.base, self.newest, gap.tags.__contains__)
-        )
+        bases = self.documents.bases(gap.tags)
+        of = (self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases)))
+        return self.comparisons.get(question_of(self.track), of, lambda: self._compared_with(gap, bases))
 
-    def _compared(self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool]) -> Found:
+    def _compared_with(self, gap: Gap, bases: Bases) -> Found:
+        """Compare; what the earlier state cannot tell is compared again with the last version that could be read."""
+        found = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
+        if earlier := self.documents.earlier(found):
+            joined = {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
+            found = self._compared(gap.base, self.newest, gap.tags.__contains__, joined)
+        return found
+
+    def _compared(
+        self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
+    ) -> Found:
         selection = selection_of(self.track.subscription.match, self.track.changes)
         comparison = compare_revisions(
-            self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection)
+            self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection), bases=bases
         )
         hidden: Counter[str] = Counter()
         found: list[TagDigest] = []
@@ -131,7 +143,7 @@ class Reading(Struct, frozen=True, kw_only=True):
         for pair in comparison.pairs:
             found.append(self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection, hidden, room))
             room = _left(room, found[-1].table)
-        return Found(tuple(found), hidden)
+        return Found(tuple(found), hidden, bases)
 
     def _wants(self, selection: Selection) -> Callable[[str], bool]:
         if self.environment is None:
@@ -165,9 +177,23 @@ class Reading(Struct, frozen=True, kw_only=True):
             room=room,
         )
 
-    def _span(self, gap: Gap) -> Span:
+    def _spans(self, gaps: Gaps, unread: UnreadAfter) -> Iterator[Span]:
+        """Yield what is covered; the first one carries what is to be said of the source as a whole."""
+        notes = (*wording.returned(gaps.returned), *wording.unread(unread.left), *wording.read_again(unread.resolved))
+        is_unread = any(unread.left.values())
+        for gap in gaps.gaps:
+            yield structs.replace(self._span(gap, notes), is_unread=is_unread)
+            notes, is_unread = (), False
+        if gaps.lost or not gaps.gaps:
+            # Nothing to compare, and perhaps a sentence why.
+            lost = wording.lost(gaps.lost) if gaps.lost else ()
+            span = self._span_from(self.newest, 0, (*lost, *notes))
+            yield structs.replace(span, is_unknown=bool(gaps.lost), is_unread=is_unread)
+
+    def _span(self, gap: Gap, notes: tuple[str, ...]) -> Span:
         revisions = count_between(self.repository, gap.base, self.newest)
-        notes = (wording.REWRITTEN,) if lacks(self.repository, self.newest, gap.base) else ()
+        if lacks(self.repository, self.newest, gap.base):
+            notes = (wording.REWRITTEN, *notes)
         times = times_between(self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
         return structs.replace(span, gaps=digests.find_gaps(times, self.source.stale_after))
@@ -193,26 +219,32 @@ class Reading(Struct, frozen=True, kw_only=True):
             return self.source.address
         return str(self.context.clone_folder(self.source.name))
 
-    def _move(self, tag: str, revision: str | None) -> Move:
-        subscription = self.track.subscription.name
-        return Move(
-            subscription=subscription, track=self.track.name, source=self.source.name, tag=tag, revision=revision
+    def _advance(self, gaps: Gaps, unread: UnreadAfter) -> Advance:
+        updates = (
+            CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
+            for tag, revision in sorted(gaps.places.items())
+        )
+        return Advance(
+            subscription=self.track.subscription.name,
+            stream=self.track.name,
+            source=self.source.name,
+            revision=self.newest.commit,
+            tags=tuple(updates),
         )
 
 
 def read_part(context: Context, asked: Asked, source: Source) -> Part:
     """Compare what the track was told last of `source` with what is there now."""
-    track, since = asked.track, asked.since
+    track = asked.track
     with context.database.read() as connection:
         fares = health.source(connection, source.name)
-        known = cursors.cursors_of(connection, track.subscription.name, track.name, source.name)
+        position = cursors.position_of(connection, track.subscription.name, track.name, source.name)
     if fares.revision is None:
-        return Part()  # nothing was ever fetched; how the source fares is told to operators
+        return Part()  # nothing was ever fetched; operators are notified of a source that fails
     with closing(context.open_repository(source)) as repository:
         newest = resolve(repository, fares.revision)
-        first = None if since is None else resolve(repository, since)
-        known = known if since is None else {}
-        gaps = find_gaps(repository, known, newest, first=first, wanted=track.wants_tag(source))
+        if asked.since is not None:
+            position = _position_at(repository, resolve(repository, asked.since), newest)
         reading = Reading(
             context=context,
             track=track,
@@ -221,9 +253,16 @@ def read_part(context: Context, asked: Asked, source: Source) -> Part:
             repository=repository,
             newest=newest,
             comparisons=asked.comparisons,
+            documents=UnreadDocuments(repository, position.unread if position else {}),
             environment=asked.environment,
         )
-        return reading.part(gaps)
+        return reading.part(find_gaps(repository, position, newest, wanted=track.wants_tag(source)))
+
+
+def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
+    """Return the position of a stream that was told of everything up to `first`."""
+    tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
+    return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
 
 
 def _left(room: int | None, table: Table) -> int | None:

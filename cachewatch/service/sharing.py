@@ -13,6 +13,7 @@ from cachewatch.config.model import Match
 from cachewatch.digests import TagDigest
 from cachewatch.model import Kind
 from cachewatch.service.tracks import Track
+from cachewatch.sources.catalogue import Bases
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -29,6 +30,7 @@ class Found(Struct, frozen=True):
 
     tags: tuple[TagDigest, ...]
     hidden: Counter[str]
+    bases: Bases  # packages that were compared with another version than that of the revision told last
 
 
 class Comparisons:

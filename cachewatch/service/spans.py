@@ -1,14 +1,17 @@
-"""What lies between the cursors of a track and the newest revision of a source."""
+"""What lies between the cursors of a stream and the newest revision of a source."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from msgspec import Struct
 
+from cachewatch import tags
 from cachewatch.errors import UnknownRevision
 from cachewatch.sources.catalogue import tags_of
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, resolve
+from cachewatch.store.cursors import Cursor, Position
 
 
 class Gap(Struct, frozen=True, kw_only=True):
@@ -24,64 +27,68 @@ class Gaps(Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...]
     places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
     lost: tuple[str, ...] = ()  # revisions that are nowhere any more: what changed since cannot be known
+    returned: Mapping[str, datetime]  # tags that are back, and when the stream was told that they are gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
 def find_gaps(
-    repository: Repository,
-    cursors: Mapping[str, str],
-    newest: Revision,
-    *,
-    first: Revision | None,
-    wanted: Callable[[str], bool],
+    repository: Repository, position: Position | None, newest: Revision, *, wanted: Callable[[str], bool]
 ) -> Gaps:
-    """Find what a track was not told yet of the tags that it wants.
+    """Find what a stream was not told yet of the tags that it wants.
 
-    Without any cursor it begins at `first`, or at the newest revision if that is None. A tag
-    without a cursor is a new tag if the others' revision did not have it; if it did, somebody
-    wants more than before, and it begins at the newest revision too.
+    A stream that has not begun begins at the newest revision. A tag without a cursor is new if the revision that the
+    stream was compared with last did not have it; if it did, somebody wants more than before, and it begins at the
+    newest revision. A tag that returns is compared with what was told of it last.
     """
-    tags = frozenset(filter(wanted, tags_of(repository, newest).ids))
-    places: dict[str, str | None] = dict.fromkeys(tags, newest.commit)
-    known = {tag: revision for tag, revision in cursors.items() if wanted(tag)}
-    if not known:
-        gap = () if first is None or first.commit == newest.commit else (Gap(base=first, tags=tags),)
-        return Gaps(gaps=gap, places=places)
-    behind, lost = _behind(repository, known, newest)
-    appeared = _appeared(repository, known, tags)
-    if appeared:
-        behind[_most_common(known)] |= appeared
-    places |= {tag: None for tag in known if tag not in tags}
-    gaps = [Gap(base=resolve(repository, revision), tags=frozenset(those)) for revision, those in behind.items()]
-    return Gaps(gaps=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))), places=places, lost=tuple(sorted(lost)))
-
-
-def _behind(
-    repository: Repository, known: Mapping[str, str], newest: Revision
-) -> tuple[defaultdict[str, set[str]], set[str]]:
-    """Group the tags whose cursor is not at the newest revision by the revision it is at."""
+    there = frozenset(filter(wanted, tags_of(repository, newest).ids))
+    if position is None:
+        return Gaps(gaps=(), places=dict.fromkeys(there, newest.commit), returned={})
+    known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
+    due = {tag: cursor.revision for tag, cursor in known.items() if _is_due(tag, cursor, newest, there)}
+    due |= dict.fromkeys(_new(repository, position, there - known.keys()), position.revision)
     behind: defaultdict[str, set[str]] = defaultdict(set)
-    lost: set[str] = set()
-    for tag, revision in known.items():
-        if revision == newest.commit or revision in lost:
-            continue
-        if revision in behind or _exists(repository, revision):
-            behind[revision].add(tag)
-        else:
-            lost.add(revision)
-    return behind, lost
+    for tag, revision in due.items():
+        behind[revision].add(tag)
+    lost = {revision for revision in behind if not _exists(repository, revision)}
+    gone = {tag for tag, cursor in known.items() if cursor.vanished_at is None} - there
+    gaps = [
+        Gap(base=resolve(repository, revision), tags=frozenset(those))
+        for revision, those in behind.items()
+        if revision not in lost
+    ]
+    return Gaps(
+        gaps=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
+        places={**dict.fromkeys(there, newest.commit), **dict.fromkeys(gone)},
+        lost=tuple(sorted(lost)),
+        returned={tag: at for tag in due if tag in known and (at := known[tag].vanished_at) is not None},
+        vanished=_vanished_together(repository, gone, known, newest),
+    )
 
 
-def _appeared(repository: Repository, known: Mapping[str, str], tags: frozenset[str]) -> frozenset[str]:
-    fresh = tags - known.keys()
-    base = _most_common(known)
-    if not fresh or not _exists(repository, base):
-        return frozenset()
-    return fresh - tags_of(repository, resolve(repository, base)).ids.keys()
+def _is_due(tag: str, cursor: Cursor, newest: Revision, there: frozenset[str]) -> bool:
+    """Tell whether there may be news of a tag: it is back, or gone, or was told of at another revision."""
+    if cursor.vanished_at is not None:
+        return tag in there
+    return tag not in there or cursor.revision != newest.commit
 
 
-def _most_common(known: Mapping[str, str]) -> str:
-    ((revision, _),) = Counter(known.values()).most_common(1)
-    return revision
+def _new(repository: Repository, position: Position, unknown: frozenset[str]) -> frozenset[str]:
+    """Return the tags that are new since the stream was compared last; all of them if that cannot be known."""
+    if not unknown or not _exists(repository, position.revision):
+        return unknown
+    return unknown - tags_of(repository, resolve(repository, position.revision)).ids.keys()
+
+
+def _vanished_together(
+    repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
+) -> tuple[str, ...]:
+    """Return all tags of a stream if they are gone at once; snapshots of a series that goes on are retired, not lost."""
+    if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
+        return ()
+    going_on = {tags.series(tag) for tag in tags_of(repository, newest).ids if tags.is_snapshot(tag)}
+    if all(tags.is_snapshot(tag) and tags.series(tag) in going_on for tag in gone):
+        return ()
+    return tuple(tags.in_order(gone))
 
 
 def _exists(repository: Repository, revision: str) -> bool:

@@ -7,24 +7,25 @@ from datetime import datetime
 from cachewatch.config.model import Source
 from cachewatch.errors import UnknownRevision
 from cachewatch.service.context import Context
+from cachewatch.service.renaming import ask_about
 from cachewatch.service.tracks import Track
 from cachewatch.sources.catalogue import tags_of
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, resolve
 from cachewatch.store import cursors, digests, health, slots
-from cachewatch.store.cursors import Move
+from cachewatch.store.cursors import Advance, CursorUpdate
 from cachewatch.store.database import Connection
 from cachewatch.store.slots import Slot
 
 
 def begin(context: Context, track: Track) -> None:
-    """Put the cursors of a track that has none of some source to where that source begins."""
+    """Let a track begin with each source that it has not begun with, where that source begins."""
     for source in track.sources:
         with context.database.read() as connection:
-            fares = health.source(connection, source.name)
-            known = cursors.cursors_of(connection, track.subscription.name, track.name, source.name)
-        if fares.revision is not None and not known:
-            _begin(context, track, source, fares.revision)
+            newest = health.source(connection, source.name).revision
+            position = cursors.position_of(connection, track.subscription.name, track.name, source.name)
+        if newest is not None and position is None:
+            _begin(context, track, source, newest)
 
 
 def _begin(context: Context, track: Track, source: Source, newest_commit: str) -> None:
@@ -32,19 +33,19 @@ def _begin(context: Context, track: Track, source: Source, newest_commit: str) -
         newest = resolve(repository, newest_commit)
         first = _first(repository, source, newest)
         tags = tags_of(repository, newest).ids.keys() | tags_of(repository, first).ids.keys()
-    moves = tuple(
-        Move(
-            subscription=track.subscription.name,
-            track=track.name,
-            source=source.name,
-            tag=tag,
-            revision=first.commit,
-        )
-        for tag in sorted(filter(track.wants_tag(source), tags))
+    begun = Advance(
+        subscription=track.subscription.name,
+        stream=track.name,
+        source=source.name,
+        revision=first.commit,
+        tags=tuple(
+            CursorUpdate(tag=tag, revision=first.commit) for tag in sorted(filter(track.wants_tag(source), tags))
+        ),
     )
-    context.pin(moves)
+    context.pin([begun])
     with context.database.write() as connection:
-        cursors.move(connection, moves, context.clock())
+        ask_about(connection, context, track.subscription.name)
+        cursors.advance(connection, [begun], context.clock())
     context.log.info(
         "track.begun", subscription=track.subscription.name, track=track.name, source=source.name, revision=first.commit
     )
@@ -80,23 +81,22 @@ def has_news(context: Context, track: Track) -> bool:
     """Tell whether some source has a revision that the track has neither been told nor holds for operators."""
     name = track.subscription.name
     with context.database.read() as connection:
-        held = _held_moves(connection, track)
+        held = {each.source: each.revision for each in _held_advances(connection, track)}
         for source in track.sources:
-            known = {move.revision for move in held if move.source == source.name and move.revision}
-            known = known or set(cursors.cursors_of(connection, name, track.name, source.name).values())
-            revision = health.source(connection, source.name).revision
-            if revision is not None and known - {revision}:
+            position = cursors.position_of(connection, name, track.name, source.name)
+            newest = health.source(connection, source.name).revision
+            if newest is not None and position is not None and newest != held.get(source.name, position.revision):
                 return True
     return False
 
 
-def is_held(context: Context, track: Track, moves: Collection[Move]) -> bool:
+def is_held(context: Context, track: Track, advances: Collection[Advance]) -> bool:
     """Tell whether a digest of the very same steps waits for an operator."""
     with context.database.read() as connection:
-        return _held_moves(connection, track) == frozenset(moves)
+        return _held_advances(connection, track) == frozenset(advances)
 
 
-def _held_moves(connection: Connection, track: Track) -> frozenset[Move]:
-    """Return where the cursors of a track go if what is held is released."""
+def _held_advances(connection: Connection, track: Track) -> frozenset[Advance]:
+    """Return how far a track is compared if what is held is released."""
     stored = (digests.get(connection, key) for key in digests.held(connection, track.subscription.name, track.name))
-    return frozenset(move for each in stored if each is not None for move in each.moves)
+    return frozenset(advance for each in stored if each is not None for advance in each.advances)

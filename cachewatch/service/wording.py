@@ -1,7 +1,8 @@
 """Short sentences that digests and notices share."""
 
 import shlex
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from cachewatch.config.model import Match, Source
@@ -10,6 +11,7 @@ from cachewatch.kinds import GROUPS
 from cachewatch.model import Kind
 from cachewatch.render.words import how_long
 from cachewatch.service.tracks import Track
+from cachewatch.store.cursors import Unread
 from cachewatch.store.health import SourceHealth
 
 REWRITTEN = "upstream rewrote its history in between; the two states are compared all the same"
@@ -53,6 +55,42 @@ def lost(revisions: Iterable[str]) -> tuple[str, ...]:
         "upstream rewrote its history, and our copy was lost: what changed since then cannot be known",
         "digests go on from here",
     )
+
+
+_MOST_NAMES = 20
+
+
+def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Say which documents could not be read, and since which revision."""
+    for (tag, since), names in _by_tag(left, lambda entry: entry.since).items():
+        yield f"could not be read in {tag} since {since[:10]}: {names}; what changed is in a later digest"
+
+
+def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Say which documents can be read again, and what they are compared with."""
+    for (tag, base), names in _by_tag(resolved, lambda entry: entry.base).items():
+        yield f"can be read again in {tag}, compared with {base[:10]}: {names}"
+
+
+def _by_tag(
+    entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]
+) -> dict[tuple[str, str], str]:
+    packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for tag, those in entries.items():
+        for entry in those:
+            packages[tag, revision_of(entry)].append(entry.package)
+    return {key: _listed(sorted(names)) for key, names in sorted(packages.items())}
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def returned(tags: Mapping[str, datetime]) -> Iterator[str]:
+    """Say which tags are back, and what they are compared with."""
+    for tag, moment in sorted(tags.items()):
+        yield f"{tag} is back; it was gone since {moment:%Y-%m-%d %H:%M} UTC, and is compared with its state before that"
 
 
 def why(track: Track) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from cachewatch.model import Fault, Side
+from cachewatch.model import Fault, Side, Unreadable
 from cachewatch.sources.layout import DOCUMENT
 
 # What documents have, about; git takes as long to tell their sizes as to read some of them.
@@ -62,6 +62,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     # How many packages have the same document on both sides. It takes time to count them, so ask late.
     count_unchanged: Callable[[], int]
     faults: tuple[Fault, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()  # documents that are no regular files
 
     @property
     def packages_before(self) -> int:

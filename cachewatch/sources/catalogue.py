@@ -2,19 +2,33 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch import tags
 from cachewatch.documents import MAX_BYTES, TOO_LARGE
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
-from cachewatch.model import Side
-from cachewatch.sources import Blob, Comparison, Content, Listing, Readers, TagPair
+from cachewatch.model import Side, Unreadable
+from cachewatch.sources import (
+    Blob,
+    Comparison,
+    Content,
+    Difference,
+    DocumentPair,
+    Listing,
+    Readers,
+    TagPair,
+)
 from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.sources.revisions import Revision, count_between, resolve
 from cachewatch.sources.tagsfile import read_tags_file
-from cachewatch.sources.trees import Folders, differing_documents, document_mode, folders, ignored
+from cachewatch.sources.trees import Folders, differing_documents, document_mode, document_of, folders, ignored
+
+# By tag and package, the revision and tag whose document is to be compared.
+Bases = Mapping[str, Mapping[str, Revision]]
 
 # Real ones have 50 kB.
 _LARGEST_TAGS_FILE = 2**20
@@ -60,15 +74,20 @@ def compare_revisions(
     *,
     wanted_tag: Callable[[str], bool],
     wanted_package: Wanted,
+    bases: Bases = MappingProxyType({}),
 ) -> Comparison:
-    """Find what differs between two revisions: in one tag if either names one, else in every tag."""
+    """Find what differs between two revisions: in one tag if either names one, else in every tag.
+
+    The packages of `bases` are compared with the documents of other revisions than `before`.
+    """
     had, has = tags_of(repository, before), tags_of(repository, after)
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
     for states in _states(before, after, had, has, wanted_tag):
-        if (pairs or quiet) and states.before.tree == states.after.tree:
+        based = bases.get(states.after.tag, {})
+        if (pairs or quiet) and states.before.tree == states.after.tree and not based:
             continue
-        pair = _compare_states(repository, states, wanted_package)
+        pair = _compare_states(repository, states, wanted_package, based)
         if pair.difference.documents or pair.difference.faults:
             pairs.append(pair)
         elif quiet is None:
@@ -172,16 +191,58 @@ def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
     return State(revision, tag, trees[tag])
 
 
-def _compare_states(repository: Repository, states: States, wanted: Wanted) -> TagPair:
+def _compare_states(repository: Repository, states: States, wanted: Wanted, based: Mapping[str, Revision]) -> TagPair:
     before, after = states.before, states.after
     label = f"{CATALOGUE}/{after.tag}"
+    difference = differing_documents(repository, label, before.tree, after.tree, wanted=wanted)
+    if based:
+        difference = _rebased(difference, _based(repository, label, based, after.tree))
     return TagPair(
         before=before.revision.side(before.tag),
         after=after.revision.side(after.tag),
-        difference=differing_documents(repository, label, before.tree, after.tree, wanted=wanted),
+        difference=difference,
         is_new_tag=states.is_new_tag,
         is_lost_tag=states.is_lost_tag,
     )
+
+
+def _based(
+    repository: Repository, label: str, bases: Mapping[str, Revision], after: str | None
+) -> Mapping[str, DocumentPair | Unreadable]:
+    """Return the documents of each package to compare, or why there is none to compare now."""
+    found: dict[str, DocumentPair | Unreadable] = {}
+    for package, base in bases.items():
+        had = document_of(repository, label, tags_of(repository, base).ids.get(base.tag or ""), package)
+        has = document_of(repository, label, after, package)
+        if isinstance(has, str) or isinstance(had, str):
+            found[package] = Unreadable(
+                package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
+            )
+        else:
+            found[package] = DocumentPair(package, had, has)
+    return found
+
+
+def _rebased(difference: Difference, based: Mapping[str, DocumentPair | Unreadable]) -> Difference:
+    """Return the difference with what there is to compare of other packages in the place of their documents."""
+    seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
+    pairs = [each for each in based.values() if isinstance(each, DocumentPair)]
+    same = [pair for pair in pairs if _name(pair.before) == _name(pair.after)]
+    others = [pair for pair in difference.documents if pair.package not in based]
+    differing = [*others, *(pair for pair in pairs if pair not in same)]
+    then = sum(pair.package not in seen and pair.after is not None for pair in pairs)
+    now = sum(pair.after is not None for pair in same)
+    unreadable = [each for each in difference.unreadable if each.package not in based]
+    return replace(
+        difference,
+        documents=tuple(sorted(differing, key=lambda pair: pair.package)),
+        count_unchanged=lambda: difference.count_unchanged() + now - then,
+        unreadable=(*unreadable, *(each for each in based.values() if isinstance(each, Unreadable))),
+    )
+
+
+def _name(blob: Blob | None) -> str | None:
+    return blob.name if blob else None
 
 
 def _stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:

@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 
 from cachewatch.errors import SourceError
-from cachewatch.model import Fault, FaultKind
+from cachewatch.model import Fault, FaultKind, Unreadable
 from cachewatch.sources import Blob, Difference, DocumentPair
 from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import DOCUMENT, Wanted, is_name
@@ -31,6 +31,7 @@ _EMPTY_TREE = {
 _USUAL_MODE = b"100644"
 _USUAL = _USUAL_MODE + b" " + DOCUMENT.encode() + b"\0"
 _MAX_ENTRIES = 200_000
+_REPLACED = "its folder is a link or a module, or is listed twice"
 _TREES_AT_ONCE = 1024
 
 # Mode and id of an entry of a tree, both as git stores them; one that stands twice has neither.
@@ -81,7 +82,12 @@ def differing_documents(
     odd = [name for name in differing if not is_name(name) or _is_odd(old.get(name)) or _is_odd(new.get(name))]
     ignorable = frozenset(odd)
     names = [name for name in differing if name not in ignorable and wanted(name.decode())]
-    documents, faults = _documents(repository, label, names, old, new)
+    documents, unreadable = _documents(repository, label, names, old, new)
+    replaced = [
+        Unreadable(package=name.decode(), reason=_REPLACED, before=_is_odd(old.get(name)), after=_is_odd(new.get(name)))
+        for name in odd
+        if is_name(name) and wanted(name.decode())
+    ]
     repository.obtain(blob.name for pair in documents for blob in (pair.before, pair.after) if blob)
     # A list: what is asked later must not keep the two states in memory until then.
     unchanged = [
@@ -92,7 +98,11 @@ def differing_documents(
     return Difference(
         documents=tuple(documents),
         count_unchanged=cache(partial(_count_documents, repository, unchanged)),
-        faults=(*ignored(label, odd), *faults),
+        faults=(
+            *ignored(label, odd),
+            *(Fault(f"{label}/{each.package}/{DOCUMENT}", FaultKind.UNREADABLE, each.reason) for each in unreadable),
+        ),
+        unreadable=(*replaced, *unreadable),
     )
 
 
@@ -125,16 +135,27 @@ def _is_odd(entry: TreeEntry | None) -> bool:
 
 def _documents(
     repository: Repository, label: str, names: Iterable[bytes], old: Listing, new: Listing
-) -> tuple[list[DocumentPair], list[Fault]]:
+) -> tuple[list[DocumentPair], list[Unreadable]]:
     documents: list[DocumentPair] = []
-    faults: list[Fault] = []
+    unreadable: list[Unreadable] = []
     entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
     for name, before, after in zip((name.decode() for name in names), entries, entries, strict=False):
         if problem := _problem(before) or _problem(after):
-            faults.append(Fault(f"{label}/{name}/{DOCUMENT}", FaultKind.UNREADABLE, problem))
+            unreadable.append(
+                Unreadable(package=name, reason=problem, before=bool(_problem(before)), after=bool(_problem(after)))
+            )
         elif before != after:
             documents.append(DocumentPair(name, _blob(label, name, before), _blob(label, name, after)))
-    return documents, faults
+    return documents, unreadable
+
+
+def document_of(repository: Repository, label: str, tree: str | None, package: str) -> Blob | str | None:
+    """Return the document of one package in a tree of packages, why it is none, or None where there is none."""
+    entry = _listing(repository, tree).get(package.encode()) if tree else None
+    if _is_odd(entry):
+        return _REPLACED
+    (found,) = _document_entries(repository, iter([_tree(entry)]))
+    return _problem(found) or _blob(label, package, found)
 
 
 def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:

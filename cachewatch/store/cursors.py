@@ -1,18 +1,70 @@
-"""Up to which revision each track of a subscription was told of each tag."""
+"""How far each stream of a subscription was compared with its sources, and what it could not read on the way."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, union, update
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.moments import to_text
-from cachewatch.store.schema import cursors
+from cachewatch.store.moments import to_moment_or_none, to_text
+from cachewatch.store.schema import cursors, digests, slots, streams, unread
 
 
-class Move(Struct, frozen=True, kw_only=True):
-    """A cursor's new place; a revision of None takes the cursor away (the tag is gone)."""
+class Unread(Struct, frozen=True, kw_only=True):
+    """A document that could not be compared, and the version to compare it with later."""
+
+    package: str
+    base: str  # the revision with its last readable version, or one that did not have it yet
+    base_tag: str
+    since: str  # the revision in which it was found unreadable first
+    reason: str
+
+
+class CursorUpdate(Struct, frozen=True, kw_only=True):
+    """A tag's cursor moves to `revision`, or the tag is gone (None); `unread` replaces what was unread of it."""
+
+    tag: str
+    revision: str | None
+    unread: tuple[Unread, ...] = ()
+
+
+class Advance(Struct, frozen=True, kw_only=True):
+    """A stream was compared with `revision` of a source; 0.1 did not say with which where all tags were gone."""
+
+    subscription: str
+    stream: str
+    source: str
+    revision: str
+    tags: tuple[CursorUpdate, ...] = ()
+
+    @property
+    def revisions(self) -> frozenset[str]:
+        """Every revision that is needed to go on from here."""
+        places = {update.revision for update in self.tags if update.revision}
+        bases = {each.base for step in self.tags for each in step.unread}
+        return frozenset({self.revision, *places, *bases} - {""})
+
+
+class Cursor(Struct, frozen=True):
+    """The revision up to which a stream was told of a tag."""
+
+    revision: str
+    vanished_at: datetime | None = None  # when the stream was told that the tag is gone
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """How far a stream was compared with one source."""
+
+    revision: str
+    cursors: Mapping[str, Cursor]
+    unread: Mapping[str, tuple[Unread, ...]]  # by tag
+
+
+class _Move(Struct, frozen=True, kw_only=True):
+    """A cursor's step in a digest that 0.1 held."""
 
     subscription: str
     track: str
@@ -21,31 +73,111 @@ class Move(Struct, frozen=True, kw_only=True):
     revision: str | None
 
 
-def cursors_of(connection: Connection, subscription: str, track: str, source: str) -> Mapping[str, str]:
-    """Return the revision of each tag that the track knows."""
-    table = cursors.c
-    rows = connection.execute(
-        select(table.tag, table.revision).where(
-            table.subscription == subscription, table.track == track, table.source == source
-        )
+def advances_from(content: bytes) -> tuple[Advance, ...]:
+    """Read the advances that were stored with a digest, by this version or by 0.1."""
+    try:
+        return msgspec.msgpack.decode(content, type=tuple[Advance, ...])
+    except msgspec.ValidationError:
+        moves = msgspec.msgpack.decode(content, type=tuple[_Move, ...])
+    of: defaultdict[tuple[str, str, str], list[_Move]] = defaultdict(list)
+    for move in moves:
+        of[move.subscription, move.track, move.source].append(move)
+    return tuple(_joined(*key, those) for key, those in of.items())
+
+
+def _joined(subscription: str, stream: str, source: str, moves: Iterable[_Move]) -> Advance:
+    tags = tuple(CursorUpdate(tag=move.tag, revision=move.revision) for move in moves)
+    # All went to the newest revision, if any tag was left.
+    newest = next((update.revision for update in tags if update.revision), "")
+    return Advance(subscription=subscription, stream=stream, source=source, revision=newest, tags=tags)
+
+
+def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
+    """Return how far the stream was compared with the source; None if it has not begun with it."""
+    where = {"subscription": subscription, "stream": stream, "source": source}
+    begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
+    if begun is None:
+        return None
+    rows = connection.execute(select(cursors).filter_by(subscription=subscription, track=stream, source=source))
+    found: dict[str, tuple[Unread, ...]] = {}
+    for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
+        entry = Unread(package=row.package, base=row.base, base_tag=row.base_tag, since=row.since, reason=row.reason)
+        found[row.tag] = (*found.get(row.tag, ()), entry)
+    known = {row.tag: Cursor(row.revision, to_moment_or_none(row.vanished_at)) for row in rows}
+    return Position(revision=begun.revision, cursors=known, unread=found)
+
+
+def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
+    """Write down how far streams were compared; a stream that is new has begun with that."""
+    for each in advances:
+        where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
+        if each.revision:
+            place = {"revision": each.revision}
+            begun = insert(streams).values(**where, **place, begun_at=to_text(now))
+            connection.execute(begun.on_conflict_do_update(index_elements=list(where), set_=place))
+        for step in each.tags:
+            _move(connection, each, step, now)
+            _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
+
+
+def _move(connection: Connection, by: Advance, step: CursorUpdate, now: datetime) -> None:
+    where = {"subscription": by.subscription, "track": by.stream, "source": by.source, "tag": step.tag}
+    if step.revision is None:
+        # The revision stays: if the tag returns, it is compared with what was told last.
+        connection.execute(update(cursors).filter_by(**where).values(vanished_at=to_text(now)))
+        return
+    place = {"revision": step.revision, "moved_at": to_text(now), "vanished_at": None}
+    connection.execute(
+        insert(cursors).values(**where, **place).on_conflict_do_update(index_elements=list(where), set_=place)
     )
-    return {row.tag: row.revision for row in rows}
 
 
-def move(connection: Connection, moves: Iterable[Move], now: datetime) -> None:
-    """Put cursors to their new places."""
-    for step in moves:
-        where = {"subscription": step.subscription, "track": step.track, "source": step.source, "tag": step.tag}
-        if step.revision is None:
-            connection.execute(delete(cursors).filter_by(**where))
-        else:
-            place = {"revision": step.revision, "moved_at": to_text(now)}
-            connection.execute(
-                insert(cursors).values(**where, **place).on_conflict_do_update(index_elements=list(where), set_=place)
-            )
+def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
+    """Replace what was unread of a tag; what is readable now is so for other streams too, which compare it later."""
+    known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
+    names = {each.package for each in found}
+    connection.execute(delete(unread).filter_by(**where))
+    for each in found:
+        noted_at = known.get(each.package, to_text(now))
+        values = {name: getattr(each, name) for name in each.__struct_fields__}
+        connection.execute(insert(unread).values(**where, **values, noted_at=noted_at))
+    for package in known.keys() - names:
+        connection.execute(
+            update(unread)
+            .filter_by(source=where["source"], tag=where["tag"], package=package, readable_at=None)
+            .values(readable_at=to_text(now))
+        )
+
+
+def unreadable(connection: Connection, source: str, tag: str) -> Mapping[str, str]:
+    """Return why documents of a tag cannot be read at present, by package."""
+    query = select(unread.c.package, unread.c.reason).filter_by(source=source, tag=tag, readable_at=None)
+    return {row.package: row.reason for row in connection.execute(query.order_by(unread.c.package))}
+
+
+def has_unread(connection: Connection, subscription: str, stream: str) -> bool:
+    """Tell whether a stream has documents that it could not read."""
+    return connection.execute(select(unread).filter_by(subscription=subscription, stream=stream)).first() is not None
 
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
-    """Return every revision of `source` that some cursor stands on."""
-    rows = connection.execute(select(cursors.c.revision).where(cursors.c.source == source).distinct())
-    return frozenset(row.revision for row in rows)
+    """Return every revision of `source` that some stream is to be compared with."""
+    used = (cursors.c.revision, streams.c.revision, unread.c.base)
+    queries = (select(column.label("used")).where(column.table.c.source == source) for column in used)
+    return frozenset(row.used for row in connection.execute(union(*queries)))
+
+
+def subscriptions(connection: Connection) -> frozenset[str]:
+    """Return the names of all subscriptions of which some stream has begun."""
+    return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))
+
+
+def rename(connection: Connection, old: str, new: str) -> bool:
+    """Let the subscription `new` go on where `old` stands, and tell whether there was anything of `old`."""
+    if old not in subscriptions(connection):
+        return False
+    for table in (streams, cursors, unread, slots):
+        connection.execute(delete(table).filter_by(subscription=new))
+        connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
+    connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))
+    return True

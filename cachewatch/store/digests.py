@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, delete, exists, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Letter
-from cachewatch.store.cursors import Move
+from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.schema import deliveries, digests
@@ -38,7 +38,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     period: str
     created: datetime
     reason: str
-    moves: tuple[Move, ...]
+    advances: tuple[Advance, ...]  # that go with it if it is released or dropped
     letter: Letter
     short: Letter  # for whom it was too large
 
@@ -56,7 +56,7 @@ def add(connection: Connection, stored: Stored) -> bool:
             period=stored.period,
             created=to_text(stored.created),
             reason=stored.reason,
-            moves=msgspec.msgpack.encode(stored.moves),
+            moves=msgspec.msgpack.encode(stored.advances),
             letter=_packed(stored.letter),
             short=_packed(stored.short),
         )
@@ -96,8 +96,8 @@ def last_created(connection: Connection, subscription: str, track: str) -> datet
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors move to if a held digest is released."""
-    moves = (move for stored in all_held(connection) for move in stored.moves)
-    return frozenset(move.revision for move in moves if move.source == source and move.revision)
+    advances = (each for stored in all_held(connection) for each in stored.advances if each.source == source)
+    return frozenset(revision for each in advances for revision in each.revisions)
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
@@ -139,7 +139,7 @@ def _stored(row: Row[Any]) -> Stored:
         period=row.period,
         created=to_moment(row.created),
         reason=row.reason,
-        moves=msgspec.msgpack.decode(row.moves, type=tuple[Move, ...]),
+        advances=advances_from(row.moves),
         letter=_unpacked(row.letter),
         short=_unpacked(row.short),
     )

@@ -53,6 +53,7 @@ unread = Table(
     Column("tag", Text, primary_key=True),
     Column("package", Text, primary_key=True),
     Column("base", Text, nullable=False),  # the revision with the last readable version, or where there was none yet
+    Column("base_tag", Text, nullable=False),  # the tag there: another one for a snapshot that was new
     Column("since", Text, nullable=False),  # the revision that was found unreadable first
     Column("noted_at", Text, nullable=False),
     Column("reason", Text, nullable=False),

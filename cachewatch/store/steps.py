@@ -77,8 +77,8 @@ _FORM_2 = (
     "ALTER TABLE cursors ADD COLUMN vanished_at TEXT",
     """
     CREATE TABLE unread (subscription TEXT NOT NULL, stream TEXT NOT NULL, source TEXT NOT NULL, tag TEXT NOT NULL,
-    package TEXT NOT NULL, base TEXT NOT NULL, since TEXT NOT NULL, noted_at TEXT NOT NULL, reason TEXT NOT NULL,
-    readable_at TEXT, PRIMARY KEY (subscription, stream, source, tag, package))
+    package TEXT NOT NULL, base TEXT NOT NULL, base_tag TEXT NOT NULL, since TEXT NOT NULL, noted_at TEXT NOT NULL,
+    reason TEXT NOT NULL, readable_at TEXT, PRIMARY KEY (subscription, stream, source, tag, package))
     """,
 )
 

@@ -19,10 +19,10 @@ def _cursor_first() -> None:
     """Move the cursor in a transaction of its own, before the digest is stored."""
     pin = Context.pin
 
-    def pin_and_move(self: Context, moves: Any) -> None:
-        pin(self, moves)
+    def pin_and_move(self: Context, advances: Any) -> None:
+        pin(self, advances)
         with self.database.write() as connection:
-            cursors.move(connection, moves, self.clock())
+            cursors.advance(connection, advances, self.clock())
 
     Context.pin = pin_and_move  # type: ignore[method-assign]
 

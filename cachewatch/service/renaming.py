@@ -1,0 +1,39 @@
+"""Subscriptions that have another name than before go on where their old name stands."""
+
+from cachewatch.service import operators
+from cachewatch.service.context import Context
+from cachewatch.service.operators import OPERATORS, Notice
+from cachewatch.store import cursors
+from cachewatch.store.database import Connection
+
+
+def take_over_renamed(context: Context) -> None:
+    """Let each subscription with `renamed_from:` go on where that one stands, if it is not done."""
+    renamed = {each.name: each.renamed_from for each in context.config.subscriptions.values() if each.renamed_from}
+    if not renamed:
+        return
+    with context.database.read() as connection:
+        known = cursors.subscriptions(connection)
+    for new, old in renamed.items():
+        if old in known:
+            with context.database.write() as connection:
+                cursors.rename(connection, old, new)
+            context.log.info("subscription.renamed", subscription=new, renamed_from=old)
+
+
+def ask_about(connection: Connection, context: Context, new: str) -> None:
+    """Notify operators of a subscription that is about to begin while others have gone: it may be one of those."""
+    known = cursors.subscriptions(connection)
+    gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
+    if new in known or not gone:
+        return
+    notice = Notice(
+        topic=f"new {new}",
+        title=f"the subscription {new} is new and begins at the newest revision",
+        lines=(
+            f"The state knows subscriptions that are not configured any more: {', '.join(gone)}.",
+            f"If {new} is one of them with another name, write `renamed_from: {gone[0]}` below it in {context.config.path}:",
+            "it then goes on where the old one was, and nothing is lost.",
+        ),
+    )
+    operators.mention_within(connection, context, notice)

@@ -1,0 +1,97 @@
+"""Documents that could not be compared: what to compare them with instead, and what stays to be compared later."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.digests import TagDigest
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.service.sharing import Found
+from cachewatch.service.spans import Gap, Gaps
+from cachewatch.sources.catalogue import Bases
+from cachewatch.sources.git import Repository
+from cachewatch.sources.readable import last_readable
+from cachewatch.sources.revisions import Revision, resolve
+from cachewatch.store.cursors import Unread
+
+NO_BASES: Bases = MappingProxyType({})
+
+
+class UnreadAfter(Struct, frozen=True):
+    """What a stream still cannot read of each tag, and what it could read again."""
+
+    left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+
+
+class UnreadDocuments:
+    """The documents of one source that a stream could not read so far."""
+
+    def __init__(self, repository: Repository, known: Mapping[str, tuple[Unread, ...]]) -> None:
+        self._repository = repository
+        self._known = known  # by tag
+
+    def bases(self, tags: Collection[str]) -> Bases:
+        """Return what to compare with instead of the state told last, by tag and package."""
+        return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
+
+    def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:
+        for entry in entries:
+            try:
+                yield entry.package, replace(resolve(self._repository, entry.base), tag=entry.base_tag)
+            except UnknownRevision:
+                continue  # upstream rewrote its history, and our copy was lost: nobody can know
+
+    def earlier(self, found: Found) -> Bases:
+        """Return the last readable versions of what the earlier state of `found` could not tell."""
+        return {tag.report.after.tag or "": bases for tag in found.tags if (bases := dict(self._last_readable(tag)))}
+
+    def _last_readable(self, tag: TagDigest) -> Iterator[tuple[str, Revision]]:
+        side = tag.report.before
+        for each in tag.unreadable:
+            if each.before and side.revision:
+                revision = replace(resolve(self._repository, side.revision), tag=side.tag)
+                try:
+                    base = last_readable(self._repository, revision, each.package)
+                except SourceError:
+                    continue  # the history is not in this clone
+                if base is not None:
+                    yield each.package, base
+
+    def after(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> UnreadAfter:
+        """Return what is left to be compared later, once everything in `gaps` was compared."""
+        left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
+        resolved: dict[str, tuple[Unread, ...]] = {}
+        for gap, each in found:
+            seen = {digest.report.after.tag: digest for digest in each.tags}
+            for tag in gap.tags:
+                known = {entry.package: entry for entry in self._known.get(tag, ())}
+                now = dict(self._unread(seen[tag], known, each.bases.get(tag, {}))) if tag in seen else {}
+                left[tag] = tuple(now.values())
+                resolved[tag] = tuple(entry for package, entry in known.items() if package not in now)
+        return UnreadAfter(left, resolved)
+
+    def _unread(
+        self, digest: TagDigest, known: Mapping[str, Unread], bases: Mapping[str, Revision]
+    ) -> Iterator[tuple[str, Unread]]:
+        before, after = digest.report.before, digest.report.after
+        for each in digest.unreadable:
+            if each.after:
+                base = bases.get(each.package)
+                new = Unread(
+                    package=each.package,
+                    base=base.commit if base else before.revision or "",
+                    base_tag=(base.tag if base else before.tag) or "",
+                    since=after.revision or "",
+                    reason=each.reason,
+                )
+                yield each.package, replace(known.get(each.package, new), reason=each.reason)
+
+
+def named(bases: Bases) -> Iterator[tuple[str, str, str, str | None]]:
+    """Yield the tag and package of each base, with its revision and tag."""
+    for tag, packages in bases.items():
+        for package, base in packages.items():
+            yield tag, package, base.commit, base.tag

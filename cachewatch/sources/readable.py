@@ -1,0 +1,35 @@
+"""The last version of a document that can be read, where a revision has one that cannot."""
+
+from msgspec.structs import replace
+
+from cachewatch.documents import MAX_BYTES, parse
+from cachewatch.errors import DocumentError, SourceError
+from cachewatch.sources.git import Repository
+from cachewatch.sources.layout import CATALOGUE, DOCUMENT
+from cachewatch.sources.revisions import Revision, resolve
+
+# Upstream repairs a document after a few revisions, or never.
+_MOST_VERSIONS = 50
+
+
+def last_readable(repository: Repository, revision: Revision, package: str) -> Revision | None:
+    """Return the newest revision up to `revision` in which the document of its tag could be read, or was not there.
+
+    Returns None where the history that is here has none.
+    """
+    path = f"{CATALOGUE}/{revision.tag}/{package}/{DOCUMENT}"
+    asked = ["rev-list", "--first-parent", f"--max-count={_MOST_VERSIONS}", revision.commit, "--", path]
+    for commit in repository.run(asked).decode().split():
+        if _is_usable(repository, commit, path):
+            return replace(resolve(repository, commit), tag=revision.tag)
+    return None
+
+
+def _is_usable(repository: Repository, commit: str, path: str) -> bool:
+    try:
+        found = repository.objects().get(f"{commit}:{path}", most=MAX_BYTES)
+        if found is not None:
+            parse(found.content, path)
+    except (DocumentError, SourceError):
+        return False  # unreadable too, or not in this clone
+    return True
