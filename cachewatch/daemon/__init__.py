@@ -21,11 +21,11 @@ from cachewatch.errors import CachewatchError
 from cachewatch.http import post
 from cachewatch.service.context import Context
 from cachewatch.service.delivering import deliver, tell_of_gone, unblock
+from cachewatch.service.forgetting import forget_gone
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import poll
 from cachewatch.service.reporting import metrics
-from cachewatch.service.troubles import forget_gone
 from cachewatch.sources.git import interrupt
 from cachewatch.store import health
 

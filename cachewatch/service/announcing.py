@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from cachewatch.errors import CachewatchError
 from cachewatch.schedule import is_quiet
-from cachewatch.service import operators, waiting
+from cachewatch.service import alerts, waiting
+from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.composing import Draft, compose
 from cachewatch.service.context import Context
 from cachewatch.service.packing import Packed, pack
@@ -25,6 +26,7 @@ _A_MONTH = timedelta(days=28)
 
 def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
     """Make and store the digest of `track` if it is due; a failure is told to operators."""
+    key = AlertKey(AlertKind.DIGEST_FAILED, track.subscription.name, track.name)
     name = f"{track.subscription.name}/{track.name}"
     try:
         waiting.begin(context, track)
@@ -33,9 +35,9 @@ def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
         context.go_on()  # whatever it worked with was perhaps ended by us
         context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
         title = f"no digest can be made for {name}"
-        operators.tell(context, operators.Notice(topic=f"digest {name}", title=title, lines=(str(error),)))
+        alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))
     else:
-        operators.tell_end(context, f"digest {name}", f"digests are made again for {name}")
+        alerts.resolve_now(context, key, f"digests are made again for {name}")
 
 
 def _announce(context: Context, track: Track, comparisons: Comparisons) -> None:
@@ -88,9 +90,9 @@ def _store(connection: Connection, context: Context, track: Track, draft: Draft,
     before = digests.held(connection, track.subscription.name, track.name)
     for key in before:
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
-    operators.end_within(connection, context, _topic(track), "")  # it was about a digest that is held no more
+    alerts.resolve_within(connection, context, _held_key(track), "")  # it was about a digest that is held no more
     if packed and draft.hold:
-        operators.tell_within(connection, context, _question(track, draft, is_newer=bool(before)))
+        alerts.open_within(connection, context, _question(track, draft, is_newer=bool(before)))
     else:
         cursors.move(connection, draft.moves, now)
     if packed:
@@ -124,26 +126,27 @@ def _store_digest(
 
 def _tell_of_templates(connection: Connection, context: Context, track: Track, problem: str) -> None:
     name = track.subscription.name
+    key = AlertKey(AlertKind.TEMPLATE_FAILED, name)
     if not problem:
-        operators.end_within(connection, context, f"template {name}", f"the templates for {name} work again")
+        alerts.resolve_within(connection, context, key, f"the templates for {name} work again")
         return
-    notice = operators.Notice(
-        topic=f"template {name}",
+    alert = Alert(
+        key=key,
         title=f"a template for {name} is wrong",
         lines=(problem, "Its digests are made with the templates of cachewatch until that is mended."),
         commands=("cachewatch config check",),
     )
-    operators.tell_within(connection, context, notice)
+    alerts.open_within(connection, context, alert)
 
 
-def _topic(track: Track) -> str:
-    return f"held {track.subscription.name}/{track.name}"
+def _held_key(track: Track) -> AlertKey:
+    return AlertKey(AlertKind.DIGEST_HELD, track.subscription.name, track.name)
 
 
-def _question(track: Track, draft: Draft, *, is_newer: bool) -> operators.Notice:
+def _question(track: Track, draft: Draft, *, is_newer: bool) -> Alert:
     key, name = draft.digest.key[:12], track.subscription.name
-    return operators.Notice(
-        topic=_topic(track),
+    return Alert(
+        key=_held_key(track),
         title=f"a {'newer ' if is_newer else ''}digest for {name} is held",
         lines=(
             f"It has {draft.hold}.",

@@ -6,7 +6,8 @@ from cachewatch.channels import open_channel
 from cachewatch.errors import UsageError
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
-from cachewatch.store import cursors, digests, health, outbox, suppressions
+from cachewatch.store import alerts, cursors, digests, health, outbox, suppressions
+from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.outbox import OPEN, Delivery, State
@@ -27,7 +28,7 @@ def retry(context: Context, number: int) -> Delivery:
         # Whoever asks has mended the channel, or wants to see whether it was.
         fares = health.channel(connection, delivery.channel)
         health.save_channel(connection, structs.replace(fares, blocked_until=None))
-        health.end_trouble(connection, f"dead {delivery.channel} {delivery.target}")
+        alerts.remove(connection, AlertKey(AlertKind.DELIVERY_FAILED, delivery.channel, delivery.target))
     return delivery
 
 
@@ -59,7 +60,7 @@ def release(context: Context, key: str) -> Stored:
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
         cursors.move(connection, stored.moves, now)
-        health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
+        alerts.remove(connection, AlertKey(AlertKind.DIGEST_HELD, stored.subscription, stored.track))
     return stored
 
 
@@ -70,7 +71,7 @@ def drop_digest(context: Context, key: str, reason: str) -> Stored:
         stored = _held(connection, key)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
         cursors.move(connection, stored.moves, now)
-        health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
+        alerts.remove(connection, AlertKey(AlertKind.DIGEST_HELD, stored.subscription, stored.track))
     return stored
 
 
@@ -81,7 +82,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
         if delivery.state not in (*OPEN, State.DEAD, State.SUPPRESSED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what waits or failed can be dropped")
         outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=reason)
-        health.end_trouble(connection, f"dead {delivery.channel} {delivery.target}")
+        alerts.remove(connection, AlertKey(AlertKind.DELIVERY_FAILED, delivery.channel, delivery.target))
 
 
 def restore(context: Context, channel: str, target: str) -> None:
@@ -89,7 +90,7 @@ def restore(context: Context, channel: str, target: str) -> None:
     with context.database.write() as connection:
         if not suppressions.restore(connection, channel, target):
             raise UsageError(f"{target} is not left out of {channel}")
-        health.end_trouble(connection, f"dead {channel} {target}")
+        alerts.remove(connection, AlertKey(AlertKind.DELIVERY_FAILED, channel, target))
 
 
 def _delivery(connection: Connection, number: int) -> Delivery:
