@@ -17,7 +17,7 @@ from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import alerts, cursors, digests, health, outbox, slots, suppressions
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Move
-from cachewatch.store.database import NAME, Connection, Database
+from cachewatch.store.database import NAME, Connection, Database, after_commit
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
@@ -94,6 +94,22 @@ def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
         assert not cursors.cursors_of(connection, "ml", "regular", "public")
         assert not outbox.find(connection)
         assert digests.get(connection, "one") is None
+
+
+def test_what_is_to_follow_a_transaction_follows_if_it_was_committed(database: Database) -> None:
+    done: list[str] = []
+
+    def fail() -> None:
+        with database.write() as connection:
+            after_commit(connection, lambda: done.append("rolled back"))
+            connection.exec_driver_sql("INSERT INTO attempts (delivery, at, event) VALUES (1, '', 'of no delivery')")
+
+    with pytest.raises(StateError, match="FOREIGN KEY"):
+        fail()
+    with database.write() as connection:
+        after_commit(connection, lambda: done.append("committed"))
+        assert done == []
+    assert done == ["committed"]
 
 
 def test_the_same_digest_is_stored_once(database: Database) -> None:

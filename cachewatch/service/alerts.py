@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from cachewatch.service.context import Context
-from cachewatch.service.operators import Notice, notify_within
+from cachewatch.service.operators import Notice, queue_within
 from cachewatch.store import alerts
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.database import Connection
@@ -37,7 +37,8 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
     now, detail = context.clock(), alert.lines[0] if alert.lines else ""
     if alerts.put(connection, alert.key, alert.title, detail, now):
         alerts.note_notified(connection, alert.key, now)
-        notify_within(connection, context, _opened(alert))
+        queue_within(connection, context, _opened(alert))
+        context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
 
 
 def resolve_now(context: Context, key: AlertKey, title: str) -> None:
@@ -59,7 +60,8 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
         return None
     if title:
         lines = (f"It began at {alert.opened_at:%Y-%m-%d %H:%M} UTC.",)
-        notify_within(connection, context, Notice(topic=_topic(key), title=title, lines=lines, is_good=True))
+        queue_within(connection, context, Notice(topic=_topic(key), title=title, lines=lines, is_good=True))
+    context.log_within(connection).info("alert.resolved", **_fields(key, title or alert.title))
     return alert.opened_at
 
 
@@ -67,6 +69,10 @@ def _opened(alert: Alert) -> Notice:
     return Notice(
         topic=_topic(alert.key), title=alert.title, lines=alert.lines, commands=alert.commands, avoid=alert.avoid
     )
+
+
+def _fields(key: AlertKey, title: str) -> dict[str, str]:
+    return {"kind": key.kind, "name": key.name, "part": key.part, "title": title}
 
 
 def _topic(key: AlertKey) -> str:

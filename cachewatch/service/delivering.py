@@ -104,7 +104,7 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     said = why_not(context.config, subscription, delivery.channel, delivery.target)
     if said:
         outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
-        context.log.warning(
+        context.log_within(connection).warning(
             "delivery.dropped", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said
         )
     return bool(said)

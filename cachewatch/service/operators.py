@@ -32,9 +32,14 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 def notify_within(connection: Connection, context: Context, notice: Notice) -> None:
+    """Queue a notice in a transaction that is open, and log it."""
+    queue_within(connection, context, notice)
+    context.log_within(connection).warning("operators.notified", topic=notice.topic, title=notice.title)
+
+
+def queue_within(connection: Connection, context: Context, notice: Notice) -> None:
     """Queue a notice, in a transaction that is open."""
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
-    context.log.warning("operators.told", topic=notice.topic, title=notice.title)
     key = hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest()
     whom = config.operators
     said = digest_values.Notice(
@@ -55,7 +60,7 @@ def notify_within(connection: Connection, context: Context, notice: Notice) -> N
         try:
             parcels = open_channel(channel).pack(letter)
         except CachewatchError as error:
-            context.log.error("operators.unreachable", channel=name, error=str(error))
+            context.log_within(connection).error("operators.unreachable", channel=name, error=str(error))
             continue
         if not is_stored:
             digests.add(connection, _stored(notice.topic, letter))
