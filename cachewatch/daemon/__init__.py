@@ -21,7 +21,6 @@ from cachewatch.errors import CachewatchError
 from cachewatch.http import post
 from cachewatch.service.context import Context
 from cachewatch.service.delivering import deliver, tell_of_gone, unblock
-from cachewatch.service.forgetting import forget_gone
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import poll
@@ -187,7 +186,6 @@ class Daemon:
     def _take_up(self) -> None:
         """Look at what waits with the eyes of this configuration, which may have mended a channel."""
         try:
-            forget_gone(self._context)
             unblock(self._context)
         except CachewatchError as error:
             self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end

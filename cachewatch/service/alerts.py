@@ -23,7 +23,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     title: str
     lines: tuple[str, ...] = ()  # the first one says most, and stands in `status`
     commands: tuple[str, ...] = ()  # that help
-    avoid: str = ""  # the channel that does not work
+    avoid: tuple[str, ...] = ()  # channels that do not work
 
 
 def open_now(context: Context, alert: Alert) -> None:

@@ -15,7 +15,7 @@ from cachewatch.service.context import Context
 from cachewatch.service.packing import Packed, pack
 from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
-from cachewatch.store import cursors, digests, health, outbox, slots
+from cachewatch.store import cursors, digests, health, held, outbox, slots
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.outbox import State
@@ -87,13 +87,9 @@ def _is_left_out(context: Context, track: Track, draft: Draft, now: datetime) ->
 
 def _store(connection: Connection, context: Context, track: Track, draft: Draft, packed: tuple[Packed, ...]) -> None:
     now = context.clock()
-    before = digests.held(connection, track.subscription.name, track.name)
-    for key in before:
+    for key in digests.held(connection, track.subscription.name, track.name):
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
-    alerts.resolve_within(connection, context, _held_key(track), "")  # it was about a digest that is held no more
-    if packed and draft.hold:
-        alerts.open_within(connection, context, _question(track, draft, is_newer=bool(before)))
-    else:
+    if not (packed and draft.hold):
         cursors.move(connection, draft.moves, now)
     if packed:
         _tell_of_templates(connection, context, track, next((each.problem for each in packed if each.problem), ""))
@@ -117,6 +113,7 @@ def _store_digest(
         short=packed[0].short,
     )
     digests.add(connection, stored)
+    held.add_losses(connection, stored.key, draft.losses)
     state = State.HELD if draft.hold else State.QUEUED
     for each in packed:
         for parcel in each.parcels:
@@ -137,28 +134,6 @@ def _tell_of_templates(connection: Connection, context: Context, track: Track, p
         commands=("cachewatch config check",),
     )
     alerts.open_within(connection, context, alert)
-
-
-def _held_key(track: Track) -> AlertKey:
-    return AlertKey(AlertKind.DIGEST_HELD, track.subscription.name, track.name)
-
-
-def _question(track: Track, draft: Draft, *, is_newer: bool) -> Alert:
-    key, name = draft.digest.key[:12], track.subscription.name
-    return Alert(
-        key=_held_key(track),
-        title=f"a {'newer ' if is_newer else ''}digest for {name} is held",
-        lines=(
-            f"It has {draft.hold}.",
-            *(["It covers the one that was held before, which is no more."] if is_newer else []),
-            "Look at it, and release it or drop it. A newer digest takes its place, and goes out if it is as usual again.",
-        ),
-        commands=(
-            f"cachewatch preview {name}{' --urgent' if track.is_urgent else ''}",
-            f"cachewatch deliveries release {key}",
-            f"cachewatch deliveries drop {key} --reason '...'",
-        ),
-    )
 
 
 def _log(context: Context, track: Track, draft: Draft, packed: tuple[Packed, ...]) -> None:

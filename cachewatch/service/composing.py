@@ -19,6 +19,7 @@ from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
 from cachewatch.store.cursors import Move
 from cachewatch.store.digests import get as stored_digest
+from cachewatch.store.held import Loss
 
 # Part of every key: digests of another form are other digests.
 _FORM = 1
@@ -31,6 +32,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...]
     is_empty: bool
     hold: str  # why operators have to be asked first; empty if they have not
+    losses: tuple[Loss, ...] = ()  # for which it is held
 
 
 def compose(
@@ -74,6 +76,7 @@ def compose(
         moves=tuple(move for part in parts for move in part.moves),
         is_empty=digest.is_empty and not any(part.is_lost for part in parts),
         hold=_hold(tags, track.subscription.limit.hold_above),
+        losses=tuple(_losses(tags)),
     )
 
 
@@ -104,6 +107,12 @@ def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
     same_day = begin[:10] == end[:10]
     period = end.replace(":", "") if same_day else f"{begin[:10]}..{end[:10]}"
     return f"{period}-urgent" if is_urgent else period
+
+
+def _losses(tags: tuple[TagDigest, ...]) -> Iterator[Loss]:
+    for tag in tags:
+        name = tag.report.after.tag or tag.report.before.tag or ""
+        yield from (Loss(tag.source, name, each.name) for each in tag.report.events if each.kind is Kind.SUSPICIOUS)
 
 
 def _hold(tags: tuple[TagDigest, ...], limit: int) -> str:

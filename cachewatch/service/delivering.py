@@ -17,6 +17,7 @@ from cachewatch.service import alerts
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
+from cachewatch.service.reviewing import suppression
 from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.outbox import OPEN, Delivery, State
@@ -215,27 +216,22 @@ def _note_target(connection: Connection, context: Context, delivery: Delivery, s
     key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
     if state is State.SENT:
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
-    if state is State.DEAD:
-        lines: tuple[str, ...] = (
-            f"Delivery {delivery.id} through {name}: {answer.said}",
-            "Nothing else is held up by it.",
-        )
-        lines += _suppress(connection, delivery, answer, context.clock())
+    if state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):
+        lines = (f"Delivery {delivery.id} through {name}: {answer.said}", "Nothing else is held up by it.")
         title = f"a digest could not be delivered to {target}"
         commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
         alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
 
 
-def _suppress(connection: Connection, delivery: Delivery, answer: Answer, now: datetime) -> tuple[str, ...]:
-    """Leave out an address that refused several digests in a row, and say so."""
-    if not answer.is_address:
-        return ()
-    refusals = suppressions.refusals_in_a_row(connection, delivery.channel, delivery.target)
-    if refusals < _REFUSALS:
-        return ()
-    suppressions.suppress(connection, delivery.channel, delivery.target, answer.said, now)
-    restore = f"cachewatch deliveries restore {delivery.channel} {delivery.target}"
-    return (f"It refused {refusals} digests in a row and gets no more until `{restore}`.",)
+def _is_suppressed(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> bool:
+    """Leave out an address that refused several digests in a row; operators are notified of that instead."""
+    name, target = delivery.channel, delivery.target
+    if not answer.is_address or suppressions.refusals_in_a_row(connection, name, target) < _REFUSALS:
+        return False
+    suppressions.suppress(connection, name, target, answer.said, context.clock())
+    alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
+    alerts.open_within(connection, context, suppression(name, target, answer.said))
+    return True
 
 
 def _block(context: Context, name: str, said: str) -> None:
@@ -254,7 +250,7 @@ def _blockade(name: str, said: str) -> Alert:
         key=AlertKey(AlertKind.CHANNEL_DOWN, name),
         title=f"the channel {name} does not work",
         lines=(said, "What waits for it is kept and tried every hour, or at once after a reload or a restart."),
-        avoid=name,
+        avoid=(name,),
     )
 
 
@@ -267,7 +263,7 @@ def _unknown(name: str) -> Alert:
             f"cachewatch deliveries list --open --channel {name}",
             "cachewatch deliveries drop NUMBER --reason '...'",
         ),
-        avoid=name,
+        avoid=(name,),
     )
 
 

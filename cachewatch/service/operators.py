@@ -28,7 +28,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()  # that help
     is_good: bool = False  # something is over
-    avoid: str = ""  # the channel that does not work
+    facts: tuple[tuple[str, str], ...] = ()  # one line each, with a name
+    avoid: tuple[str, ...] = ()  # channels that do not work
 
 
 def notify_within(connection: Connection, context: Context, notice: Notice) -> None:
@@ -48,14 +49,13 @@ def queue_within(connection: Connection, context: Context, notice: Notice) -> No
         title=notice.title,
         is_good=notice.is_good,
         said=notice.lines,
+        facts=notice.facts,
         commands=notice.commands,
         operator=", ".join(whom.to),
     )
     letter = _rendered(context, said)
     is_stored = False
-    for name in whom.channels:
-        if name == notice.avoid and len(whom.channels) > 1:
-            continue
+    for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
         channel = config.channels[name]
         try:
             parcels = open_channel(channel).pack(letter)

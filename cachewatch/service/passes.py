@@ -13,6 +13,7 @@ from cachewatch.service.context import Context, EndingError
 from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.polling import poll
+from cachewatch.service.reviewing import review
 from cachewatch.service.sharing import Comparisons, alike_together
 from cachewatch.service.tracks import tracks_of
 
@@ -41,3 +42,4 @@ def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
             context.go_on()
             announce(context, track, comparisons)
             beat()
+        review(context)

@@ -107,7 +107,7 @@ def read_status(context: Context) -> Status:
             ),
             held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
             silences=tuple(_silence(silence, context.today()) for silence in config.silences),
-            alerts=tuple(_alert(alert) for alert in alerts.all_open(connection) if alert.resolved_at is None),
+            alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
         )
 
 

@@ -3,16 +3,14 @@
 from cachewatch.mounts import shared_kind
 from cachewatch.service import operators
 from cachewatch.service.context import Context
-from cachewatch.service.forgetting import forget_gone
 from cachewatch.service.operators import Notice
 from cachewatch.store import outbox
 
 
 def resume(context: Context) -> None:
-    """Send again what was in hand, forget the alerts of what is gone, and say what is odd about the state."""
+    """Send again what was in hand, and say what is odd about the state."""
     with context.database.write() as connection:
         count = outbox.requeue_interrupted(connection, context.clock())
-    forget_gone(context)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
     if kind := shared_kind(context.folder):

@@ -87,6 +87,17 @@ digests = Table(
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("letter", LargeBinary, nullable=False),
     Column("short", LargeBinary, nullable=False),  # for whom it was too large
+    Index("digests_by_state", "state", "subscription", "track"),
+)
+
+# The suspicious losses for which a digest was held: one may be held for several, and one loss may hold several.
+held_losses = Table(
+    "held_losses",
+    metadata,
+    Column("digest", Text, ForeignKey("digests.key", ondelete="CASCADE"), primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Column("said", Text, nullable=False),
 )
 
 deliveries = Table(

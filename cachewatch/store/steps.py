@@ -105,6 +105,16 @@ _FORM_2 = (
         )
     ),
     "DROP TABLE troubles",
+    # Whether an address is left out has an alert of its own, of which 0.1 knew nothing.
+    """
+    DELETE FROM alerts WHERE kind = 'delivery-failed' AND EXISTS
+    (SELECT 1 FROM suppressed WHERE suppressed.channel = alerts.name AND suppressed.target = alerts.part)
+    """,
+    """
+    CREATE TABLE held_losses (digest TEXT NOT NULL, source TEXT NOT NULL, tag TEXT NOT NULL, said TEXT NOT NULL,
+    PRIMARY KEY (digest, source, tag), FOREIGN KEY(digest) REFERENCES digests ("key") ON DELETE CASCADE)
+    """,
+    "CREATE INDEX digests_by_state ON digests (state, subscription, track)",
 )
 
 

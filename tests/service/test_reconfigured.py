@@ -15,7 +15,7 @@ from cachewatch.config.model import EmailConfig
 from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
 from cachewatch.service import byhand
-from cachewatch.service.forgetting import forget_gone
+from cachewatch.service.reviewing import review
 from cachewatch.store import digests, health
 from cachewatch.store.outbox import State
 
@@ -184,12 +184,12 @@ def test_alerts_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
     path = site.folder / "cachewatch.yaml"
     (site.folder / "away.git").rename(site.folder / "upstream.git")
     configure(site, ("{public:", "{renamed:"), ("  mail:", "  post:"), ("[mail,", "[post,"))
-    forget_gone(site.open())
+    review(site.open())
     site.run(later=HOUR)
     alerts = json.loads(run("status", "--json", "--config", path).output)["alerts"]
     assert [(alert["kind"], alert["name"]) for alert in alerts] == [("channel-down", "mail")]
     for each in site.deliveries():
         if each.channel == "mail":
             byhand.drop_delivery(site.open(), each.id, "nobody reads it")
-    forget_gone(site.open())
+    review(site.open())
     assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []
