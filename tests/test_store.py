@@ -1,5 +1,6 @@
 """What is remembered: transactions that are whole, claims that are single, and a database that says what is wrong."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,18 +14,21 @@ from sqlalchemy import create_engine, inspect
 
 from cachewatch.deliveries import Letter, Parcel
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.store import cursors, digests, health, outbox, slots, suppressions
+from cachewatch.store import alerts, cursors, digests, health, outbox, slots, suppressions
+from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
-from cachewatch.store.database import NAME, Connection, Database
+from cachewatch.store.database import NAME, Connection, Database, after_commit
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
+from cachewatch.store.moments import to_text
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import metadata
 from cachewatch.store.steps import STEPS
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
+OLD = Path(__file__).parent / "data" / "state-0.1.db"
 
 
 @pytest.fixture
@@ -92,6 +96,22 @@ def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
         assert digests.get(connection, "one") is None
 
 
+def test_what_is_to_follow_a_transaction_follows_if_it_was_committed(database: Database) -> None:
+    done: list[str] = []
+
+    def fail() -> None:
+        with database.write() as connection:
+            after_commit(connection, lambda: done.append("rolled back"))
+            connection.exec_driver_sql("INSERT INTO attempts (delivery, at, event) VALUES (1, '', 'of no delivery')")
+
+    with pytest.raises(StateError, match="FOREIGN KEY"):
+        fail()
+    with database.write() as connection:
+        after_commit(connection, lambda: done.append("committed"))
+        assert done == []
+    assert done == ["committed"]
+
+
 def test_the_same_digest_is_stored_once(database: Database) -> None:
     for _ in range(2):
         with database.write() as connection:
@@ -124,9 +144,9 @@ def test_what_is_unread_is_kept_until_it_was_compared(database: Database) -> Non
     weekly = msgspec.structs.replace(advance("b" * 40, entry, develop="b" * 40), stream="weekly")
     with database.write() as connection:
         cursors.advance(connection, [advance("b" * 40, entry, develop="b" * 40), weekly], NOW)
-        assert cursors.unreadable(connection, "public", "develop") == {"zlib": "not YAML"}
+        assert cursors.unreadable(connection) == {("public", "develop"): {"zlib": "not YAML"}}
         cursors.advance(connection, [advance("c" * 40, develop="c" * 40)], NOW)
-        assert cursors.unreadable(connection, "public", "develop") == {}
+        assert cursors.unreadable(connection) == {}
         for stream, unread in (("regular", {}), ("weekly", {"develop": (entry,)})):
             position = cursors.position_of(connection, "ml", stream, "public")
             assert position is not None
@@ -222,14 +242,41 @@ def test_slots_are_planned_anew_and_finished(database: Database) -> None:
         assert slots.pending(connection, "ml", "regular") is None
 
 
-def test_troubles_are_news_once(database: Database) -> None:
+def test_an_alert_is_news_once(database: Database) -> None:
+    key = AlertKey(AlertKind.SOURCE_FAILED, "public")
     with database.write() as connection:
-        assert health.begin_trouble(connection, "source public", "down", NOW)
-        assert not health.begin_trouble(connection, "source public", "down", NOW + DAY)
-        assert health.all_troubles(connection) == [("source public", NOW, "down")]
-        assert health.end_trouble(connection, "source public") == NOW
-        assert health.end_trouble(connection, "source public") is None
-        assert health.begin_trouble(connection, "source public", "down", NOW)
+        assert alerts.put(connection, key, "down", "timeout", NOW)
+        assert not alerts.put(connection, key, "still down", "refused", NOW + DAY)
+        (alert,) = alerts.all_open(connection)
+        assert (alert.key, alert.opened_at, alert.title, alert.detail) == (key, NOW, "still down", "refused")
+        assert alerts.remove(connection, key) == alert
+        assert alerts.remove(connection, key) is None
+        assert alerts.put(connection, key, "down", "timeout", NOW)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key"),
+    [
+        ("source public", AlertKey(AlertKind.SOURCE_FAILED, "public")),
+        ("part of public", AlertKey(AlertKind.SOURCE_INCOMPLETE, "public")),
+        ("stale public", AlertKey(AlertKind.SOURCE_STALE, "public")),
+        ("channel mail", AlertKey(AlertKind.CHANNEL_DOWN, "mail")),
+        ("template ml", AlertKey(AlertKind.TEMPLATE_FAILED, "ml")),
+        ("digest ml/urgent", AlertKey(AlertKind.DIGEST_FAILED, "ml", "urgent")),
+        ("held ml/regular", AlertKey(AlertKind.DIGEST_HELD, "ml", "regular")),
+        ("dead mail ann@example.org", AlertKey(AlertKind.DELIVERY_FAILED, "mail", "ann@example.org")),
+        ("dead files /srv/a b/c.txt", AlertKey(AlertKind.DELIVERY_FAILED, "files", "/srv/a b/c.txt")),
+    ],
+)
+def test_an_alert_of_0_1_stays_open(tmp_path: Path, topic: str, key: AlertKey) -> None:
+    """Under the key by which it is found now, and not as news: operators were notified of it."""
+    shutil.copy(OLD, tmp_path / NAME)
+    with sqlite3.connect(tmp_path / NAME) as connection:
+        connection.execute("DELETE FROM troubles")
+        connection.execute("INSERT INTO troubles VALUES (?, ?, ?)", (topic, to_text(NOW), "what 0.1 said"))
+    with Database(tmp_path).read() as connection:
+        (alert,) = alerts.all_open(connection)
+    assert (alert.key, alert.opened_at, alert.notified_at, alert.title) == (key, NOW, NOW, "what 0.1 said")
 
 
 def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> None:

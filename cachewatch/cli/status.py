@@ -12,6 +12,7 @@ from cachewatch.render.words import how_long
 from cachewatch.safetext import safe
 from cachewatch.service.context import utc_now
 from cachewatch.service.reporting import (
+    AlertStatus,
     ChannelStatus,
     HeldDigest,
     SilenceStatus,
@@ -52,9 +53,9 @@ def _lines(found: Status, now: datetime) -> list[str]:
     if found.silences:
         lines += ["", "SILENCES"]
         lines += [_silence(silence) for silence in found.silences]
-    if found.troubles:
-        lines += ["", "TROUBLES"]
-        lines += [f"  {trouble.said}, since {_when(trouble.since, now)}" for trouble in found.troubles]
+    if found.alerts:
+        lines += ["", "ALERTS"]
+        lines += [line for alert in found.alerts for line in _alert(alert, now)]
     return lines
 
 
@@ -104,6 +105,11 @@ def _held(held: HeldDigest, now: datetime) -> list[str]:
 def _silence(silence: SilenceStatus) -> str:
     until = f"until {silence.until}" if silence.is_active else f"ended on {silence.until}, take it out"
     return f"  {silence.name}  {until}: {silence.reason}"
+
+
+def _alert(alert: AlertStatus, now: datetime) -> list[str]:
+    lines = [f"  {alert.title}", f"    since {_when(alert.since, now)}"]
+    return [*lines[:1], f"{lines[1]}: {alert.detail}"] if alert.detail else lines
 
 
 def _when(moment: datetime | None, now: datetime) -> str:

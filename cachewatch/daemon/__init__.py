@@ -25,7 +25,6 @@ from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import poll
 from cachewatch.service.reporting import metrics
-from cachewatch.service.troubles import forget_gone
 from cachewatch.sources.git import interrupt
 from cachewatch.store import health
 
@@ -187,7 +186,6 @@ class Daemon:
     def _take_up(self) -> None:
         """Look at what waits with the eyes of this configuration, which may have mended a channel."""
         try:
-            forget_gone(self._context)
             unblock(self._context)
         except CachewatchError as error:
             self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end

@@ -9,6 +9,7 @@ composing.py   a track -> the digest it is due, or none
 announcing.py  digest, deliveries and cursors -> the state, in one transaction
 delivering.py  what the state holds -> out, parcel by parcel
 readers.py     a delivery that waits -> whether the configuration, as it is now, still wants it
-operators.py   trouble -> a notice to those who run this
-troubles.py    troubles of what is gone -> forgotten
+operators.py   a notice -> the outbox, for those who run this
+alerts.py      what operators have to know until it is over: opened once, resolved once
+forgetting.py  alerts of what is gone -> forgotten
 """

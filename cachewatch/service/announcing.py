@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 
 from cachewatch.errors import CachewatchError
 from cachewatch.schedule import is_quiet
-from cachewatch.service import operators, waiting
+from cachewatch.service import alerts, waiting
+from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.composing import Draft, compose
 from cachewatch.service.context import Context
 from cachewatch.service.packing import Packed, pack
 from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
-from cachewatch.store import cursors, digests, health, outbox, slots
+from cachewatch.store import cursors, digests, health, held, outbox, slots
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.outbox import State
@@ -25,6 +26,7 @@ _A_MONTH = timedelta(days=28)
 
 def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
     """Make and store the digest of `track` if it is due; a failure is told to operators."""
+    key = AlertKey(AlertKind.DIGEST_FAILED, track.subscription.name, track.name)
     name = f"{track.subscription.name}/{track.name}"
     try:
         waiting.begin(context, track)
@@ -33,9 +35,9 @@ def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
         context.go_on()  # whatever it worked with was perhaps ended by us
         context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
         title = f"no digest can be made for {name}"
-        operators.tell(context, operators.Notice(topic=f"digest {name}", title=title, lines=(str(error),)))
+        alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))
     else:
-        operators.tell_end(context, f"digest {name}", f"digests are made again for {name}")
+        alerts.resolve_now(context, key, f"digests are made again for {name}")
 
 
 def _announce(context: Context, track: Track, comparisons: Comparisons) -> None:
@@ -85,13 +87,9 @@ def _is_left_out(context: Context, track: Track, draft: Draft, now: datetime) ->
 
 def _store(connection: Connection, context: Context, track: Track, draft: Draft, packed: tuple[Packed, ...]) -> None:
     now = context.clock()
-    before = digests.held(connection, track.subscription.name, track.name)
-    for key in before:
+    for key in digests.held(connection, track.subscription.name, track.name):
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
-    operators.end_within(connection, context, _topic(track), "")  # it was about a digest that is held no more
-    if packed and draft.hold:
-        operators.tell_within(connection, context, _question(track, draft, is_newer=bool(before)))
-    else:
+    if not (packed and draft.hold):
         cursors.advance(connection, draft.advances, now)
     if packed:
         _tell_of_templates(connection, context, track, next((each.problem for each in packed if each.problem), ""))
@@ -115,6 +113,7 @@ def _store_digest(
         short=packed[0].short,
     )
     digests.add(connection, stored)
+    held.add_losses(connection, stored.key, draft.losses)
     state = State.HELD if draft.hold else State.QUEUED
     for each in packed:
         for parcel in each.parcels:
@@ -124,38 +123,17 @@ def _store_digest(
 
 def _tell_of_templates(connection: Connection, context: Context, track: Track, problem: str) -> None:
     name = track.subscription.name
+    key = AlertKey(AlertKind.TEMPLATE_FAILED, name)
     if not problem:
-        operators.end_within(connection, context, f"template {name}", f"the templates for {name} work again")
+        alerts.resolve_within(connection, context, key, f"the templates for {name} work again")
         return
-    notice = operators.Notice(
-        topic=f"template {name}",
+    alert = Alert(
+        key=key,
         title=f"a template for {name} is wrong",
         lines=(problem, "Its digests are made with the templates of cachewatch until that is mended."),
         commands=("cachewatch config check",),
     )
-    operators.tell_within(connection, context, notice)
-
-
-def _topic(track: Track) -> str:
-    return f"held {track.subscription.name}/{track.name}"
-
-
-def _question(track: Track, draft: Draft, *, is_newer: bool) -> operators.Notice:
-    key, name = draft.digest.key[:12], track.subscription.name
-    return operators.Notice(
-        topic=_topic(track),
-        title=f"a {'newer ' if is_newer else ''}digest for {name} is held",
-        lines=(
-            f"It has {draft.hold}.",
-            *(["It covers the one that was held before, which is no more."] if is_newer else []),
-            "Look at it, and release it or drop it. A newer digest takes its place, and goes out if it is as usual again.",
-        ),
-        commands=(
-            f"cachewatch preview {name}{' --urgent' if track.is_urgent else ''}",
-            f"cachewatch deliveries release {key}",
-            f"cachewatch deliveries drop {key} --reason '...'",
-        ),
-    )
+    alerts.open_within(connection, context, alert)
 
 
 def _log(context: Context, track: Track, draft: Draft, packed: tuple[Packed, ...]) -> None:

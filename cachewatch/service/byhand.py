@@ -6,9 +6,11 @@ from cachewatch.channels import open_channel
 from cachewatch.errors import UsageError
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
-from cachewatch.store import cursors, digests, health, outbox, suppressions
+from cachewatch.service.reviewing import resolve_settled
+from cachewatch.store import cursors, digests, health, held, outbox, suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.held import HeldDigest
 from cachewatch.store.outbox import OPEN, Delivery, State
 
 
@@ -27,7 +29,6 @@ def retry(context: Context, number: int) -> Delivery:
         # Whoever asks has mended the channel, or wants to see whether it was.
         fares = health.channel(connection, delivery.channel)
         health.save_channel(connection, structs.replace(fares, blocked_until=None))
-        health.end_trouble(connection, f"dead {delivery.channel} {delivery.target}")
     return delivery
 
 
@@ -59,7 +60,7 @@ def release(context: Context, key: str) -> Stored:
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
         cursors.advance(connection, stored.advances, now)
-        health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
+        resolve_settled(connection, context)
     return stored
 
 
@@ -70,7 +71,7 @@ def drop_digest(context: Context, key: str, reason: str) -> Stored:
         stored = _held(connection, key)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
         cursors.advance(connection, stored.advances, now)
-        health.end_trouble(connection, f"held {stored.subscription}/{stored.track}")
+        resolve_settled(connection, context)
     return stored
 
 
@@ -81,7 +82,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
         if delivery.state not in (*OPEN, State.DEAD, State.SUPPRESSED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what waits or failed can be dropped")
         outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=reason)
-        health.end_trouble(connection, f"dead {delivery.channel} {delivery.target}")
+        resolve_settled(connection, context)
 
 
 def restore(context: Context, channel: str, target: str) -> None:
@@ -89,7 +90,7 @@ def restore(context: Context, channel: str, target: str) -> None:
     with context.database.write() as connection:
         if not suppressions.restore(connection, channel, target):
             raise UsageError(f"{target} is not left out of {channel}")
-        health.end_trouble(connection, f"dead {channel} {target}")
+        resolve_settled(connection, context)
 
 
 def _delivery(connection: Connection, number: int) -> Delivery:
@@ -105,7 +106,12 @@ def _check_reader(connection: Connection, context: Context, delivery: Delivery) 
         raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")
 
 
-def _held(connection: Connection, key: str) -> Stored:
+def _held(connection: Connection, name: str) -> Stored:
+    """Return a held digest by its key, its subscription, or its subscription and stream."""
+    found = [each for each in held.all_held(connection) if name in (each.subscription, _stream(each))]
+    if len(found) > 1:
+        raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")
+    key = found[0].key if found else name
     stored = digests.get(connection, key)
     if stored is None:
         raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
@@ -114,3 +120,7 @@ def _held(connection: Connection, key: str) -> Stored:
         advice = f"{newer} took its place" if newer else "see `cachewatch deliveries list --held`"
         raise UsageError(f"digest {key} is not held but {stored.state}; {advice}")
     return stored
+
+
+def _stream(digest: HeldDigest) -> str:
+    return f"{digest.subscription}/{digest.stream}"

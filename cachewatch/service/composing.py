@@ -19,6 +19,7 @@ from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import get as stored_digest
+from cachewatch.store.held import Loss
 
 # Part of every key: digests of another form are other digests.
 _FORM = 1
@@ -31,6 +32,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     advances: tuple[Advance, ...]
     is_empty: bool
     hold: str  # why operators have to be asked first; empty if they have not
+    losses: tuple[Loss, ...] = ()  # for which it is held
 
 
 def compose(
@@ -74,6 +76,7 @@ def compose(
         advances=tuple(part.advance for part in parts if part.advance),
         is_empty=digest.is_empty and not any(part.is_lost or part.has_returned for part in parts),
         hold=_hold(parts, tags, track.subscription.limit.hold_above),
+        losses=tuple(_losses(parts, tags)),
     )
 
 
@@ -104,6 +107,15 @@ def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
     same_day = begin[:10] == end[:10]
     period = end.replace(":", "") if same_day else f"{begin[:10]}..{end[:10]}"
     return f"{period}-urgent" if is_urgent else period
+
+
+def _losses(parts: list[Part], tags: tuple[TagDigest, ...]) -> Iterator[Loss]:
+    for advance in (part.advance for part in parts if part.vanished):
+        if advance is not None:
+            yield Loss(advance.source, "", "every tag")
+    for tag in tags:
+        name = tag.report.after.tag or tag.report.before.tag or ""
+        yield from (Loss(tag.source, name, each.name) for each in tag.report.events if each.kind is Kind.SUSPICIOUS)
 
 
 def _hold(parts: list[Part], tags: tuple[TagDigest, ...], limit: int) -> str:

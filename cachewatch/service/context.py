@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -14,7 +15,7 @@ from cachewatch.service.log import Log
 from cachewatch.service.watched import Watched
 from cachewatch.sources.git import Repository
 from cachewatch.store.cursors import Advance
-from cachewatch.store.database import Database
+from cachewatch.store.database import Connection, Database, after_commit
 
 Clock = Callable[[], datetime]
 
@@ -42,6 +43,10 @@ class Context(Struct, kw_only=True):
     def folder(self) -> Path:
         """Where the state is."""
         return self.config.state
+
+    def log_within(self, connection: Connection) -> Log:
+        """Return the log of a transaction: its lines are written if and when that is committed."""
+        return self.log.deferred(partial(after_commit, connection))
 
     def go_on(self) -> None:
         """Raise EndingError if cachewatch is to end; long work asks now and then."""

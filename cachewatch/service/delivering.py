@@ -13,10 +13,11 @@ from cachewatch.channels import open_channel
 from cachewatch.deliveries import Answer, Carrier, Parcel, Verdict
 from cachewatch.errors import CachewatchError
 from cachewatch.safetext import safe
-from cachewatch.service import operators
+from cachewatch.service import alerts
+from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.context import Context
-from cachewatch.service.operators import Notice
 from cachewatch.service.readers import why_not
+from cachewatch.service.reviewing import suppression
 from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.outbox import OPEN, Delivery, State
@@ -45,14 +46,14 @@ def tell_of_gone(context: Context) -> None:
         names = outbox.due_channels(connection, context.clock())
     for name in names:
         if name not in context.config.channels:
-            operators.tell(context, _unknown(name))
+            alerts.open_now(context, _unknown(name))
 
 
 def deliver(context: Context, name: str) -> int:
     """Send everything that is due through one channel; return how many deliveries failed for good."""
     config = context.config.channels.get(name)
     if config is None:
-        operators.tell(context, _unknown(name))
+        alerts.open_now(context, _unknown(name))
         return 0
     with context.database.read() as connection:
         fares = health.channel(connection, name)
@@ -104,7 +105,7 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     said = why_not(context.config, subscription, delivery.channel, delivery.target)
     if said:
         outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
-        context.log.warning(
+        context.log_within(connection).warning(
             "delivery.dropped", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said
         )
     return bool(said)
@@ -145,7 +146,8 @@ def _end_blockade(connection: Connection, context: Context, delivery: Delivery, 
     name = delivery.channel
     if answer.verdict is Verdict.BLOCKED or answer.is_channel:
         return delivery
-    since = operators.end_within(connection, context, f"channel {name}", f"the channel {name} works again")
+    key = AlertKey(AlertKind.CHANNEL_DOWN, name)
+    since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
     if since is None:
         return delivery
     now = context.clock()
@@ -211,31 +213,25 @@ def _note_channel(connection: Connection, delivery: Delivery, answer: Answer, sa
 
 def _note_target(connection: Connection, context: Context, delivery: Delivery, state: State, answer: Answer) -> None:
     name, target = delivery.channel, delivery.target
+    key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
     if state is State.SENT:
-        operators.end_within(connection, context, f"dead {name} {target}", f"{target} can be reached again")
-    if state is State.DEAD:
-        lines: tuple[str, ...] = (
-            f"Delivery {delivery.id} through {name}: {answer.said}",
-            "Nothing else is held up by it.",
-        )
-        lines += _suppress(connection, delivery, answer, context.clock())
+        alerts.resolve_within(connection, context, key, f"{target} can be reached again")
+    if state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):
+        lines = (f"Delivery {delivery.id} through {name}: {answer.said}", "Nothing else is held up by it.")
         title = f"a digest could not be delivered to {target}"
         commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
-        operators.tell_within(
-            connection, context, Notice(topic=f"dead {name} {target}", title=title, lines=lines, commands=commands)
-        )
+        alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
 
 
-def _suppress(connection: Connection, delivery: Delivery, answer: Answer, now: datetime) -> tuple[str, ...]:
-    """Leave out an address that refused several digests in a row, and say so."""
-    if not answer.is_address:
-        return ()
-    refusals = suppressions.refusals_in_a_row(connection, delivery.channel, delivery.target)
-    if refusals < _REFUSALS:
-        return ()
-    suppressions.suppress(connection, delivery.channel, delivery.target, answer.said, now)
-    restore = f"cachewatch deliveries restore {delivery.channel} {delivery.target}"
-    return (f"It refused {refusals} digests in a row and gets no more until `{restore}`.",)
+def _is_suppressed(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> bool:
+    """Leave out an address that refused several digests in a row; operators are notified of that instead."""
+    name, target = delivery.channel, delivery.target
+    if not answer.is_address or suppressions.refusals_in_a_row(connection, name, target) < _REFUSALS:
+        return False
+    suppressions.suppress(connection, name, target, answer.said, context.clock())
+    alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
+    alerts.open_within(connection, context, suppression(name, target, answer.said))
+    return True
 
 
 def _block(context: Context, name: str, said: str) -> None:
@@ -245,29 +241,29 @@ def _block(context: Context, name: str, said: str) -> None:
         fares = health.channel(connection, name)
         fares = replace(fares, blocked_until=now + _BLOCKED, failures=fares.failures + 1, error=said, error_at=now)
         health.save_channel(connection, fares)
-        operators.tell_within(connection, context, _blockade(name, said))
+        alerts.open_within(connection, context, _blockade(name, said))
     context.log.error("channel.blocked", channel=name, error=said)
 
 
-def _blockade(name: str, said: str) -> Notice:
-    return Notice(
-        topic=f"channel {name}",
+def _blockade(name: str, said: str) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.CHANNEL_DOWN, name),
         title=f"the channel {name} does not work",
         lines=(said, "What waits for it is kept and tried every hour, or at once after a reload or a restart."),
-        avoid=name,
+        avoid=(name,),
     )
 
 
-def _unknown(name: str) -> Notice:
-    return Notice(
-        topic=f"channel {name}",
+def _unknown(name: str) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.CHANNEL_DOWN, name),
         title=f"the channel {name} is not configured any more",
         lines=("Deliveries wait for it: configure it again, and they go out, or drop them.",),
         commands=(
             f"cachewatch deliveries list --open --channel {name}",
             "cachewatch deliveries drop NUMBER --reason '...'",
         ),
-        avoid=name,
+        avoid=(name,),
     )
 
 

@@ -3,7 +3,9 @@
 import json
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TextIO
 
 from cachewatch.safetext import safe
@@ -14,20 +16,28 @@ _LOGGER = "cachewatch"
 class Log:
     """Says what happens. Event names are stable: `source.polled`, `digest.queued`, `delivery.sent`."""
 
-    def __init__(self, logger: logging.Logger) -> None:
+    def __init__(self, logger: logging.Logger, write: Callable[[Callable[[], None]], None] = lambda act: act()) -> None:
         self._logger = logger
+        self._write = write
+
+    def deferred(self, write: Callable[[Callable[[], None]], None]) -> "Log":
+        """Return a log that hands each line to `write`, to be written when it is called."""
+        return Log(self._logger, write)
 
     def info(self, event: str, **fields: Any) -> None:
         """Say that something happened as it should."""
-        self._logger.info(event, extra={"fields": fields})
+        self._say(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """Say that something failed that will be tried again, or that somebody should look at."""
-        self._logger.warning(event, extra={"fields": fields})
+        self._say(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         """Say that something failed for good."""
-        self._logger.error(event, extra={"fields": fields})
+        self._say(logging.ERROR, event, fields)
+
+    def _say(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        self._write(partial(self._logger.log, level, event, extra={"fields": fields}))
 
 
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:

@@ -1,7 +1,6 @@
-"""Tell those who run cachewatch of trouble: once when it begins, once when it ends, and never the readers."""
+"""Notices: what those who run cachewatch are notified of, and readers of digests never."""
 
 import hashlib
-from datetime import datetime
 
 from msgspec import Struct
 
@@ -11,7 +10,7 @@ from cachewatch.deliveries import Letter
 from cachewatch.errors import CachewatchError, TemplateError
 from cachewatch.render.notices import render_notice
 from cachewatch.service.context import Context
-from cachewatch.store import digests, health, outbox
+from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.moments import to_text
@@ -22,54 +21,26 @@ OPERATORS = "(operators)"
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """A trouble, in the words that operators read."""
+    """A message to operators."""
 
-    topic: str  # the same trouble has the same topic, and is told once
+    topic: str  # what it is about, in the list of digests
     title: str
     lines: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()  # that help
-    is_good: bool = False  # it is over
-    avoid: str = ""  # the channel that is in trouble itself
+    is_good: bool = False  # something is over
+    facts: tuple[tuple[str, str], ...] = ()  # one line each, with a name
+    avoid: tuple[str, ...] = ()  # channels that do not work
 
 
-def tell(context: Context, notice: Notice) -> None:
-    """Tell operators of a trouble, unless they know."""
-    with context.database.write() as connection:
-        tell_within(connection, context, notice)
+def notify_within(connection: Connection, context: Context, notice: Notice) -> None:
+    """Queue a notice in a transaction that is open, and log it."""
+    queue_within(connection, context, notice)
+    context.log_within(connection).warning("operators.notified", topic=notice.topic, title=notice.title)
 
 
-def tell_end(context: Context, topic: str, title: str) -> None:
-    """Tell operators that a trouble is over, if they know of it."""
-    with context.database.read() as connection:
-        if not health.has_trouble(connection, topic):
-            return
-    with context.database.write() as connection:
-        end_within(connection, context, topic, title)
-
-
-def tell_within(connection: Connection, context: Context, notice: Notice) -> None:
-    """Tell operators of a trouble, in a transaction that is open."""
-    if health.begin_trouble(connection, notice.topic, notice.title, context.clock()):
-        _send(connection, context, notice)
-
-
-def mention_within(connection: Connection, context: Context, notice: Notice) -> None:
-    """Tell operators of something that happened and does not last."""
-    _send(connection, context, notice)
-
-
-def end_within(connection: Connection, context: Context, topic: str, title: str) -> datetime | None:
-    """Tell operators that a trouble is over, and return since when it lasted; without a title, just forget it."""
-    since = health.end_trouble(connection, topic)
-    if since is not None and title:
-        lines = (f"It began at {since:%Y-%m-%d %H:%M} UTC.",)
-        _send(connection, context, Notice(topic=topic, title=title, lines=lines, is_good=True))
-    return since
-
-
-def _send(connection: Connection, context: Context, notice: Notice) -> None:
+def queue_within(connection: Connection, context: Context, notice: Notice) -> None:
+    """Queue a notice, in a transaction that is open."""
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
-    context.log.warning("operators.told", topic=notice.topic, title=notice.title)
     key = hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest()
     whom = config.operators
     said = digest_values.Notice(
@@ -78,19 +49,18 @@ def _send(connection: Connection, context: Context, notice: Notice) -> None:
         title=notice.title,
         is_good=notice.is_good,
         said=notice.lines,
+        facts=notice.facts,
         commands=notice.commands,
         operator=", ".join(whom.to),
     )
     letter = _rendered(context, said)
     is_stored = False
-    for name in whom.channels:
-        if name == notice.avoid and len(whom.channels) > 1:
-            continue
+    for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
         channel = config.channels[name]
         try:
             parcels = open_channel(channel).pack(letter)
         except CachewatchError as error:
-            context.log.error("operators.unreachable", channel=name, error=str(error))
+            context.log_within(connection).error("operators.unreachable", channel=name, error=str(error))
             continue
         if not is_stored:
             digests.add(connection, _stored(notice.topic, letter))

@@ -14,6 +14,7 @@ from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.polling import poll
 from cachewatch.service.renaming import take_over_renamed
+from cachewatch.service.reviewing import review
 from cachewatch.service.sharing import Comparisons, alike_together
 from cachewatch.service.tracks import tracks_of
 
@@ -43,3 +44,4 @@ def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
             context.go_on()
             announce(context, track, comparisons)
             beat()
+        review(context)

@@ -4,7 +4,8 @@ from msgspec.structs import replace
 
 from cachewatch.config.model import Source
 from cachewatch.errors import CachewatchError
-from cachewatch.service import operators, wording
+from cachewatch.service import alerts, operators, wording
+from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.context import Context
 from cachewatch.service.operators import Notice
 from cachewatch.service.watched import News
@@ -34,14 +35,14 @@ def _failed(context: Context, source: Source, said: str) -> None:
         health.save_source(connection, fares)
         health.count(connection, f'poll_failures_total{{source="{source.name}"}}')
         if fares.failures >= context.config.operators.after_failures:
-            operators.tell_within(connection, context, _complaint(fares))
+            alerts.open_within(connection, context, _complaint(fares))
         _look_at_age(connection, context, source, fares)
     context.log.error("source.failed", source=source.name, failures=fares.failures, error=said)
 
 
-def _complaint(fares: SourceHealth) -> Notice:
-    return Notice(
-        topic=f"source {fares.name}",
+def _complaint(fares: SourceHealth) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.SOURCE_FAILED, fares.name),
         title=f"the source {fares.name} cannot be read",
         lines=(
             fares.error,
@@ -66,34 +67,33 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
         )
         health.save_source(connection, fares)
         title = f"the source {source.name} can be read again"
-        operators.end_within(connection, context, f"source {source.name}", title)
+        alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
         for warning in news.warnings:
             title = f"something is new about the source {source.name}"
             notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
-            operators.mention_within(connection, context, notice)
+            operators.notify_within(connection, context, notice)
         _look_at_trouble(connection, context, source, news)
         _look_at_age(connection, context, source, fares)
     context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
 
 
 def _look_at_trouble(connection: Connection, context: Context, source: Source, news: News) -> None:
-    topic = f"part of {source.name}"
+    key = AlertKey(AlertKind.SOURCE_INCOMPLETE, source.name)
     if not news.trouble:
-        operators.end_within(connection, context, topic, f"the source {source.name} is whole again")
+        alerts.resolve_within(connection, context, key, f"the source {source.name} is whole again")
         return
-    notice = Notice(topic=topic, title=f"a part of the source {source.name} was left out", lines=(news.trouble,))
-    operators.tell_within(connection, context, notice)
+    alert = Alert(key=key, title=f"a part of the source {source.name} was left out", lines=(news.trouble,))
+    alerts.open_within(connection, context, alert)
 
 
 def _look_at_age(connection: Connection, context: Context, source: Source, fares: SourceHealth) -> None:
-    topic, now = f"stale {source.name}", context.clock()
+    key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
     if not wording.is_stale(source, fares, now):
-        operators.end_within(connection, context, topic, f"the source {source.name} has news again")
+        alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
         return
     lines = (
         f"There is {wording.staleness(fares, now)}; `stale_after` is {wording.days(source.stale_after)}.",
         "It answers, but upstream may have stopped publishing." if not fares.failures else "It cannot be read either.",
     )
-    operators.tell_within(
-        connection, context, Notice(topic=topic, title=f"the source {source.name} has no news", lines=lines)
-    )
+    alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
+    alerts.open_within(connection, context, alert)

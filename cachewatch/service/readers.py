@@ -34,8 +34,17 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
 
 def is_reader(config: Config, channel: str, target: str) -> bool:
     """Tell whether anything is ever sent to `target` through `channel`."""
-    ways = [way for way in (*_ways(config.subscriptions.values()), _operators(config)) if channel in way.channels]
-    return bool(ways) and _reaches(config, ways, channel, target)
+    ways = _ways_through(config, channel)
+    return channel in config.channels and bool(ways) and _reaches(config, ways, channel, target)
+
+
+def is_used(config: Config, channel: str) -> bool:
+    """Tell whether anything is ever sent through a channel."""
+    return channel in config.channels and bool(_ways_through(config, channel))
+
+
+def _ways_through(config: Config, channel: str) -> list[Way]:
+    return [way for way in (*_ways(config.subscriptions.values()), _operators(config)) if channel in way.channels]
 
 
 def _ways_of(config: Config, subscription: str) -> Iterable[Way]:

@@ -36,4 +36,4 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
             "it then goes on where the old one was, and nothing is lost.",
         ),
     )
-    operators.mention_within(connection, context, notice)
+    operators.notify_within(connection, context, notice)

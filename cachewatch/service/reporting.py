@@ -9,7 +9,8 @@ from cachewatch.config.model import Config, Silence
 from cachewatch.schedule import quiet_until
 from cachewatch.service.context import Context
 from cachewatch.service.tracks import Track, tracks_of
-from cachewatch.store import digests, health, outbox, slots
+from cachewatch.store import alerts, digests, health, outbox, slots
+from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import Stored
 from cachewatch.store.health import ChannelHealth, SourceHealth
@@ -55,12 +56,15 @@ class SilenceStatus(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Trouble(Struct, frozen=True, kw_only=True):
-    """What operators were told of, and is not over."""
+class AlertStatus(Struct, frozen=True, kw_only=True):
+    """What operators were notified of, and is not over."""
 
-    topic: str
+    kind: AlertKind
+    name: str
+    part: str
     since: datetime
-    said: str
+    title: str
+    detail: str
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -72,7 +76,7 @@ class Status(Struct, frozen=True, kw_only=True):
     channels: tuple[ChannelStatus, ...]
     held: tuple[HeldDigest, ...]
     silences: tuple[SilenceStatus, ...]
-    troubles: tuple[Trouble, ...]
+    alerts: tuple[AlertStatus, ...]
 
     @property
     def dead(self) -> int:
@@ -103,9 +107,7 @@ def read_status(context: Context) -> Status:
             ),
             held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
             silences=tuple(_silence(silence, context.today()) for silence in config.silences),
-            troubles=tuple(
-                Trouble(topic=topic, since=since, said=said) for topic, since, said in health.all_troubles(connection)
-            ),
+            alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
         )
 
 
@@ -129,6 +131,17 @@ def _held(stored: Stored, config: Config) -> HeldDigest:
         since=stored.created,
         title=stored.title,
         reason=stored.reason,
+    )
+
+
+def _alert(alert: OpenAlert) -> AlertStatus:
+    return AlertStatus(
+        kind=alert.key.kind,
+        name=alert.key.name,
+        part=alert.key.part,
+        since=alert.opened_at,
+        title=alert.title,
+        detail=alert.detail,
     )
 
 

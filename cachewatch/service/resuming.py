@@ -4,15 +4,13 @@ from cachewatch.mounts import shared_kind
 from cachewatch.service import operators
 from cachewatch.service.context import Context
 from cachewatch.service.operators import Notice
-from cachewatch.service.troubles import forget_gone
 from cachewatch.store import outbox
 
 
 def resume(context: Context) -> None:
-    """Send again what was in hand, forget the troubles of what is gone, and say what is odd about the state."""
+    """Send again what was in hand, and say what is odd about the state."""
     with context.database.write() as connection:
         count = outbox.requeue_interrupted(connection, context.clock())
-    forget_gone(context)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
     if kind := shared_kind(context.folder):
@@ -36,4 +34,4 @@ def _tell_of_loss(context: Context) -> None:
         ),
     )
     with context.database.write() as connection:
-        operators.mention_within(connection, context, notice)
+        operators.notify_within(connection, context, notice)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from cachewatch.digests import TagDigest
 from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.sharing import Found
 from cachewatch.service.spans import Gap, Gaps
 from cachewatch.sources.catalogue import Bases
@@ -15,6 +16,9 @@ from cachewatch.sources.git import Repository
 from cachewatch.sources.readable import last_readable
 from cachewatch.sources.revisions import Revision, resolve
 from cachewatch.store.cursors import Unread
+
+# Reasons in a notice; `cachewatch diff` shows all of them.
+_MOST_NAMED = 20
 
 NO_BASES: Bases = MappingProxyType({})
 
@@ -88,6 +92,23 @@ class UnreadDocuments:
                     reason=each.reason,
                 )
                 yield each.package, replace(known.get(each.package, new), reason=each.reason)
+
+
+def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
+    """Return the alert about documents of a tag that cannot be read, with the reason for each package."""
+    count = "1 document" if len(reasons) == 1 else f"{len(reasons)} documents"
+    named = [f"{package}: {reason}." for package, reason in list(reasons.items())[:_MOST_NAMED]]
+    more = len(reasons) - len(named)
+    return Alert(
+        key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
+        title=f"{count} of {tag} in {source} cannot be read",
+        lines=(
+            "What changes in them is compared later, with their last readable versions.",
+            *named,
+            *([f"And {more} more."] if more else []),
+            "Upstream has to repair them.",
+        ),
+    )
 
 
 def named(bases: Bases) -> Iterator[tuple[str, str, str, str | None]]:

@@ -149,15 +149,13 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
         )
 
 
-def unreadable(connection: Connection, source: str, tag: str) -> Mapping[str, str]:
-    """Return why documents of a tag cannot be read at present, by package."""
-    query = select(unread.c.package, unread.c.reason).filter_by(source=source, tag=tag, readable_at=None)
-    return {row.package: row.reason for row in connection.execute(query.order_by(unread.c.package))}
-
-
-def has_unread(connection: Connection, subscription: str, stream: str) -> bool:
-    """Tell whether a stream has documents that it could not read."""
-    return connection.execute(select(unread).filter_by(subscription=subscription, stream=stream)).first() is not None
+def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """Return why documents cannot be read at present: by source and tag, then by package."""
+    found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag, unread.c.package)
+    for row in connection.execute(query):
+        found[row.source, row.tag][row.package] = row.reason
+    return found
 
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:

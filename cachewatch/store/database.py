@@ -8,7 +8,7 @@ do not have in common: on a network file system a rollback journal takes its pla
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from cachewatch.mounts import shared_kind
 from cachewatch.store.copies import copy_whole
 from cachewatch.store.migrations import migrate
 
-__all__ = ["Connection", "Database"]
+__all__ = ["Connection", "Database", "after_commit"]
 
 NAME = "cachewatch.db"
 _BUSY_MILLISECONDS = 10_000
@@ -55,9 +55,13 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Offer a connection whose changes are all there at the end, or none."""
-        with self._explained(), self._engine.execution_options(writes=True).begin() as connection:
+        """Offer a connection whose changes are all there at the end, or none; then do what is to follow them."""
+        following: list[Callable[[], None]] = []
+        engine = self._engine.execution_options(writes=True, following=following)
+        with self._explained(), engine.begin() as connection:
             yield connection
+        for act in following:
+            act()
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -83,6 +87,11 @@ class Database:
             raise StateError(f"{self.path}: {_advise(error, self.path.parent)}") from error
         except SQLAlchemyError as error:
             raise StateError(f"{self.path}: {error}") from error
+
+
+def after_commit(connection: Connection, act: Callable[[], None]) -> None:
+    """Let `act` follow the commit of a `write`, such as a line in the log: what is rolled back did not happen."""
+    connection.get_execution_options()["following"].append(act)
 
 
 def _engine(path: Path, *, journal: str) -> Engine:

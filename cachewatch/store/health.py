@@ -1,13 +1,13 @@
-"""How sources and channels fare, what operators were told, and figures that only grow."""
+"""How sources and channels fare, and figures that only grow."""
 
 from datetime import datetime
 
 from msgspec import Struct
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
-from cachewatch.store.schema import channels, counters, sources, troubles
+from cachewatch.store.moments import to_moment_or_none, to_text
+from cachewatch.store.schema import channels, counters, sources
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
@@ -74,30 +74,6 @@ def channel(connection: Connection, name: str) -> ChannelHealth:
 def save_channel(connection: Connection, health: ChannelHealth) -> None:
     """Write down how a channel fares."""
     _save(connection, channels, health)
-
-
-def begin_trouble(connection: Connection, topic: str, said: str, now: datetime) -> bool:
-    """Write down a trouble, and tell whether it is news."""
-    values = {"topic": topic, "since": to_text(now), "said": said}
-    return connection.execute(insert(troubles).values(**values).on_conflict_do_nothing()).rowcount > 0
-
-
-def end_trouble(connection: Connection, topic: str) -> datetime | None:
-    """Forget a trouble, and return since when it lasted, if there was one."""
-    row = connection.execute(select(troubles).filter_by(topic=topic)).one_or_none()
-    connection.execute(delete(troubles).filter_by(topic=topic))
-    return None if row is None else to_moment(row.since)
-
-
-def has_trouble(connection: Connection, topic: str) -> bool:
-    """Tell whether a trouble lasts."""
-    return connection.execute(select(troubles).filter_by(topic=topic)).first() is not None
-
-
-def all_troubles(connection: Connection) -> list[tuple[str, datetime, str]]:
-    """Return every trouble that lasts: its topic, since when, and what was said."""
-    rows = connection.execute(select(troubles).order_by(troubles.c.since))
-    return [(row.topic, to_moment(row.since), row.said) for row in rows]
 
 
 def count(connection: Connection, name: str, amount: float = 1) -> None:

@@ -248,6 +248,13 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
     return {channel: to_moment(moment) for channel, moment in connection.execute(query)}
 
 
+def has_failed(connection: Connection, channel: str, target: str) -> bool:
+    """Tell whether a delivery to a target failed for good and was not dropped, or is under way."""
+    states = (State.DEAD, *OPEN)
+    query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def _is_due(now: datetime) -> ColumnElement[bool]:
     return and_(deliveries.c.state.in_((State.QUEUED, State.DEFERRED)), deliveries.c.due <= to_text(now))
 

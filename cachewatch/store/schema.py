@@ -88,6 +88,17 @@ digests = Table(
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("letter", LargeBinary, nullable=False),
     Column("short", LargeBinary, nullable=False),  # for whom it was too large
+    Index("digests_by_state", "state", "subscription", "track"),
+)
+
+# The suspicious losses for which a digest was held: one may be held for several, and one loss may hold several.
+held_losses = Table(
+    "held_losses",
+    metadata,
+    Column("digest", Text, ForeignKey("digests.key", ondelete="CASCADE"), primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Column("said", Text, nullable=False),
 )
 
 deliveries = Table(
@@ -159,13 +170,18 @@ channels = Table(
     Column("sent_at", Text),
 )
 
-# Troubles that operators were told of, so that each is told once, and its end.
-troubles = Table(
-    "troubles",
+# What operators have to know until it is over, so that they are notified once when it begins and once when it ends.
+alerts = Table(
+    "alerts",
     metadata,
-    Column("topic", Text, primary_key=True),
-    Column("since", Text, nullable=False),
-    Column("said", Text, nullable=False),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),  # of a source, channel or subscription
+    Column("part", Text, primary_key=True),  # of it: a tag, target or stream; empty for the whole
+    Column("opened_at", Text, nullable=False),
+    Column("notified_at", Text),  # when operators were notified of it last
+    Column("resolved_at", Text),  # by a command; the service notifies operators and deletes the row
+    Column("title", Text, nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
 )
 
 # Figures that only ever grow: digests made, deliveries by result.

@@ -80,6 +80,41 @@ _FORM_2 = (
     package TEXT NOT NULL, base TEXT NOT NULL, base_tag TEXT NOT NULL, since TEXT NOT NULL, noted_at TEXT NOT NULL,
     reason TEXT NOT NULL, readable_at TEXT, PRIMARY KEY (subscription, stream, source, tag, package))
     """,
+    # Alerts are found by what they are about. 0.1 had sentences for keys: "dead mail ann@example.org", "held ml/regular".
+    """
+    CREATE TABLE alerts (kind TEXT NOT NULL, name TEXT NOT NULL, part TEXT NOT NULL, opened_at TEXT NOT NULL,
+    notified_at TEXT, resolved_at TEXT, title TEXT NOT NULL, detail TEXT DEFAULT '' NOT NULL,
+    PRIMARY KEY (kind, name, part))
+    """,
+    *(
+        f"""
+        INSERT INTO alerts (kind, name, part, opened_at, notified_at, title)
+        SELECT '{kind}', substr(rest, 1, instr(rest || '{separator}', '{separator}') - 1),
+        substr(rest, instr(rest || '{separator}', '{separator}') + 1), since, since, said
+        FROM (SELECT substr(topic, length('{word}') + 2) AS rest, since, said FROM troubles WHERE topic LIKE '{word} %')
+        """  # noqa: S608  made of the words below alone
+        for word, kind, separator in (
+            ("source", "source-failed", " "),
+            ("part of", "source-incomplete", " "),
+            ("stale", "source-stale", " "),
+            ("channel", "channel-down", " "),
+            ("template", "template-failed", " "),
+            ("digest", "digest-failed", "/"),
+            ("held", "digest-held", "/"),
+            ("dead", "delivery-failed", " "),
+        )
+    ),
+    "DROP TABLE troubles",
+    # Whether an address is left out has an alert of its own, of which 0.1 knew nothing.
+    """
+    DELETE FROM alerts WHERE kind = 'delivery-failed' AND EXISTS
+    (SELECT 1 FROM suppressed WHERE suppressed.channel = alerts.name AND suppressed.target = alerts.part)
+    """,
+    """
+    CREATE TABLE held_losses (digest TEXT NOT NULL, source TEXT NOT NULL, tag TEXT NOT NULL, said TEXT NOT NULL,
+    PRIMARY KEY (digest, source, tag), FOREIGN KEY(digest) REFERENCES digests ("key") ON DELETE CASCADE)
+    """,
+    "CREATE INDEX digests_by_state ON digests (state, subscription, track)",
 )
 
 

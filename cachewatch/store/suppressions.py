@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from msgspec import Struct
 from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects.sqlite import insert
 
@@ -9,9 +10,23 @@ from cachewatch.store.moments import to_text
 from cachewatch.store.schema import deliveries, suppressed
 
 
+class Suppressed(Struct, frozen=True):
+    """An address that is left out."""
+
+    channel: str
+    target: str
+    said: str  # by its server, when it was refused last
+
+
 def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
     """Tell whether an address is left out because it kept refusing."""
     return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
+
+
+def all_suppressed(connection: Connection) -> list[Suppressed]:
+    """Return every address that is left out."""
+    rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
+    return [Suppressed(row.channel, row.target, row.said) for row in rows]
 
 
 def suppress(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:

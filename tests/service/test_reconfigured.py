@@ -15,7 +15,7 @@ from cachewatch.config.model import EmailConfig
 from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
 from cachewatch.service import byhand
-from cachewatch.service.troubles import forget_gone
+from cachewatch.service.reviewing import review
 from cachewatch.store import digests, health
 from cachewatch.store.outbox import State
 
@@ -134,7 +134,7 @@ def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, 
         configure(site, port=server.port)
         site.run(later=HOUR)
     assert states(site) == {"kim": State.SENT, "Lee": State.SENT}
-    assert json.loads(run("status", "--json", "--config", path).output)["troubles"] == []
+    assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []
 
 
 def test_what_is_held_is_shown_and_released_under_another_configuration(site: Site, run: Run) -> None:
@@ -176,7 +176,7 @@ def smtp_port(site: Site) -> int:
     return channel.smtp.port
 
 
-def test_troubles_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
+def test_alerts_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
     """Nothing would end them; those that something waits for stay."""
     (site.folder / "upstream.git").rename(site.folder / "away.git")
     for _ in range(3):
@@ -184,12 +184,12 @@ def test_troubles_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
     path = site.folder / "cachewatch.yaml"
     (site.folder / "away.git").rename(site.folder / "upstream.git")
     configure(site, ("{public:", "{renamed:"), ("  mail:", "  post:"), ("[mail,", "[post,"))
-    forget_gone(site.open())
+    review(site.open())
     site.run(later=HOUR)
-    troubles = json.loads(run("status", "--json", "--config", path).output)["troubles"]
-    assert [trouble["topic"] for trouble in troubles] == ["channel mail"]
+    alerts = json.loads(run("status", "--json", "--config", path).output)["alerts"]
+    assert [(alert["kind"], alert["name"]) for alert in alerts] == [("channel-down", "mail")]
     for each in site.deliveries():
         if each.channel == "mail":
             byhand.drop_delivery(site.open(), each.id, "nobody reads it")
-    forget_gone(site.open())
-    assert json.loads(run("status", "--json", "--config", path).output)["troubles"] == []
+    review(site.open())
+    assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []

@@ -1,0 +1,52 @@
+"""The daily summary: while any alert is open, operators are reminded of all of them once a day."""
+
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from cachewatch.service.context import Context
+from cachewatch.service.operators import Notice, notify_within
+from cachewatch.store import alerts
+from cachewatch.store.alerts import AlertKind, OpenAlert
+from cachewatch.store.database import Connection
+
+# Where the configuration says; fixed, so that neither a pass that is late nor a restart moves it.
+_AT = time(8)
+_LISTED = 200
+
+
+def summarize_within(connection: Connection, context: Context) -> None:
+    """Notify operators of all open alerts, if they were not since the last time at which that was due."""
+    now, found = context.clock(), alerts.all_open(connection)
+    due = _last_due(now, ZoneInfo(context.config.timezone))
+    down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
+    if not any(alert.notified_at is None or alert.notified_at < due for alert in found):
+        return
+    if down.issuperset(context.config.operators.channels):
+        return  # summaries would pile up; one is made when a channel works again
+    notify_within(connection, context, _summary(found, tuple(sorted(down))))
+    for alert in found:
+        alerts.note_notified(connection, alert.key, now)
+
+
+def _last_due(now: datetime, zone: ZoneInfo) -> datetime:
+    """Return the last moment at which a summary was due."""
+    today = now.astimezone(zone).date()
+    due = datetime.combine(today, _AT, zone)
+    return due if due <= now else datetime.combine(today - timedelta(days=1), _AT, zone)
+
+
+def _summary(found: list[OpenAlert], down: tuple[str, ...]) -> Notice:
+    more = len(found) - _LISTED
+    return Notice(
+        topic="summary",
+        title="1 alert is open" if len(found) == 1 else f"{len(found)} alerts are open",
+        lines=(f"These are the oldest; `cachewatch status` lists {more} more.",) if more > 0 else (),
+        facts=tuple((alert.title, _since(alert)) for alert in found[:_LISTED]),
+        commands=("cachewatch status",),
+        avoid=down,
+    )
+
+
+def _since(alert: OpenAlert) -> str:
+    since = f"since {alert.opened_at:%Y-%m-%d %H:%M} UTC"
+    return f"{since}: {alert.detail}" if alert.detail else since
