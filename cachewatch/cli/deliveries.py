@@ -57,7 +57,7 @@ def show(*, config: Config, number: int, raw: bool) -> None:
         if found is None:
             raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
         if raw:
-            sys.stdout.buffer.write(outbox.parcel(connection, number).payload)
+            sys.stdout.buffer.write(byhand.parcel_of(connection, context, number).payload)
             return
         stored = digests.get(connection, found.digest)
         story = outbox.story(connection, number)

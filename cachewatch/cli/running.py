@@ -23,14 +23,14 @@ from cachewatch.store.lock import only_one
 def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     """Fetch, compare and deliver what is due, and end: for cron, CI and a timer.
 
-    Exits with 3 if a source could not be read, with 7 if a delivery failed for good.
+    Exits with 3 if a source could not be read, with 7 if a delivery failed for good or its address is suppressed.
     """
     os.umask(0o077)
     with only_one(config.state):
         service = _service(config, log_format)
         result = run_pass(service)
         service.database.close()
-    context.exit(3 if result.failed_sources else 7 if result.dead else 0)
+    context.exit(3 if result.failed_sources else 7 if result.undelivered else 0)
 
 
 @click.command()

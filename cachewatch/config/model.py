@@ -223,6 +223,13 @@ class AppriseConfig(ChannelConfig, frozen=True, kw_only=True):
     urls: tuple[Secret, ...]
 
 
+class Retention(Struct, frozen=True, kw_only=True):
+    """How long the state keeps what is done."""
+
+    payload: timedelta = timedelta(days=30)  # the bytes of messages that were sent or dropped
+    metadata: timedelta = timedelta(days=400)  # digests, and what became of their deliveries
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -239,3 +246,4 @@ class Config(Struct, frozen=True, kw_only=True):
     silences: tuple[Silence, ...] = ()
     quiet: tuple[Quiet, ...] = ()
     monitor: Monitor = Monitor()
+    retention: Retention = Retention()

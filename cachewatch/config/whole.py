@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from cachewatch.config.addresses import LISTEN, WEB, url_parser
 from cachewatch.config.channels import CHANNELS
-from cachewatch.config.forms import PATH, Form, each, number, of_text
-from cachewatch.config.model import Config, Monitor, Operators
+from cachewatch.config.forms import DURATIONS, PATH, Form, each, number, of_text
+from cachewatch.config.model import Config, Monitor, Operators, Retention
 from cachewatch.config.nodes import Broken, Context, Node
 from cachewatch.config.secrets import secret_keys
 from cachewatch.config.sources import SOURCES
@@ -112,6 +112,25 @@ _MONITOR = Table(
     Monitor,
 )
 
+
+def _make_retention(**values: timedelta) -> Retention:
+    retention = Retention(**values)
+    if retention.metadata < retention.payload:
+        raise ConfigError(
+            "`metadata:` is shorter than `payload:`; bytes cannot be kept longer than what they belong to"
+        )
+    return retention
+
+
+_RETENTION = Table(
+    "How long the state keeps what is done",
+    {
+        "payload": Key(DURATIONS, "the bytes of messages that were sent or dropped (30d)"),
+        "metadata": Key(DURATIONS, "digests, and what became of their deliveries (400d)"),
+    },
+    _make_retention,
+)
+
 WHOLE = Table(
     "The configuration of cachewatch",
     {
@@ -130,6 +149,7 @@ WHOLE = Table(
             "times in which no digest is made",
         ),
         "monitor": Key(_MONITOR.form(), _MONITOR.about),
+        "retention": Key(_RETENTION.form(), _RETENTION.about),
     },
     dict,
 )

@@ -3,6 +3,8 @@
 from msgspec import structs
 
 from cachewatch.channels import open_channel
+from cachewatch.config.durations import duration_in_words
+from cachewatch.deliveries import Parcel
 from cachewatch.errors import UsageError
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
@@ -44,11 +46,23 @@ def resend(context: Context, number: int) -> None:
         if config is None or stored is None:
             raise UsageError(f"delivery {number}: its channel {delivery.channel} is not configured any more")
         _check_reader(connection, context, delivery)
-        original = outbox.parcel(connection, number)
+        original = parcel_of(connection, context, number)
         again = open_channel(config).repack(structs.replace(stored.letter, created=now), original)
         copy = outbox.next_copy(connection, delivery)
         outbox.add(connection, delivery.channel, again, state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
         outbox.note(connection, number, "resent", "by hand, as a new message", now)
+
+
+def parcel_of(connection: Connection, context: Context, number: int) -> Parcel:
+    """Return the bytes of a delivery; raise UsageError where they are kept no longer."""
+    found = outbox.parcel(connection, number)
+    if not found.payload:
+        kept = duration_in_words(context.config.retention.payload)
+        raise UsageError(
+            f"delivery {number}: its text was deleted {kept} after it was sent (`retention: payload`); "
+            f"`cachewatch preview {digests.subscription_of(connection, found.key)} --since REVISION` makes one anew"
+        )
+    return found
 
 
 def release(context: Context, key: str) -> Stored:

@@ -1,12 +1,9 @@
-"""Keep house: pins that no cursor needs, clones, digests of long ago, the database's log."""
+"""Maintenance: pins that no cursor needs, clones, what the state keeps no longer, the database's log."""
 
-from datetime import timedelta
-
+from cachewatch.config.model import FeedConfig
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context import Context
-from cachewatch.store import cursors, digests
-
-_KEPT = timedelta(days=400)
+from cachewatch.store import cursors, digests, outbox, slots
 
 
 def keep_house(context: Context) -> None:
@@ -19,8 +16,18 @@ def keep_house(context: Context) -> None:
             context.watched(source).tidy(used)
         except CachewatchError as error:
             context.log.warning("source.untidy", source=source.name, error=str(error))
-    with context.database.write() as connection:
-        forgotten = digests.forget(connection, context.clock() - _KEPT)
-    if forgotten:
-        context.log.info("digests.forgotten", count=forgotten)
+    _forget(context)
     context.database.tidy()
+
+
+def _forget(context: Context) -> None:
+    """Delete what the state keeps no longer; feeds are written anew from all of their entries, which stay."""
+    retention, now = context.config.retention, context.clock()
+    feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
+    with context.database.write() as connection:
+        digests_gone = digests.forget(connection, now - retention.metadata)
+        payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
+        slots.forget(connection, now - retention.metadata)
+        cursors.forget_vanished(connection, now - retention.metadata)
+    if digests_gone or payloads_gone:
+        context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)

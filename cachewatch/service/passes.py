@@ -17,6 +17,7 @@ from cachewatch.service.renaming import take_over_renamed
 from cachewatch.service.reviewing import review
 from cachewatch.service.sharing import Comparisons, alike_together
 from cachewatch.service.tracks import tracks_of
+from cachewatch.store import suppressions
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -24,15 +25,24 @@ class Result(Struct, frozen=True, kw_only=True):
 
     failed_sources: int
     dead: int
+    suppressed: int  # deliveries for addresses that kept refusing
+
+    @property
+    def undelivered(self) -> int:
+        """How many deliveries of this pass nobody gets."""
+        return self.dead + self.suppressed
 
 
 def run_pass(context: Context) -> Result:
     """Do all that is due now; one failing source or channel stops only itself."""
+    begun = context.clock()
     failed = sum(not poll(context, source) for source in context.config.sources.values())
     tell(context)
     dead = deliver_all(context)
     keep_house(context)
-    return Result(failed_sources=failed, dead=dead)
+    with context.database.read() as connection:
+        suppressed = suppressions.count_since(connection, begun)
+    return Result(failed_sources=failed, dead=dead, suppressed=suppressed)
 
 
 def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:

@@ -165,6 +165,11 @@ def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
     return frozenset(row.used for row in connection.execute(union(*queries)))
 
 
+def forget_vanished(connection: Connection, before: datetime) -> None:
+    """Forget tags that have been gone since before a moment; one that returns then is new."""
+    connection.execute(delete(cursors).where(cursors.c.vanished_at < to_text(before)))
+
+
 def subscriptions(connection: Connection) -> frozenset[str]:
     """Return the names of all subscriptions of which some stream has begun."""
     return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))

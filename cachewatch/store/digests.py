@@ -14,7 +14,7 @@ from cachewatch.deliveries import Letter
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
 from cachewatch.store.outbox import OPEN, State
-from cachewatch.store.schema import deliveries, digests
+from cachewatch.store.schema import deliveries, digests, suppressed
 
 
 class DigestState(StrEnum):
@@ -103,9 +103,16 @@ def revisions_held(connection: Connection, source: str) -> frozenset[str]:
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
     """Release, drop or supersede a held digest, and its deliveries with it."""
     connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
-    new = State.QUEUED if state is DigestState.RELEASED else State.DROPPED
-    values = {"state": new, "said": reason} | ({"due": to_text(now)} if new is State.QUEUED else {})
-    connection.execute(update(deliveries).filter_by(digest=key, state=State.HELD).values(**values))
+    waiting = update(deliveries).filter_by(digest=key, state=State.HELD)
+    if state is DigestState.RELEASED:
+        # Who is suppressed since it was made gets nothing from it either.
+        left_out = exists().where(
+            suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
+        )
+        connection.execute(waiting.where(left_out).values(state=State.SUPPRESSED, said=reason))
+        connection.execute(waiting.values(state=State.QUEUED, said=reason, due=to_text(now)))
+    else:
+        connection.execute(waiting.values(state=State.DROPPED, said=reason, settled_at=to_text(now)))
 
 
 def archive(connection: Connection) -> list[Stored]:

@@ -1,7 +1,7 @@
 """Deliveries: written together with their digest, sent from here alone, and settled one by one."""
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -194,7 +194,7 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
 
 
 def parcel(connection: Connection, number: int) -> Parcel:
-    """Return the bytes of a delivery."""
+    """Return the bytes of a delivery; none if they were deleted since it was sent."""
     return _parcel(connection.execute(select(deliveries).filter_by(id=number)).one())
 
 
@@ -222,6 +222,21 @@ def replace_parcel(connection: Connection, number: int, shorter: Parcel) -> None
         .filter_by(id=number)
         .values(payload=zlib.compress(shorter.payload), content_type=shorter.content_type)
     )
+
+
+def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
+    """Delete the bytes of what was sent or dropped before a moment, and return of how many deliveries."""
+    done = connection.execute(
+        update(deliveries)
+        .where(
+            deliveries.c.state.in_((State.SENT, State.DROPPED)),
+            deliveries.c.settled_at < to_text(before),
+            deliveries.c.channel.not_in(kept_channels),
+            deliveries.c.payload != b"",
+        )
+        .values(payload=b"")
+    )
+    return done.rowcount
 
 
 def next_copy(connection: Connection, of: Delivery) -> int:
@@ -282,7 +297,7 @@ def _parcel(row: Row[Any]) -> Parcel:
     return Parcel(
         key=row.digest,
         target=row.target,
-        payload=zlib.decompress(row.payload),
+        payload=zlib.decompress(row.payload) if row.payload else b"",
         content_type=row.content_type,
         message_id=row.message_id,
         created=to_moment(row.created),

@@ -43,6 +43,11 @@ def plan(connection: Connection, subscription: str, track: str, schedule: str, d
         )
 
 
+def forget(connection: Connection, before: datetime) -> None:
+    """Delete slots that were done before a moment."""
+    connection.execute(delete(slots).where(slots.c.done_at < to_text(before)))
+
+
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
     """Mark a slot as done, with the digest that it made, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=to_text(now), digest=digest))

@@ -40,6 +40,12 @@ def restore(connection: Connection, channel: str, target: str) -> bool:
     return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
 
 
+def count_since(connection: Connection, since: datetime) -> int:
+    """Count the deliveries that were made since a moment for addresses that are left out."""
+    query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= to_text(since))
+    return int(connection.execute(query).scalar_one())
+
+
 def refusals_in_a_row(connection: Connection, channel: str, target: str) -> int:
     """Count the digests that an address refused since it last took one."""
     taken = select(func.max(deliveries.c.id)).filter_by(channel=channel, target=target, state="sent")
