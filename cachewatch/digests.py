@@ -32,7 +32,7 @@ class Span(Struct, frozen=True, kw_only=True):
     checked: datetime | None = None  # when the source was last asked with success, UTC
     gaps: tuple[Gap, ...] = ()  # between revisions; find_gaps finds them
     mirror: str | None = None  # where Spack installs from; {tag} is filled in
-    is_unread: bool = False  # documents could not be read: what changed in them is told later
+    unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
     is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
     notes: tuple[str, ...] = ()  # such as: history was rewritten; no news for 5 days
 

@@ -105,7 +105,11 @@ def _facts(digest: Digest) -> list[Fact]:
         return facts
     if any(span.is_unknown for span in digest.spans):
         return [Fact("what changed cannot be known")]
-    return [Fact("documents could not be read" if any(span.is_unread for span in digest.spans) else "no changes")]
+    unread = [safe(package) for span in digest.spans for package in span.unread]
+    if unread:
+        which = unread[0][:_LONGEST_NAME] if len(unread) == 1 else f"{len(unread)} documents"
+        return [Fact(f"{which} could not be read")]
+    return [Fact("no changes")]
 
 
 def _own_facts(digest: Digest) -> Iterator[Fact]:

@@ -110,9 +110,9 @@ def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
 
 
 def _losses(parts: list[Part], tags: tuple[TagDigest, ...]) -> Iterator[Loss]:
-    for advance in (part.advance for part in parts if part.vanished):
-        if advance is not None:
-            yield Loss(advance.source, "", "every tag")
+    for part in parts:
+        if part.vanished and part.advance is not None:
+            yield Loss(part.advance.source, "", f"all watched tags are gone ({', '.join(part.vanished)})")
     for tag in tags:
         name = tag.report.after.tag or tag.report.before.tag or ""
         yield from (Loss(tag.source, name, each.name) for each in tag.report.events if each.kind is Kind.SUSPICIOUS)
@@ -122,7 +122,7 @@ def _hold(parts: list[Part], tags: tuple[TagDigest, ...], limit: int) -> str:
     changed = sum(tag.report.specs.net_added + tag.report.specs.net_removed for tag in tags)
     suspicious = [event.name for tag in tags for event in tag.report.events if event.kind is Kind.SUSPICIOUS]
     if vanished := [tag for part in parts for tag in part.vanished]:
-        return f"a suspicious loss: every tag that it watches is gone ({', '.join(vanished)})"
+        return f"a suspicious loss: all watched tags are gone ({', '.join(vanished)})"
     if suspicious:
         return f"a suspicious loss: {', '.join(suspicious)}"
     return f"{changed:,} changed specs, more than hold_above: {limit:,}" if changed > limit else ""

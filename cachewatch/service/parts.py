@@ -180,15 +180,15 @@ class Reading(Struct, frozen=True, kw_only=True):
     def _spans(self, gaps: Gaps, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
         notes = (*wording.returned(gaps.returned), *wording.unread(unread.left), *wording.read_again(unread.resolved))
-        is_unread = any(unread.left.values())
+        packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
         for gap in gaps.gaps:
-            yield structs.replace(self._span(gap, notes), is_unread=is_unread)
-            notes, is_unread = (), False
+            yield structs.replace(self._span(gap, notes), unread=packages)
+            notes, packages = (), ()
         if gaps.lost or not gaps.gaps:
             # Nothing to compare, and perhaps a sentence why.
             lost = wording.lost(gaps.lost) if gaps.lost else ()
             span = self._span_from(self.newest, 0, (*lost, *notes))
-            yield structs.replace(span, is_unknown=bool(gaps.lost), is_unread=is_unread)
+            yield structs.replace(span, is_unknown=bool(gaps.lost), unread=packages)
 
     def _span(self, gap: Gap, notes: tuple[str, ...]) -> Span:
         revisions = count_between(self.repository, gap.base, self.newest)

@@ -63,13 +63,13 @@ _MOST_NAMES = 20
 def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[str]:
     """Say which documents could not be read, and since which revision."""
     for (tag, since), names in _by_tag(left, lambda entry: entry.since).items():
-        yield f"could not be read in {tag} since {since[:10]}: {names}; what changed is in a later digest"
+        yield f"documents of {tag} cannot be read since revision {since[:10]}: {names}; what changes in them is told later"
 
 
 def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
     """Say which documents can be read again, and what they are compared with."""
     for (tag, base), names in _by_tag(resolved, lambda entry: entry.base).items():
-        yield f"can be read again in {tag}, compared with {base[:10]}: {names}"
+        yield f"documents of {tag} can be read again: {names}, compared with revision {base[:10]}"
 
 
 def _by_tag(

@@ -68,7 +68,7 @@ def test_a_catalogue_that_was_emptied_is_held_and_its_return_takes_that_back(tmp
     made.run(later=DAY)
     assert made.told() == []
     (held,) = made.held()
-    assert "every tag" in held.reason
+    assert "all watched tags are gone (develop, v1.0)" in held.reason
     made.publish(2)
     made.run(later=DAY)
     (text,) = made.told()

@@ -84,8 +84,10 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
     publish_each(made)
     assert net(made) == [("1.0", "2.0")]
     first, second = made.told()
-    assert f"could not be read in develop since {made.commits[1][:10]}: pa" in first
-    assert f"can be read again in develop, compared with {made.commits[0][:10]}: pa" in second
+    assert f"documents of develop cannot be read since revision {made.commits[1][:10]}: pa" in " ".join(first.split())
+    assert f"documents of develop can be read again: pa, compared with revision {made.commits[0][:10]}" in " ".join(
+        second.split()
+    )
     assert made.notices() == [
         "1 document of develop in public cannot be read",
         "all documents of develop in public can be read again",
