@@ -12,6 +12,7 @@ from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
 from cachewatch.safetext import safe
 from cachewatch.service import byhand
+from cachewatch.service.context import Context
 from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import OPEN, Delivery, State
 
@@ -90,25 +91,33 @@ def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
 
 @deliveries.command()
 @configured_without_secrets
-@click.argument("keys", nargs=-1, required=True, metavar="DIGEST...")
-def release(*, config: Config, keys: tuple[str, ...]) -> None:
-    """Let held digests go out."""
-    _each(config, keys, "released", byhand.release)
+@click.argument("names", nargs=-1, required=True, metavar="DIGEST|SUBSCRIPTION...")
+def release(*, config: Config, names: tuple[str, ...]) -> None:
+    """Let held digests go out.
+
+    Name each by its key or its subscription, and where that holds several, by SUBSCRIPTION/regular or /urgent.
+    """
+    _each(config, names, "released", byhand.release)
 
 
 @deliveries.command()
 @configured_without_secrets
-@click.argument("what", metavar="DELIVERY|DIGEST")
+@click.argument("names", nargs=-1, required=True, metavar="DELIVERY|DIGEST|SUBSCRIPTION...")
 @click.option("--reason", required=True, help="Why; it is kept.")
-def drop(*, config: Config, what: str, reason: str) -> None:
-    """Give up a held digest, or a delivery that was not sent."""
-    with working_on(config) as context:
-        # Keys of digests are long; nobody has so many deliveries.
-        if what.isdecimal() and len(what) < 10:
-            byhand.drop_delivery(context, int(what), reason)
-        else:
-            byhand.drop_digest(context, what, reason)
-    click.echo(f"{what}: dropped")
+def drop(*, config: Config, names: tuple[str, ...], reason: str) -> None:
+    """Give up held digests, or deliveries that were not sent.
+
+    Name digests as for `release`; a number is that of a delivery.
+    """
+    _each(config, names, "dropped", lambda context, name: _drop(context, name, reason))
+
+
+def _drop(context: Context, name: str, reason: str) -> None:
+    # Keys of digests are long; nobody has so many deliveries.
+    if name.isdecimal() and len(name) < 10:
+        byhand.drop_delivery(context, int(name), reason)
+    else:
+        byhand.drop_digest(context, name, reason)
 
 
 @deliveries.command()

@@ -65,11 +65,11 @@ def parcel_of(connection: Connection, context: Context, number: int) -> Parcel:
     return found
 
 
-def release(context: Context, key: str) -> Stored:
+def release(context: Context, name: str) -> Stored:
     """Let a held digest go out, and move the cursors that it covers."""
     now = context.clock()
     with context.database.write() as connection:
-        stored = _held(connection, key)
+        stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.RELEASED, "released by hand", now)
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
@@ -78,11 +78,11 @@ def release(context: Context, key: str) -> Stored:
     return stored
 
 
-def drop_digest(context: Context, key: str, reason: str) -> Stored:
+def drop_digest(context: Context, name: str, reason: str) -> Stored:
     """Give up a held digest: its changes are told to nobody, and the cursors move on."""
     now = context.clock()
     with context.database.write() as connection:
-        stored = _held(connection, key)
+        stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
         cursors.advance(connection, stored.advances, now)
         resolve_settled(connection, context)

@@ -134,7 +134,7 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
         assert site.run(later=timedelta(days=5)).dead == 1
         assert site.run(later=timedelta(days=5)).dead == 0
     assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
-    assert site.notices() == ["a digest could not be delivered to kim@example.org"]
+    assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
 
 
 def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
@@ -168,7 +168,7 @@ def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None
         server.replies.clear()
         configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
         assert site.run(later=HOUR * 2).dead == 0
-        assert site.notices() == ["the channel mail does not work", "the channel mail works again"]
+        assert site.notices() == ["the channel mail does not work", "1 alert is open", "the channel mail works again"]
         assert site.run(later=timedelta(days=4)).dead == 0
         assert states(site) == {"kim": [State.DEFERRED], "lee": [State.DEFERRED]}
         assert site.run(later=timedelta(days=1)).dead == 2

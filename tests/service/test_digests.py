@@ -194,16 +194,16 @@ def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -
     for number in (2, 3, 4):
         site.now = day(number, hour=8)
         site.run()
-    assert site.notices() == ["a digest for ml is held"]
+    assert site.notices() == ["a digest for ml is held", "1 alert is open", "1 alert is open"]
     site.publish(3)
     site.now = day(5, hour=8)
     site.run()
-    assert site.notices() == ["a digest for ml is held"], "it went out as empty: nothing is held any more"
+    assert site.notices()[3:] == ["no digest for ml is held any more"], "the newer one is empty"
     assert read_status(site.open()).alerts == ()
 
 
 def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
-    """Its key is the one that operators read, in the notice and in `status`; the older one says who took its place."""
+    """Nobody is asked twice: the command in the notice is right for the newer one too. Its key stands in `status`."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
     site.run()
     keys = []
@@ -212,12 +212,12 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
         site.run(later=timedelta(hours=1))
         (held,) = read_status(site.open()).held
         keys.append(held.key)
-    assert site.notices() == ["a digest for ml is held", "a newer digest for ml is held"]
-    notice = max((site.folder / "desk").rglob("*.txt"), key=lambda path: path.stat().st_mtime_ns).read_text()
-    assert f"release {keys[1][:12]}" in notice
-    assert keys[0][:12] not in notice
+    assert site.notices() == ["a digest for ml is held"]
+    (notice,) = (site.folder / "desk").rglob("*.txt")
+    assert "cachewatch deliveries release ml\n" in notice.read_text()
     with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} took its place"):
         byhand.release(site.open(), keys[0])
+    assert byhand.release(site.open(), "ml").key == keys[1]
 
 
 def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) -> None:
@@ -286,11 +286,11 @@ def test_a_failing_source_is_told_to_operators_once_and_never_to_readers(site: S
     hidden = site.upstream.rename(site.folder / "away.git")
     for _ in range(4):
         assert site.run(later=timedelta(hours=1)).failed_sources == 1
-    assert site.notices() == ["the source public cannot be read"]
+    assert site.notices() == ["the source public cannot be read", "1 alert is open"]
     hidden.rename(site.upstream)
     site.publish(1)
     site.run(later=timedelta(hours=1))
-    assert site.notices() == ["the source public cannot be read", "the source public can be read again"]
+    assert site.notices()[2:] == ["the source public can be read again"]
     assert len(site.told()) == 1
     assert {each.channel for each in site.deliveries() if each.channel == "files"} == {"files"}
 

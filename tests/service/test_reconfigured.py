@@ -118,13 +118,13 @@ def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site
 
 
 def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, run: Run) -> None:
-    """Operators hear of it once; it goes out when the channel is back, and the trouble ends with it."""
+    """Operators are notified once; it goes out when the channel is back, and the alert is resolved."""
     path = site.folder / "cachewatch.yaml"
     with post() as server:
         configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
         for _ in range(3):
             site.run(later=HOUR)
-        assert site.notices() == ["the channel mail is not configured any more"]
+        assert site.notices() == ["the channel mail is not configured any more", "1 alert is open"]
         shown = run("status", "--config", path).output
         assert "mail  1 deferred, 1 queued" in shown
         assert "drop what `cachewatch deliveries list --open --channel mail` shows" in shown
