@@ -14,11 +14,12 @@ from sqlalchemy import create_engine, inspect
 
 from cachewatch.deliveries import Letter, Parcel
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.store import alerts, cursors, digests, health, outbox, slots, suppressions
+from cachewatch.store import alerts, cursors, digests, health, held, outbox, slots, suppressions
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
 from cachewatch.store.database import NAME, Connection, Database, after_commit
 from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.held import Loss
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
 from cachewatch.store.moments import to_text
@@ -283,6 +284,7 @@ def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> N
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
         queue(connection, "two", "b@example.org")
+        held.add_losses(connection, "one", [Loss("public", "develop", "40 -> 0 specs")])
         claimed = outbox.claim(connection, "mail", NOW)
         assert claimed is not None
         outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")

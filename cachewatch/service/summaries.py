@@ -11,21 +11,27 @@ from cachewatch.store.database import Connection
 
 # Where the configuration says; fixed, so that neither a pass that is late nor a restart moves it.
 _AT = time(8)
+# An alert that was opened shortly before is still in everybody's mind.
+_AFTER = timedelta(hours=12)
 _LISTED = 200
 
 
 def summarize_within(connection: Connection, context: Context) -> None:
-    """Notify operators of all open alerts, if they were not since the last time at which that was due."""
+    """Notify operators of all open alerts once it is due, and some alert was open for long by then."""
     now, found = context.clock(), alerts.all_open(connection)
     due = _last_due(now, ZoneInfo(context.config.timezone))
     down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
-    if not any(alert.notified_at is None or alert.notified_at < due for alert in found):
+    if not any(_is_due(alert, due) for alert in found):
         return
     if down.issuperset(context.config.operators.channels):
         return  # summaries would pile up; one is made when a channel works again
     notify_within(connection, context, _summary(found, tuple(sorted(down))))
     for alert in found:
         alerts.note_notified(connection, alert.key, now)
+
+
+def _is_due(alert: OpenAlert, due: datetime) -> bool:
+    return alert.opened_at <= due - _AFTER and (alert.notified_at is None or alert.notified_at < due)
 
 
 def _last_due(now: datetime, zone: ZoneInfo) -> datetime:
