@@ -15,6 +15,7 @@ from mailservers import header, post
 
 from cachewatch.cli import cli
 from cachewatch.model import Kind
+from cachewatch.store.alerts import AlertKind
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = [
@@ -94,6 +95,13 @@ def test_every_event_is_described() -> None:
     )
 
     assert set(names) == logged
+
+
+def test_every_alert_is_described() -> None:
+    """With what its name and part are, and how it ends."""
+    section = (ROOT / "docs/service.md").read_text().partition("\n## Alerts\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    assert {name for row in rows for name in re.findall("`([a-z-]+)`", row)} == set(AlertKind)
 
 
 def test_links_lead_somewhere() -> None:

@@ -11,5 +11,7 @@ delivering.py  what the state holds -> out, parcel by parcel
 readers.py     a delivery that waits -> whether the configuration, as it is now, still wants it
 operators.py   a notice -> the outbox, for those who run this
 alerts.py      what operators have to know until it is over: opened once, resolved once
-forgetting.py  alerts of what is gone -> forgotten
+holding.py     held digests -> what operators are asked, once for each event
+reviewing.py   the state -> alerts that follow from it, and those that are over
+summaries.py   open alerts -> a notice a day
 """
