@@ -3,7 +3,7 @@
 `once` is this and no more; the daemon does the same things as they fall due.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from msgspec import Struct
@@ -12,9 +12,9 @@ from cachewatch.service.announcing import announce
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
-from cachewatch.service.polling import poll
+from cachewatch.service.polls import Polls
 from cachewatch.service.sharing import Comparisons, alike_together
-from cachewatch.service.tracks import tracks_of
+from cachewatch.service.tracks import Track, tracks_of
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -25,19 +25,23 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def run_pass(context: Context) -> Result:
-    """Do all that is due now; one failing source or channel stops only itself."""
-    failed = sum(not poll(context, source) for source in context.config.sources.values())
-    tell(context)
-    dead = deliver_all(context)
+    """Do all that is due now; a failing source or channel stops only itself, a hanging source what depends on it."""
+    untold, dead = list(tracks_of(context.config)), 0
+    with Polls(context) as polls:
+        for pending in polls:
+            ready = [track for track in untold if not track.depends_on(pending)]
+            untold = [track for track in untold if track.depends_on(pending)]
+            tell(context, tracks=ready)
+            dead += deliver_all(context)
     keep_house(context)
-    return Result(failed_sources=failed, dead=dead)
+    return Result(failed_sources=polls.failed, dead=dead)
 
 
-def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
-    """Make the digest of every track that is due; `beat` hears that we live after each of them."""
+def tell(context: Context, beat: Callable[[], None] = lambda: None, *, tracks: Iterable[Track] | None = None) -> None:
+    """Make the digest of every track that is due, or of these; `beat` hears that we live after each of them."""
     comparisons = Comparisons()
     with suppress(EndingError):
-        for track in alike_together(tracks_of(context.config)):
+        for track in alike_together(tracks_of(context.config) if tracks is None else tracks):
             context.go_on()
             announce(context, track, comparisons)
             beat()
