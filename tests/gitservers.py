@@ -23,10 +23,13 @@ class Faults:
     cut_after: int | None = None  # bytes of what it sends of a pack
     reset: bool = False
     stall: bool = False
+    stalled: int = 0  # how often it has
+    delay: float = 0  # seconds before each answer
     status: int | None = None
     location: str | None = None
     user: str | None = None  # "name:password"
     seen: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)  # nobody stalls any more
 
 
 class _Server(ThreadingHTTPServer):
@@ -60,6 +63,7 @@ class _SmartHandler(BaseHTTPRequestHandler):
     def _answer(self, body: bytes) -> None:
         faults = self.faults
         faults.seen.append(f"{self.command} {self.path}")
+        time.sleep(faults.delay)
         if faults.status or faults.location:
             self.send_response(faults.status or 301)
             if faults.location:
@@ -77,7 +81,8 @@ class _SmartHandler(BaseHTTPRequestHandler):
         is_pack = b"packfile" in content[:64] or b"PACK" in content[:128]
         if is_pack and faults.stall:
             self.wfile.write(content[: faults.cut_after or 100])
-            time.sleep(30)
+            faults.stalled += 1
+            faults.over.wait(30)
         elif is_pack and faults.cut_after is not None:
             self.wfile.write(content[: faults.cut_after])
             if faults.reset:
@@ -128,8 +133,12 @@ def _serving(handler: Any) -> Iterator[str]:
 @contextmanager
 def smart_http(root: Path, faults: Faults | None = None) -> Iterator[str]:
     """Serve the repositories below `root` by way of git's own CGI program, and yield the address of `root`."""
-    with _serving(partial(_SmartHandler, root, faults or Faults())) as address:
-        yield address
+    faults = faults or Faults()
+    with _serving(partial(_SmartHandler, root, faults)) as address:
+        try:
+            yield address
+        finally:
+            faults.over.set()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from helpers import catalogue, records
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.sources import lookups, upkeep
+from cachewatch.sources import clonelocks, lookups
 from cachewatch.sources.catalogue import compare_revisions
 from cachewatch.sources.mirror import Mirror
 
@@ -268,13 +268,13 @@ def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
     assert len(set(results)) == 1
     assert len(results) == 4
 
-    with upkeep.locked(folder, seconds=1), pytest.raises(SourceError, match="another cachewatch"):
+    with clonelocks.locked(folder, seconds=1), pytest.raises(SourceError, match="another cachewatch"):
         Mirror(folder, upstream.url, timeout=0.2).update()
 
 
 def test_a_child_does_not_hold_the_lock(upstream: Upstream, folder: Path) -> None:
     """Neither git nor a process that we fork keeps the clone locked when we are done."""
-    with upkeep.locked(folder, seconds=1):
+    with clonelocks.locked(folder, seconds=1):
         child = os.fork()
         if child == 0:
             time.sleep(30)

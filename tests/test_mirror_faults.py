@@ -113,7 +113,7 @@ def test_a_first_clone_that_is_cut(folder: Path, url: str, faults: Faults) -> No
 
     with pytest.raises(SourceError):
         mirror.update()
-    assert [path.name for path in folder.parent.iterdir()] == ["source.git.lock"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["source.git.lock", "source.git.running"]
     faults.cut_after = None
     mirror.update()
     assert is_whole(folder)
@@ -135,6 +135,29 @@ def test_a_connection_that_stalls(upstream: Upstream, folder: Path, url: str, fa
     faults.stall = False
     mirror.update()
     assert is_whole(folder)
+
+
+def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> None:
+    """It may take hours, but not while nothing arrives."""
+    faults.stall = True
+    begin = time.monotonic()
+    with pytest.raises(SourceError, match="no answer within 2 s") as caught:
+        Mirror(folder, url, timeout=2).update()
+    assert caught.value.is_transient
+    assert time.monotonic() - begin < 20
+    assert not processes(str(folder))
+
+
+def test_the_time_of_a_poll_is_for_all_that_it_asks(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
+    """Not for each question anew: three of them, of which each alone has time enough."""
+    mirror = Mirror(folder, url, timeout=2)
+    mirror.update()
+    upstream.commit(bulky(2))
+    faults.delay = 0.5
+    with pytest.raises(SourceError, match="no answer within 2 s"):
+        mirror.update()
+    faults.delay = 0
+    assert mirror.update().is_news
 
 
 def test_a_server_that_never_answers(folder: Path) -> None:

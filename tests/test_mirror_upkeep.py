@@ -1,5 +1,6 @@
 """What months do to a clone of our own: leftovers, small packs, full disks, owners, kills."""
 
+import contextlib
 import hashlib
 import itertools
 import logging
@@ -12,14 +13,15 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gitservers import Faults, smart_http
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
+from cachewatch.sources import clonelocks, leftovers, upkeep
 from cachewatch.sources import git as running
-from cachewatch.sources import upkeep
 from cachewatch.sources.mirror import Mirror
 
 
@@ -67,32 +69,85 @@ LOCKS = [
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_a_lock_that_nobody_holds_is_removed(
+def test_a_lock_that_a_killed_git_left_is_removed_at_once(
     upstream: Upstream, folder: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When it is old enough, and that is logged; a young one may have an owner."""
+    """However young it is, and however far in the future: no git of ours runs, so nobody holds it. That is logged."""
     mirror = Mirror(folder, upstream.url)
     mirror.pin("cursor", mirror.update().after)
     lock = folder / name
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
-    upstream.commit(specs(11))
-
-    try:
-        mirror.update()
-    except SourceError as error:
-        assert error.is_transient  # noqa: PT017
-    assert lock.exists()
-    age(lock, 3700)
+    age(lock, -86400)
     newest = upstream.commit(specs(12))
+
     update = mirror.update()
-    mirror.pin("cursor", newest)
     assert (update.after, update.set_aside) == (newest, None)
     assert not lock.exists()
     assert f"{lock}: removed" in caplog.text
+    lock.touch()
+    mirror.pin("cursor", newest)
+    assert not lock.exists()
 
 
-def test_only_what_is_old_is_removed(upstream: Upstream, folder: Path) -> None:
+ORPHANS = """
+import sys
+from pathlib import Path
+from cachewatch.sources import hardening
+from cachewatch.sources.mirror import Mirror
+tools = hardening._tools()
+hardening._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
+Mirror(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
+"""
+
+
+def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing ends git with us, its locks may be its own until they are old, or until it has ended."""
+    monkeypatch.setattr(clonelocks, "PATIENCE_SECONDS", 0.5)
+    faults = Faults()
+    with smart_http(upstream.path.parent, faults) as address:
+        url = f"{address}/upstream.git"
+        Mirror(folder, url, timeout=60).update()
+        newest = upstream.commit(specs(11))
+        faults.stall = True
+        with subprocess.Popen([sys.executable, "-c", ORPHANS, str(folder), url]) as service:
+            while not faults.stalled:
+                time.sleep(0.05)
+            service.send_signal(signal.SIGKILL)
+        faults.stall = False
+        left = fetches(folder)
+        lock = folder / "refs/heads/main.lock"
+        lock.touch()
+        with pytest.raises(SourceError, match=r"main\.lock"):
+            Mirror(folder, url, timeout=60).update()
+        assert lock.exists()
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        while fetches(folder):
+            time.sleep(0.05)
+        assert Mirror(folder, url, timeout=60).update().after == newest
+        assert not lock.exists()
+
+
+def fetches(folder: Path) -> list[int]:
+    """Return the processes that fetch into `folder`, git's own helpers among them."""
+    groups = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (path / "cmdline").read_bytes().split(b"\0")
+            if f"--git-dir={folder}".encode() in command and b"fetch" in command:
+                groups.add(os.getpgid(int(path.name)))
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getpgid(int(path.name)) in groups and "State:\tZ" not in (path / "status").read_text():
+                found.append(int(path.name))
+    return found
+
+
+def test_only_what_is_old_is_removed_while_a_git_may_run(upstream: Upstream, folder: Path) -> None:
     """An hour for what half a fetch left and for locks of refs, a quarter of it for the others."""
     mirror = Mirror(folder, upstream.url)
     mirror.update()
@@ -107,26 +162,61 @@ def test_only_what_is_old_is_removed(upstream: Upstream, folder: Path) -> None:
         cases[age(path, seconds)] = is_left
     (folder / "HEAD.lock").touch()
     cases |= {age(folder / "HEAD.lock", 1000): True, age(new, 60): True, age(old, 3700): False}
-    upkeep.tidy(folder)
+    leftovers.tidy(folder, is_alone=False)
 
     assert {path: path.exists() for path in cases} == cases
+    leftovers.tidy(folder, is_alone=True)
+    assert not any(path.exists() for path in cases)
 
 
-def test_what_is_older_than_the_machine_is_removed(
+def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
+    """A server that hangs must not hold up the digests that are made meanwhile."""
+    faults = Faults()
+    with smart_http(upstream.path.parent, faults) as address:
+        mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
+        first = mirror.update().after
+        upstream.commit(specs(11))
+        faults.stall = True
+        caught: list[SourceError] = []
+
+        def update() -> None:
+            try:
+                mirror.update()
+            except SourceError as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=update)
+        thread.start()
+        while not faults.stalled:
+            time.sleep(0.05)
+        other = Mirror(folder, f"{address}/upstream.git", timeout=60)
+        other.pin("cursor", first)
+        assert other.pins() == {"cursor": first}
+        other.unpin("cursor")
+        assert thread.is_alive()
+        running.interrupt()
+        thread.join(20)
+    assert caught
+
+
+def test_what_is_pinned_while_a_clone_is_made_anew_is_kept(
     upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a power cut no source waits until locks are old."""
+    """Though that clone had all its pins already."""
     mirror = Mirror(folder, upstream.url)
-    mirror.update()
-    lock = folder / "refs" / "heads" / "main.lock"
-    lock.touch()
-    age(lock, 60)
-    upkeep.tidy(folder)
-    assert lock.exists()
-    monkeypatch.setattr(upkeep, "boot_time", lambda: time.time() - 30)
-    newest = upstream.commit(specs(12))
-    assert mirror.update().after == newest
-    assert not lock.exists()
+    first = mirror.update().after
+    carried = Mirror._carry_over
+
+    def meanwhile(self: Mirror, *arguments: Any, **options: Any) -> tuple[str, ...]:
+        lost = carried(self, *arguments, **options)
+        if not self.pins():
+            Mirror(folder, upstream.url).pin("late", first)
+        return lost
+
+    monkeypatch.setattr(Mirror, "_carry_over", meanwhile)
+    (folder / "refs/heads/main").write_bytes(b"")
+    assert mirror.update().set_aside is not None
+    assert mirror.pins() == {"late": first}
 
 
 def test_hundreds_of_polls_leave_nothing_behind(upstream: Upstream, folder: Path) -> None:
@@ -434,8 +524,6 @@ def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) 
             assert not service.stderr.read()
     newest = upstream.commit(specs(7))
     mirror = Mirror(folder, upstream.url)
-    for path in folder.rglob("*.lock"):
-        age(path, 4000)
     update = mirror.update()
     mirror.pin("cursor", newest)
 

@@ -512,11 +512,20 @@ def test_many_recordings_are_packed(mirror: Path, into: Path, monkeypatch: pytes
 
 
 def test_a_lock_that_a_killed_git_has_left(mirror: Path, into: Path) -> None:
-    """Nobody but us moves the branch, so that an old lock is nobody's."""
+    """However young it is: our gits hold our lock as well, so that whoever gets that knows of no owner."""
     add(mirror, into)
-    lock = into / "refs/heads/main.lock"
-    lock.write_bytes(b"")
-    os.utime(lock, (0, 0))
+    (into / "refs/heads/main.lock").touch()
+    write_v3(mirror, database(many(21)))
+
+    assert add(mirror, into).commit
+
+
+@pytest.mark.parametrize("name", ["config.lock", "HEAD.lock"])
+def test_a_lock_that_was_left_while_the_repository_was_made(mirror: Path, into: Path, name: str) -> None:
+    """The next one makes it all the same."""
+    add(mirror, into)
+    (into / "HEAD").unlink()
+    (into / name).touch()
     write_v3(mirror, database(many(21)))
 
     assert add(mirror, into).commit

@@ -23,7 +23,8 @@ from cachewatch.service.context import Context
 from cachewatch.service.delivering import deliver, tell_of_gone, unblock
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
-from cachewatch.service.polling import poll
+from cachewatch.service.polling import has_answered, poll
+from cachewatch.service.polls import ANSWERING, OTHERS
 from cachewatch.service.reporting import metrics
 from cachewatch.sources.git import interrupt
 from cachewatch.store import health
@@ -35,11 +36,12 @@ _BEAT_SECONDS = 5.0
 _STUCK_SECONDS = 900.0
 _CLOCK_SECONDS = 60.0
 # At most so many at once, however often the configuration changes; a thread begins when it is needed.
-_THREADS = {"default": 1, "sources": 8, "channels": 32}
+_THREADS = {"default": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 # In a row, before /healthz says so.
 _FAILURES = 3
 # Less than the unit's TimeoutStopSec, which ends us the hard way.
 _ENDING_SECONDS = 25.0
+_INTERRUPT_SECONDS = 0.2
 
 
 class Daemon:
@@ -91,8 +93,8 @@ class Daemon:
             name = f"poll {source.name}"
             wanted.add(name)
             first = max(now, self._last_poll(source) + source.poll.every)
-            job = partial(self._poll, source)
-            self._waker.add(name, "sources", job, every=source.poll.every, jitter=source.poll.jitter, first=first)
+            job, group = partial(self._poll, source), self._group(source)
+            self._waker.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
         for channel in config.channels:
             name = f"deliver {channel}"
             wanted.add(name)
@@ -104,8 +106,13 @@ class Daemon:
         with self._context.database.read() as connection:
             return health.source(connection, source.name).polled_at or datetime(1970, 1, 1, tzinfo=UTC)
 
+    def _group(self, source: Source) -> str:
+        """Name the threads for a source: what hung last time must not keep those that answered from theirs."""
+        return "sources" if has_answered(self._context, source) else "other sources"
+
     def _poll(self, source: Source) -> None:
         poll(self._snapshot(), source)
+        self._waker.move(f"poll {source.name}", self._group(source))
         self._waker.wake("tell")
 
     def _tell(self) -> None:
@@ -236,8 +243,10 @@ class Daemon:
         self._context.log.info("daemon.stopping")
         stopper = threading.Thread(target=self._waker.stop, daemon=True)
         stopper.start()
-        interrupt()  # whatever git fetches is fetched again
-        stopper.join(_ENDING_SECONDS)
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while stopper.is_alive() and time.monotonic() < deadline:
+            interrupt()  # again and again, since a job may be about to start the next git; what it fetches is fetched again
+            stopper.join(_INTERRUPT_SECONDS)
         self._stop_listening()
         self._context.log.info("daemon.stopped", is_clean=not stopper.is_alive())
         if stopper.is_alive():

@@ -56,6 +56,11 @@ class Waker:
         """Run a job no more."""
         self._scheduler.remove_job(name)
 
+    def move(self, name: str, group: str) -> None:
+        """Run a job among those of another group from now on; it is no matter if there is none of that name."""
+        with suppress(JobLookupError):
+            self._scheduler.modify_job(name, executor=group)
+
     def wake(self, name: str) -> None:
         """Run a job now; it is no matter if there is none of that name."""
         with suppress(JobLookupError):

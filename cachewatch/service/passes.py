@@ -3,7 +3,7 @@
 `once` is this and no more; the daemon does the same things as they fall due.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from msgspec import Struct
@@ -12,11 +12,11 @@ from cachewatch.service.announcing import announce
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
-from cachewatch.service.polling import poll
+from cachewatch.service.polls import Polls
 from cachewatch.service.renaming import take_over_renamed
 from cachewatch.service.reviewing import review
 from cachewatch.service.sharing import Comparisons, alike_together
-from cachewatch.service.tracks import tracks_of
+from cachewatch.service.tracks import Track, tracks_of
 from cachewatch.store import suppressions
 
 
@@ -34,23 +34,26 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def run_pass(context: Context) -> Result:
-    """Do all that is due now; one failing source or channel stops only itself."""
-    begun = context.clock()
-    failed = sum(not poll(context, source) for source in context.config.sources.values())
-    tell(context)
-    dead = deliver_all(context)
+    """Do all that is due now; a failing source or channel stops only itself, a hanging source what depends on it."""
+    begun, untold, dead = context.clock(), list(tracks_of(context.config)), 0
+    with Polls(context) as polls:
+        for pending in polls:
+            ready = [track for track in untold if not track.depends_on(pending)]
+            untold = [track for track in untold if track.depends_on(pending)]
+            tell(context, tracks=ready)
+            dead += deliver_all(context)
     keep_house(context)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)
-    return Result(failed_sources=failed, dead=dead, suppressed=suppressed)
+    return Result(failed_sources=polls.failed, dead=dead, suppressed=suppressed)
 
 
-def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
-    """Make the digest of every track that is due; `beat` hears that we live after each of them."""
+def tell(context: Context, beat: Callable[[], None] = lambda: None, *, tracks: Iterable[Track] | None = None) -> None:
+    """Make the digest of every track that is due, or of these; `beat` hears that we live after each of them."""
     take_over_renamed(context)
     comparisons = Comparisons()
     with suppress(EndingError):
-        for track in alike_together(tracks_of(context.config)):
+        for track in alike_together(tracks_of(context.config) if tracks is None else tracks):
             context.go_on()
             announce(context, track, comparisons)
             beat()

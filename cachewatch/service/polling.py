@@ -16,15 +16,27 @@ from cachewatch.store.health import SourceHealth
 
 def poll(context: Context, source: Source) -> bool:
     """Fetch what is new, and tell whether the source could be read."""
+    if context.is_ending.is_set():
+        return False
     try:
         news = context.watched(source).update()
     except CachewatchError as error:
-        if context.is_ending.is_set():
-            return False  # we ended it, and it is asked again when we are back
-        _failed(context, source, str(error))
-        return False
-    _succeeded(context, source, news)
-    return True
+        said = str(error)
+    except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others
+        said = f"cachewatch failed: {error!r}; please report it"
+    else:
+        _succeeded(context, source, news)
+        return True
+    if not context.is_ending.is_set():  # or we ended it, and it is asked again when we are back
+        _failed(context, source, said)
+    return False
+
+
+def has_answered(context: Context, source: Source) -> bool:
+    """Tell whether a source answered when it was polled last."""
+    with context.database.read() as connection:
+        fares = health.source(connection, source.name)
+    return fares.succeeded_at is not None and not fares.failures
 
 
 def _failed(context: Context, source: Source, said: str) -> None:

@@ -4,7 +4,7 @@ Each track has cursors and slots of its own, so that what was told at once is to
 place in the regular digest, where its readers look for it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from msgspec import Struct
 
@@ -42,6 +42,10 @@ class Track(Struct, frozen=True, kw_only=True):
         """Return what tells the tags of `source` that it is about."""
         of_source, of_match = Globs(source.tags), Globs(self.subscription.match.tags)
         return lambda tag: of_source(tag) and of_match(tag)
+
+    def depends_on(self, sources: Collection[str]) -> bool:
+        """Whether any of these is among its sources."""
+        return any(source.name in sources for source in self.sources)
 
     @property
     def is_urgent(self) -> bool:

@@ -11,11 +11,13 @@ import fcntl
 import logging
 import os
 import re
+import select
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from copy import copy
 from pathlib import Path
 from threading import Thread, Timer
@@ -44,7 +46,9 @@ _PIPE_BYTES = 2**20
 _PIPE_LEAST = 4096
 _ENDING_SECONDS = 5.0
 _LARGEST = 32 * 2**20
+_LONGEST_WORDS = 65536
 _running: set[int] = set()
+_handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
 
 
 class Object(Struct, frozen=True):
@@ -221,11 +225,28 @@ class Answer(Struct, frozen=True):
     error: str
 
 
-def ask(command: Sequence[str], lines: Iterable[str] = (), *, seconds: float) -> Answer:
-    """Run a git command for at most `seconds`, and leave the judgement to the caller."""
+def ask(command: Sequence[str], lines: Iterable[str] = (), *, seconds: float, silence: float | None = None) -> Answer:
+    """Run a git command for at most `seconds`, and leave the judgement to the caller.
+
+    One that reports its progress is ended where it says nothing for the seconds of `silence`.
+    """
     with _input(lines) as stdin, _started(command, stdin, seconds) as process:
+        said = b"" if silence is None else _heard(process, silence)
         output, error = process.communicate()
+    error = said + error
     return Answer(process.returncode, bytes(output), error.decode("utf-8", "replace"))
+
+
+def _heard(process: Any, silence: float) -> bytes:
+    """Return the last that a process says of its progress, and end it where it says nothing for too long."""
+    said = b""
+    while select.select([process.stderr], [], [], silence)[0]:
+        chunk = process.stderr.read1()
+        if not chunk:
+            return said
+        said = (said + chunk)[-_LONGEST_WORDS:]
+    _end(process)
+    return said
 
 
 def fetch(
@@ -240,7 +261,7 @@ def fetch(
     said = b""
     with _input(lines) as stdin, _started(command, stdin, seconds) as process:
         while chunk := process.stderr.read1():
-            said = (said + chunk)[-65536:]
+            said = (said + chunk)[-_LONGEST_WORDS:]
             if report:
                 for line in re.split(rb"[\r\n]+", chunk):
                     report(line.decode("utf-8", "replace"))
@@ -257,13 +278,14 @@ def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> No
         import_stream(folder, cast("BinaryIO", stdin))
 
 
-def init_repository(folder: Path, *, branch: str) -> None:
-    """Make an empty bare repository at `folder`, or finish making one."""
+def init_repository(folder: Path, *, branch: str, locks: Collection[int] = ()) -> None:
+    """Make an empty bare repository at `folder`, or finish making one; git holds `locks` meanwhile."""
     with _input(()) as stdin:
         _execute(
             [*git_command(), "init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)],
             stdin,
             what=str(folder),
+            locks=locks,
         )
 
 
@@ -306,7 +328,7 @@ def _execute(
 def _started(command: Sequence[str], stdin: BinaryIO, seconds: float, locks: Collection[int] = ()) -> Iterator[Any]:
     """Start a process through GitPython, which ends after `seconds`, or with us."""
     guard = git.Git().execute(
-        list(command), istream=stdin, as_process=True, start_new_session=True, pass_fds=tuple(locks)
+        list(command), istream=stdin, as_process=True, start_new_session=True, pass_fds=(*locks, *_handed_on.get())
     )
     process: Any = guard.proc
     # GitPython's own watchdog outlives an interrupted command, and holds the interpreter until it is due.
@@ -323,6 +345,16 @@ def _started(command: Sequence[str], stdin: BinaryIO, seconds: float, locks: Col
         _running.discard(process.pid)
         watchdog.cancel()
         _stop(process)
+
+
+@contextmanager
+def handing_on(lock: int) -> Iterator[None]:
+    """Let every git command that this thread runs meanwhile inherit a lock, which then lasts until all have ended."""
+    token = _handed_on.set((*_handed_on.get(), lock))
+    try:
+        yield
+    finally:
+        _handed_on.reset(token)
 
 
 def interrupt() -> None:

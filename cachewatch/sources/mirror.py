@@ -5,7 +5,7 @@
 
 Where the server can, the history is fetched without the contents of documents, and only
 the newest revision is made whole. What is pinned was the newest once, so a comparison of two
-pinned revisions needs no network. Everything is done under a lock, and a clone that turns
+pinned revisions needs no network. One updates at a time, pins wait for nobody, and a clone that turns
 out to be damaged is cloned anew beside it; nothing that matters may live in a clone alone.
 """
 
@@ -13,7 +13,7 @@ import logging
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -22,8 +22,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.errors import SourceError, UnknownRevision
-from cachewatch.sources import upkeep
+from cachewatch.sources import clonelocks, leftovers, upkeep
 from cachewatch.sources.access import Access, redact
+from cachewatch.sources.clonelocks import Writing
 from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import CATALOGUE, TAGS_FILE
 from cachewatch.sources.remote import Remote, Tip, Unreachable
@@ -97,16 +98,16 @@ class Mirror:
 
         Raises SourceError, with `is_transient` to tell whether waiting may help; nothing that was here is lost.
         """
-        with self._locked():
-            upkeep.tidy(self.folder)
+        with self._updating() as writing:
+            leftovers.tidy(self.folder, is_alone=writing.was_alone)
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():
-                return self._clone(tip)
+                return self._clone(writing, tip)
             upkeep.check_owner(self.folder)
             try:
                 done = self._fetch(tip)
             except upkeep.DamagedClone as error:
-                return self._clone(tip, str(error))
+                return self._clone(writing, tip, str(error))
             except SourceError as error:
                 self._failures += 1
                 # A fault of the way is no sign of damage, unless it comes again and again.
@@ -114,18 +115,18 @@ class Mirror:
                 problem = error.is_transient and upkeep.damage(self.folder, thoroughly=is_suspect)
                 if not problem:
                     raise
-                return self._clone(tip, problem)
+                return self._clone(writing, tip, problem)
             self._failures = 0
-            return self._keep_small(done, tip)
+            return self._keep_small(writing, done, tip)
 
     def repair(self) -> Update | None:
         """Look at every object of the clone, and clone it anew if it is damaged; None if it is not.
 
         For when reading failed. Raises SourceError where a new clone cannot be had now.
         """
-        with self._locked():
+        with self._updating() as writing:
             problem = upkeep.damage(self.folder, thoroughly=True)
-            return self._clone(self._remote.tip(self._branch), problem) if problem else None
+            return self._clone(writing, self._remote.tip(self._branch), problem) if problem else None
 
     def open(self) -> "MirrorRepository":
         """Open the clone for reading. HEAD is the newest revision of the branch. Close it when done."""
@@ -136,17 +137,19 @@ class Mirror:
     def pin(self, name: str, commit: str) -> None:
         """Keep `commit` and its documents until `name` is unpinned or pinned elsewhere.
 
-        Raises UnknownRevision if it is not here.
+        Waits for no fetch, unless documents of `commit` are missing. Raises UnknownRevision if it is not here.
         """
-        with self._locked():
-            self._make_whole(self._remote, self.folder, commit)
+        if self._lacks(self.folder, commit):
+            with self._updating():
+                self._make_whole(self._remote, self.folder, commit)
+        with self._writing():
             done = upkeep.read(self.folder, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
             if done.code:
                 raise SourceError(f"{self.folder}: cannot pin {commit}: {redact(done.error.strip())}")
 
     def unpin(self, name: str) -> None:
         """Keep the revision of `name` no longer; a name that pins nothing is fine."""
-        with self._locked():
+        with self._writing():
             done = upkeep.read(self.folder, ["update-ref", "--stdin"], [f"delete {_ref(name)}"])
             if done.code:
                 raise SourceError(f"{self.folder}: cannot unpin {name!r}: {redact(done.error.strip())}")
@@ -164,7 +167,7 @@ class Mirror:
         listed = upkeep.read(self.folder, ["cat-file", *options])
         absent = sorted(wanted.difference(listed.output.decode().split()))
         if absent:
-            with self._locked():
+            with self._updating():
                 self._remote.fetch_objects(self.folder, absent, most=self._room())
 
     def is_rewritten(self, before: str, after: str) -> bool:
@@ -176,14 +179,30 @@ class Mirror:
     def _room(self) -> int:
         return upkeep.room(self.folder, reserve=self._reserve)
 
-    def _reached(self, seconds: float) -> Remote:
-        return Remote(self._address, self._access, trusts_owner=self._trusts_owner, seconds=seconds)
+    def _reached(self, seconds: float, silence: float | None = None) -> Remote:
+        return Remote(self._address, self._access, trusts_owner=self._trusts_owner, seconds=seconds, silence=silence)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _updating(self) -> Iterator[Writing]:
+        """Be the only one who fetches."""
+        with (
+            self._explained(),
+            clonelocks.locked(self.folder, seconds=self._remote.seconds),
+            clonelocks.writing(self.folder, seconds=clonelocks.PATIENCE_SECONDS) as writing,
+        ):
+            self._remote.begin()
+            yield writing
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write beside others: git keeps changes of refs apart."""
+        with self._explained(), clonelocks.writing(self.folder):
+            yield
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
         try:
-            with upkeep.locked(self.folder, seconds=self._remote.seconds):
-                yield
+            yield
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise SourceError(f"{error.filename or self.folder}: {reason}") from error
@@ -198,13 +217,13 @@ class Mirror:
         rewritten = before is not None and self.is_rewritten(before, tip.commit)
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
-    def _keep_small(self, done: Update, tip: Tip) -> Update:
+    def _keep_small(self, writing: Writing, done: Update, tip: Tip) -> Update:
         try:
             upkeep.pack(self.folder)
         except SourceError as error:  # what was fetched is none the worse
             logger.warning("%s", redact(str(error)))
             if problem := upkeep.damage(self.folder, thoroughly=True):
-                anew = self._clone(tip, problem)
+                anew = self._clone(writing, tip, problem)
                 return replace(anew, before=done.before, rewritten=done.rewritten)
         return done
 
@@ -234,6 +253,12 @@ class Mirror:
             if left := self._absent(folder, commit):
                 raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
 
+    def _lacks(self, folder: Path, commit: str) -> bool:
+        """Tell whether documents of `commit` were left out, or that is not here at all."""
+        if _commit_of(folder, commit) is None:
+            return True
+        return upkeep.is_partial(folder) and bool(self._absent(folder, commit))
+
     def _absent(self, folder: Path, commit: str) -> list[str]:
         listed = upkeep.read(folder, ["ls-tree", "-z", "--name-only", f"{commit}:{CATALOGUE}"])
         tags = [
@@ -242,14 +267,16 @@ class Mirror:
         wanted = [f":(literal){CATALOGUE}/{tag}" for tag in tags if self._wanted_tag(tag)]
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *wanted])
 
-    def _clone(self, tip: Tip, problem: str = "") -> Update:
+    def _clone(self, writing: Writing, tip: Tip, problem: str = "") -> Update:
         """Clone beside what is there, if anything, and take its place."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             tip, lost = self._clone_into(new, tip)
             before = self._head()
-            kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
-            new.rename(self.folder)
+            with writing.alone(clonelocks.PATIENCE_SECONDS):
+                lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
+                kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
+                new.rename(self.folder)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)
             raise
@@ -267,16 +294,18 @@ class Mirror:
         made = upkeep.read(new, ["init", *options, f"--object-format={form}", str(new)])
         if made.code:
             raise SourceError(f"{new}: {redact(made.error.strip())}")
-        patient = self._reached(_CLONING_SECONDS)
+        patient = self._reached(_CLONING_SECONDS, silence=self._remote.seconds)
         tip = self._follow(patient, new, tip)
         self._make_whole(patient, new, tip.commit)
         old = self.folder if self.folder.exists() else next(reversed(upkeep.damaged_ones(self.folder)), None)
         return tip, self._carry_over(patient, old, new) if old else ()
 
-    def _carry_over(self, remote: Remote, old: Path, new: Path) -> tuple[str, ...]:
-        """Pin in the new clone what was pinned in the old one, from wherever it can still be had."""
-        lost = []
+    def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
+        """Pin in the new clone what is pinned in the old one, from wherever it can still be had; return what cannot."""
+        lost, known = [], _pins_of(new)
         for name, commit in _pins_of(old).items():
+            if name in but or known.get(name) == commit:
+                continue
             try:
                 if _commit_of(new, commit) is None:
                     self._rescue(remote, old, new, commit)

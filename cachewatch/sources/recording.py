@@ -23,7 +23,8 @@ from cachewatch.sources.writing import AUTHOR, data_of, quoted
 
 _BRANCH = "main"
 _LOCK = "cachewatch.lock"
-_STALE_SECONDS = 60.0
+# What a git that was killed may leave; all that write here inherit our lock, so that who has it knows of no owner.
+_LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock")
 _PATIENCE_SECONDS = 5.0
 _MOST_PACKS = 30
 _MOST_LOOSE = 2000
@@ -37,8 +38,10 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / _LOCK).open("w") as lock:
             _lock(lock, folder)
+            for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
+                left.unlink(missing_ok=True)
             if not (folder / "HEAD").is_file() or not (folder / "config").is_file():
-                init_repository(folder, branch=_BRANCH)
+                init_repository(folder, branch=_BRANCH, locks=[lock.fileno()])
             recording = Recording(folder, lock.fileno())
             try:
                 yield recording
@@ -108,7 +111,6 @@ class Recording:
         """Make the revision, if anything is different, and return its id."""
         if not self._changes:
             return None
-        self._clean()
         # Dates of revisions are looked up, so that they never go backwards.
         moment = max(int(now.timestamp()), self._time)
         self._stream.write(f"commit {self._branch}\ncommitter {AUTHOR} {moment} +0000\n".encode())
@@ -143,13 +145,6 @@ class Recording:
             return None, 0
         committer = next(line for line in found.content.splitlines() if line.startswith(b"committer "))
         return found.id, int(committer.split()[-2])
-
-    def _clean(self) -> None:
-        """Remove the lock on our branch that a git which was killed has left; only we move it, and we hold our lock."""
-        lock = self.folder / f"{self._branch}.lock"
-        with suppress(FileNotFoundError):
-            if time.time() - lock.stat().st_mtime > _STALE_SECONDS:
-                lock.unlink()
 
     def _tidy(self) -> None:
         counted = dict(line.split(b": ") for line in self._repository.run(["count-objects", "-v"]).splitlines())

@@ -1,6 +1,7 @@
 """The other side of a clone of ours: what it has, what we take from it, and why it would not."""
 
 import re
+import time
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -69,20 +70,34 @@ class Remote:
     """A repository to fetch from, by path or URL."""
 
     def __init__(
-        self, address: str, access: Access | None = None, *, trusts_owner: bool = False, seconds: float = 600.0
+        self,
+        address: str,
+        access: Access | None = None,
+        *,
+        trusts_owner: bool = False,
+        seconds: float = 600.0,
+        silence: float | None = None,
     ) -> None:
         """Take `address` as it is configured. `trusts_owner` reads a path that belongs to another user.
 
-        Raises RefusedAddress where git could be made to run a command or to leak a password.
+        Each answer may take `seconds`, and all of them together since `begin`; with `silence`, a
+        fetch ends when nothing arrives for so long. Raises RefusedAddress where git could be made to run a command or to leak
+        a password.
         """
         self.is_path = not is_url(address)
         if not self.is_path:
             check_url(address)
         self.name = redact(address, address)
         self.seconds = seconds
+        self._silence = silence
+        self._deadline = float("inf")
         self._address = str(Path(address).absolute()) if self.is_path else address
         self._access = access or Access()
         self._trusts_owner = trusts_owner
+
+    def begin(self) -> None:
+        """Let the time run that all answers together may take."""
+        self._deadline = time.monotonic() + self.seconds
 
     def tip(self, branch: str | None) -> Tip:
         """Ask for the newest commit of `branch`, or of the one that the repository's HEAD names."""
@@ -126,10 +141,11 @@ class Remote:
         lines: Iterable[str] = (),
         config: Iterable[tuple[str, str]] = (),
     ) -> None:
-        quiet = ["--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+        progress = "--quiet" if self._silence is None else "--progress"
+        quiet = [progress, "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
         config = [*config, ("core.fsync", "committed,reference")]
         command = [f"--git-dir={folder}", "fetch", *quiet, *self._upload_pack(), *arguments]
-        self._ask(command, lines, config=config, seconds=self.seconds, most=most)
+        self._ask(command, lines, config=config, seconds=self.seconds, most=most, silence=self._silence)
 
     def _list(self, arguments: list[str]) -> str:
         # In the root folder, where no repository's configuration can join in.
@@ -144,16 +160,20 @@ class Remote:
         config: Iterable[tuple[str, str]] = (),
         seconds: float,
         most: int | None = None,
+        silence: float | None = None,
     ) -> Answer:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise self._no_answer(self.seconds)
         settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
         # The repository of another user may name helpers of its own; those hear no other protocol.
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
         with self._access.environment() as environment:
             command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
-            command = guarded(command, seconds=seconds, most=most)
-            answer = ask([*command, *arguments], lines, seconds=seconds + GRACE_SECONDS)
+            command = guarded(command, seconds=min(seconds, left), most=most)
+            answer = ask([*command, *arguments], lines, seconds=min(seconds, left) + GRACE_SECONDS, silence=silence)
         if answer.code:
-            raise self._failure(answer, seconds)
+            raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
         return answer
 
     def _upload_pack(self) -> list[str]:
@@ -165,13 +185,16 @@ class Remote:
     def _failure(self, answer: Answer, seconds: float) -> SourceError:
         said = answer.error
         if answer.code in ENDED and "fatal:" not in said:
-            return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
+            return self._no_answer(seconds)
         reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
         for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
             if re.search(pattern, f"{said} code {answer.code}"):
                 return BrokenSource(f"{self.name}: {advice} (git: {reason})")
         kind = Unreachable if _OF_THE_WAY.search(said) else SourceError
         return kind(f"{self.name}: {reason}")
+
+    def _no_answer(self, seconds: float) -> SourceError:
+        return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
 
     def _no_branch(self, branch: str) -> SourceError:
         found = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)

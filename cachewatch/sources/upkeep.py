@@ -1,14 +1,12 @@
-"""What keeps a clone of ours small, whole and unlocked for months; see mirror.py."""
+"""What keeps a clone of ours small and whole for months; see mirror.py."""
 
-import fcntl
 import logging
 import os
 import pwd
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
@@ -18,61 +16,13 @@ from cachewatch.sources.hardening import ENDED, GRACE_SECONDS, git_command, guar
 logger = logging.getLogger(__name__)
 
 _CHECKING_SECONDS = 3600.0
-# Nobody but us writes here, and we are the one with the lock: a lock of git's this old has lost its owner.
-_STALE_SECONDS = 15 * 60.0
-_STALE_REF_SECONDS = 3600.0
-_SCRAP_SECONDS = 3600.0
 # Before that many packs git does not get slow; and no large pack is written again for a few small ones.
 _MANY_PACKS, _TOO_MANY_PACKS = 50, 500
 _MANY_LOOSE = 16  # in one of the 256 folders of objects
 # Readers may still be at a revision that the branch has left; those objects lie loose until then.
 _LEFT_SECONDS = 3600
 _PACKED = "cachewatch-packed"
-_PATIENCE = 0.05
 _NOT_FOUND = 127
-
-_held: set[int] = set()
-
-
-@contextmanager
-def locked(folder: Path, *, seconds: float) -> Iterator[None]:
-    """Be the only one, of all processes and threads, who writes the clone at `folder`."""
-    path = folder.with_name(f"{folder.name}.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise BrokenSource(f"{path}: {error.strerror}; cachewatch needs a folder there that it may write") from error
-    _held.add(lock)
-    try:
-        _acquire(lock, folder, seconds)
-        yield
-    finally:
-        _held.discard(lock)
-        os.close(lock)
-
-
-def _acquire(lock: int, folder: Path, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise SourceError(f"{folder}: another cachewatch has been working on this clone for long") from None
-            time.sleep(_PATIENCE)
-        else:
-            return
-
-
-def _let_go() -> None:
-    """Leave the locks to the process that we were forked from: they last until every copy is closed."""
-    for lock in _held:
-        os.close(lock)
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_let_go)
 
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> Answer:
@@ -101,38 +51,10 @@ def room(folder: Path, *, reserve: int) -> int:
     free = shutil.disk_usage(folder.parent).free
     if free <= reserve:
         raise BrokenSource(
-            f"{folder.parent}: only {free / 2**20:,.0f} MiB are free, and cachewatch leaves {reserve / 2**20:,.0f} MiB "
-            f"to others; make room"
+            f"{folder.parent}: a fetch takes {reserve / 2**20:,.0f} MiB of free space, which it leaves to others, "
+            f"and only {free / 2**20:,.0f} MiB are free; make room, or move the state with `state:`"
         )
     return free - reserve
-
-
-def tidy(folder: Path) -> None:
-    """Remove what processes that were killed have left behind, in and beside the clone."""
-    now = time.time()
-    scraps = [*folder.glob("objects/pack/tmp_*"), *folder.glob("objects/??/tmp_obj_*"), *folder.glob("objects/tmp_*")]
-    for path in [*scraps, *folder.parent.glob(f"{folder.name}.new-*")]:
-        _remove(path, now, _SCRAP_SECONDS, "an interrupted fetch left it")
-    for path in folder.rglob("*.lock"):
-        of_a_ref = path.is_relative_to(folder / "refs") or path.name in ("HEAD.lock", "packed-refs.lock")
-        _remove(path, now, _STALE_REF_SECONDS if of_a_ref else _STALE_SECONDS, "the git that locked it is gone")
-
-
-def _remove(path: Path, now: float, seconds: float, why: str) -> None:
-    with suppress(FileNotFoundError):
-        changed = path.lstat().st_mtime
-        if now - changed < seconds and changed > boot_time():
-            return
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-        logger.warning("%s: removed; %s", path, why)
-
-
-def boot_time() -> float:
-    """Return when this machine was started: what was locked before that has lost its owner, however young it is."""
-    return time.time() - time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:

@@ -47,7 +47,7 @@ def _cut(world: World, place: tuple[str, int], **request: Any) -> list[str]:
             with zygote.stopped(case, stop=place, **request):
                 subprocess.run(["cp", "--sparse=always", str(disk), str(copy)], check=True)
         with _mounted(copy, case.folder):
-            recover(zygote, case, rebooted=True, **request)
+            recover(zygote, case, **request)
             return list(case.problems())
     finally:
         disk.unlink()

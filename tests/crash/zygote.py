@@ -1,7 +1,7 @@
 """Runs cachewatch many times from one process that has loaded everything, and lets each be killed.
 
 Reads one JSON request a line: {"config": FILE, "hours": N, "trap": true, "mutant": NAME, "kill": [POINT, N], "count": FILE}.
-With "stop" in place of "kill" it stops there and waits; with {"rebooted": true} the machine was started just now.
+With "stop" in place of "kill" it stops there and waits.
 With {"command": "status"} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
 Each run is a forked child; with `trap` it stops itself before it begins, so that strace can take hold of
 it and count from there, and with `count` it writes down the name of every point that it passes. Prints
@@ -14,7 +14,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from datetime import timedelta
@@ -25,7 +24,6 @@ import cachewatch.cli
 import cachewatch.cli.running
 from cachewatch.cli import main
 from cachewatch.service import context
-from cachewatch.sources import upkeep
 from cachewatch.store import database
 from cachewatch.store.migrations import migrate
 from crash.forms import NEXT_STEPS
@@ -70,8 +68,6 @@ def _run(request: dict[str, Any]) -> None:
     vars(cachewatch.cli.running)["utc_now"] = lambda: now() + later
     if request.get("next_form"):
         vars(database)["migrate"] = partial(migrate, steps=NEXT_STEPS)
-    if request.get("rebooted"):
-        vars(upkeep)["boot_time"] = time.time
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):
