@@ -1,6 +1,7 @@
 """Real git servers on loopback, with faults: git's own daemon, smart HTTP and plain files."""
 
 import base64
+import math
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ class Faults:
     """What a server does wrong, or wants to know; it can be changed while it serves."""
 
     cut_after: int | None = None  # bytes of what it sends of a pack
+    cuts: float = math.inf  # how many packs it cuts before it gets well
     reset: bool = False
     stall: bool = False
     stalled: int = 0  # how often it has
@@ -83,7 +85,8 @@ class _SmartHandler(BaseHTTPRequestHandler):
             self.wfile.write(content[: faults.cut_after or 100])
             faults.stalled += 1
             faults.over.wait(30)
-        elif is_pack and faults.cut_after is not None:
+        elif is_pack and faults.cut_after is not None and faults.cuts:
+            faults.cuts -= 1
             self.wfile.write(content[: faults.cut_after])
             if faults.reset:
                 self.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER of 0 s

@@ -155,6 +155,26 @@ def test_each_rung_takes_what_the_one_above_left() -> None:
     assert rungs(change) == {"rebuilt": 2, "upgraded": 1}
 
 
+MOVED: Record = {"stacks": ["ml", "root"]}
+UPGRADED: Record = {"versions": ["2.0"]}
+RECOMPILED: Record = {"compiler": "gcc@13.2.0"}
+RECONFIGURED: Record = {"variants": ["+cuda"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        (MOVED, UPGRADED, "moved"),
+        (UPGRADED, RECOMPILED, "upgraded"),
+        (RECOMPILED, RECONFIGURED, "recompiled"),
+    ],
+)
+def test_of_two_successors_the_higher_rung_takes_it(first: Record, second: Record, name: str) -> None:
+    """Whichever of them a document names first, the other one is new."""
+    for successors in ([record(2, **first), record(3, **second)], [record(2, **second), record(3, **first)]):
+        assert rungs(changed([record(1)], successors)) == {name: 1, "new": 1}
+
+
 def test_counts_are_all_that_is_known_of_equals() -> None:
     """Thirty-nine equal specs are one line with a count."""
     change = changed(records(range(39)), records(range(100, 139)))

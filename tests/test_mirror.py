@@ -111,6 +111,14 @@ def test_a_rewritten_history_is_said_and_what_is_pinned_stays(upstream: Upstream
     assert changed(mirror, base, forced) == ["package1", "package2", "package3", "package5"]
 
 
+def test_a_revision_that_is_not_here_is_not_called_rewritten(upstream: Upstream, folder: Path) -> None:
+    """Git cannot tell then, and that is no answer."""
+    mirror = Mirror(folder, upstream.url)
+    newest = mirror.update().after
+
+    assert not mirror.is_rewritten("0" * 39 + "1", newest)
+
+
 def test_pins(upstream: Upstream, folder: Path) -> None:
     """A name can be anything; it moves, goes, and never names what is not here."""
     mirror = Mirror(folder, upstream.url)

@@ -414,6 +414,41 @@ CORRUPTIONS: dict[str, Callable[[Path], Any]] = {
 UNSEEN = ("bit flipped", "pack truncated", "pack empty")
 
 
+def test_a_clone_that_fails_again_and_again_is_looked_at_in_full(
+    upstream: Upstream, folder: Path, url: str, faults: Faults
+) -> None:
+    """A line that is cut says nothing of the clone, unless it is for the third time: then each object is read."""
+    mirror = Mirror(folder, url, timeout=30)
+    mirror.pin("cursor", mirror.update().after)
+    CORRUPTIONS["bit flipped"](folder)
+    newest = upstream.commit(bulky(2))
+    faults.cut_after, faults.cuts = 60, 3
+
+    for _ in range(2):
+        with pytest.raises(SourceError):
+            mirror.update()
+    update = mirror.update()
+    assert update.after == newest
+    assert update.set_aside is not None
+    assert is_whole(folder)
+
+
+def test_a_clone_that_is_damaged_while_nothing_runs_is_replaced_though_nothing_is_new(
+    upstream: Upstream, folder: Path
+) -> None:
+    """The first poll after a start looks for damage: nothing else would before the next news."""
+    newest = Mirror(folder, str(upstream.path)).update().after
+    pack = only(folder, "objects/pack/*.pack").rename(folder / "pack")
+    git(folder, "unpack-objects", "-q", stdin=pack.read_bytes())
+    document = git(folder, "rev-parse", "HEAD:_cache/develop/p0/specs.md")
+    (folder / "objects" / document[:2] / document[2:]).unlink()
+
+    update = Mirror(folder, str(upstream.path)).update()
+    assert (update.before, update.after, update.is_news) == (newest, newest, False)
+    assert update.set_aside is not None
+    assert is_whole(folder)
+
+
 @pytest.mark.parametrize("is_restarted", [True, False])
 @pytest.mark.parametrize("partial", [True, False])
 @pytest.mark.parametrize("name", CORRUPTIONS)

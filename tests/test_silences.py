@@ -109,6 +109,14 @@ def test_what_is_hidden(repository: Path, silences: list[Silence], gone: list[st
     assert counts == hidden
 
 
+def test_what_nobody_wanted_is_not_counted(repository: Path) -> None:
+    """Of two kinds that are silent, only what somebody would have been told is hidden."""
+    quiet = silence(changes=[Kind.UPGRADED, Kind.PACKAGE_ADDED])
+
+    assert told(repository, quiet, kinds={Kind.PACKAGE_ADDED}) == ([], {"quiet": 1})
+    assert told(repository, silence(changes=[Kind.UPGRADED]), kinds={Kind.PACKAGE_ADDED}) == (["new added"], {})
+
+
 def test_a_stack_that_is_not_silent(tmp_path: Path) -> None:
     """What two stacks share is told while only one of them is silent."""
     states = [catalogue({"zlib": [record(1, stacks=stacks)]}) for stacks in (["a", "b", "c"], ["c"])]

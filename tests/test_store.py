@@ -312,6 +312,11 @@ def test_the_database_is_durable_at_every_commit(database: Database) -> None:
     assert pragmas == {"journal_mode": "wal", "synchronous": 2}
 
 
+def test_whoever_finds_the_database_locked_waits_for_ten_seconds(database: Database) -> None:
+    with database.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 10_000
+
+
 def test_the_log_is_cut_when_no_reader_needs_it(database: Database) -> None:
     """It grows while a reader looks at what was, and keeping house cuts it afterwards."""
     log = database.path.with_name(f"{NAME}-wal")

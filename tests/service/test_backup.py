@@ -1,5 +1,6 @@
 """A backup is whole, and what it makes cachewatch tell again is known by its id."""
 
+import os
 import shutil
 import sqlite3
 from email import message_from_bytes, policy
@@ -49,6 +50,23 @@ def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
     assert copy.stat().st_mode & 0o777 == 0o600
     assert "name a new file" in run("backup", copy, "--config", config).error
     assert "no such folder" in run("backup", site.folder / "none" / "copy.db", "--config", config).error
+
+
+def test_a_backup_survives_a_power_cut(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes are flushed before it has its name, and the name after that."""
+    copy = site.folder / "copies" / "copy.db"
+    copy.parent.mkdir()
+    flushed: list[tuple[Path, bool]] = []
+    fsync = os.fsync
+
+    def flush(handle: int) -> None:
+        fsync(handle)
+        flushed.append((Path(f"/proc/self/fd/{handle}").readlink(), copy.exists()))
+
+    monkeypatch.setattr(os, "fsync", flush)
+    assert run("backup", copy, "--config", site.folder / "cachewatch.yaml").exit_code == 0
+    ours = [(path.is_dir(), is_named) for path, is_named in flushed if path.is_relative_to(copy.parent)]
+    assert ours == [(False, False), (True, True)]
 
 
 def test_what_is_told_again_after_a_restore_has_its_old_id(site: Site, run: Run) -> None:

@@ -2,9 +2,10 @@
 
 import signal
 import socket
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +13,19 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from mailservers import DROP, SWALLOW, exim, free_port, header, post, smtp_sink
+from letters import read
+from mailservers import DROP, SWALLOW, Received, exim, free_port, header, post, smtp_sink, talking
+from servers import Says, serving
 from station import Site, log, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.service import byhand
+from cachewatch.service.delivering import deliver, unblock
+from cachewatch.service.passes import tell
+from cachewatch.service.polling import poll
+from cachewatch.service.reporting import read_status
 from cachewatch.store import outbox
+from cachewatch.store.health import ChannelHealth
 from cachewatch.store.outbox import Delivery, State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -70,6 +78,22 @@ def states(site: Site, channel: str = "mail") -> dict[str, list[str]]:
         if each.channel == channel:
             found.setdefault(each.target.partition("@")[0], []).append(each.state)
     return found
+
+
+def channel(site: Site) -> ChannelHealth:
+    """Return how the channel of mail fares."""
+    (found,) = [each.health for each in read_status(site.open()).channels if each.health.name == "mail"]
+    return found
+
+
+def spans(received: list[Received], target: str) -> list[str]:
+    """Return which revisions lie between the mails that somebody got, in the order of their arrival."""
+    return [read(each.content)["X-Cachewatch-Revisions"] for each in received if each.recipient == target]
+
+
+def span(site: Site, before: int, after: int) -> str:
+    """Return how a mail names what lies between two revisions."""
+    return f"{site.commits[before]}..{site.commits[after]}"
 
 
 @contextmanager
@@ -126,6 +150,32 @@ def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
     assert states(site)["lee"] == [State.SENT]
 
 
+def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
+    """More than the first pause would be, if that is what it wants."""
+    text = CONFIG.replace("  desk:", '  chat: {type: webhook, url: "{url}/"}\n  desk:')
+    text = text.replace("to: [kim@example.org, lee@example.org], channels: [mail]", "channels: [chat]")
+    with serving({"/": [Says(503, headers={"Retry-After": "1800"}), Says()]}) as server:
+        site.configure(text.replace("{port}", "25").replace("{url}", server.url))
+        site.publish(1)
+        site.run()
+        site.run(later=timedelta(minutes=29))
+        assert len(server.asked) == 1
+        site.run(later=timedelta(minutes=1))
+        assert len(server.asked) == 2
+    assert [each.state for each in site.deliveries()] == [State.SENT]
+
+
+def test_what_waits_is_tried_at_once_after_a_reload(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        server.by_recipient = {}
+        unblock(site.open())
+        site.run()
+    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+
+
 def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
         configure(site, server.port)
@@ -174,6 +224,34 @@ def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None
         assert site.run(later=timedelta(days=1)).dead == 2
 
 
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_time_before_a_digest_was_made_does_not_count_for_it(site: Site) -> None:
+    """Its channel did not work for eight hours, but it waited for one of them."""
+    text = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    text = text.replace("    type: email", "    type: email\n    retry: {for: 5h}").replace(", lee@example.org", "")
+    with post(
+        replies={"AUTH": ["535 5.7.8 wrong"]},
+        by_recipient={"kim@example.org": "451 4.7.1 greylisted"},
+        auth_required=True,
+        auth_require_tls=False,
+    ) as server:
+        configure(site, server.port, text)
+        site.publish(1)
+        site.run()
+        for _ in range(6):
+            site.run(later=HOUR)
+        site.publish(2)
+        site.run(later=HOUR)
+        server.replies.clear()
+        configure(site, server.port, text.replace("password: no", "password: s3cr3t"))
+        for _ in range(4):
+            site.run(later=HOUR)
+        assert states(site) == {"kim": [State.DEFERRED, State.QUEUED]}
+        for _ in range(7):
+            site.run(later=HOUR)
+    assert states(site) == {"kim": [State.DEAD, State.DEAD]}
+
+
 def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         configure(site, server.port)
@@ -202,6 +280,30 @@ def test_an_address_that_refuses_three_digests_gets_no_more_until_restored(site:
     assert states(site)["kim"][-1] == State.SENT
 
 
+def test_operators_hear_how_an_address_that_was_left_out_comes_back(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+        configure(site, server.port)
+        for number in (1, 2):
+            site.publish(number)
+            site.run(later=HOUR)
+        server.by_recipient = {"kim@example.org": "450 4.2.1 later"}
+        site.publish(3)
+        site.run(later=HOUR)
+        server.by_recipient = {"kim@example.org": "550 5.1.1 no such user"}
+        last = [each for each in mails(site) if each.target == "kim@example.org"][-1]
+        byhand.retry(site.open(), last.id)
+        assert not [text for text in desk(site) if "deliveries restore" in text]
+        site.run(later=HOUR)
+    (told,) = [text for text in desk(site) if "deliveries restore" in text]
+    assert "It refused 3 digests in a row" in told
+    assert "`cachewatch deliveries restore mail kim@example.org`" in told
+
+
+def desk(site: Site) -> list[str]:
+    """Return what operators read, each notice as one line."""
+    return [" ".join(path.read_text().split()) for path in (site.folder / "desk").rglob("*.txt")]
+
+
 def test_a_poisonous_digest_stops_only_itself(site: Site) -> None:
     with post(replies={"DATA": ["554 5.6.0 content rejected"] * 2}) as server:
         configure(site, server.port)
@@ -224,6 +326,27 @@ def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
         site.run(later=5 * HOUR)
     assert len(server.received) == 2
     assert site.notices() == []
+
+
+def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Site) -> None:
+    """Whichever message is next; and once it has answered, it is asked again as soon as before."""
+    port = free_port()
+    configure(site, port)
+    site.publish(1)
+    for minutes in (1, 5, 15, 60, 240):
+        site.run()
+        rests_until = channel(site).blocked_until
+        assert rests_until is not None
+        assert 0.9 * minutes <= (rests_until - site.now).total_seconds() / 60 <= 1.2 * minutes
+        site.now = rests_until
+    with post(port=port) as server:
+        site.run()
+        assert server.received
+    site.publish(2)
+    site.run()
+    rests_until = channel(site).blocked_until
+    assert rests_until is not None
+    assert rests_until - site.now <= timedelta(minutes=1.2)
 
 
 def test_a_second_copy_is_the_same_message(site: Site) -> None:
@@ -268,6 +391,76 @@ def test_two_digests_for_one_reader_come_in_order(site: Site) -> None:
         f"{site.commits[1]}..{site.commits[2]}",
     ]
     assert len(set(digests)) == 2
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_a_digest_that_rests_with_its_channel_holds_up_those_behind_it(site: Site) -> None:
+    """Even when somebody retries a later one by hand."""
+    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
+        configure(site, server.port, wrong)
+        for number in (1, 2):
+            site.publish(number)
+            site.run(later=timedelta(minutes=1))
+        server.replies.clear()
+        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
+        later = [each for each in mails(site) if each.target == "kim@example.org"][-1]
+        byhand.retry(site.open(), later.id)
+        site.run(later=timedelta(minutes=1))
+        site.run(later=HOUR)
+    assert spans(server.received, "kim@example.org") == [span(site, 0, 1), span(site, 1, 2)]
+
+
+def test_a_digest_that_is_being_sent_holds_up_those_behind_it(site: Site) -> None:
+    """Also for another process that delivers beside the first."""
+    has_message, may_answer = threading.Event(), threading.Event()
+
+    def hang(connection: socket.socket, line: Callable[[], bytes]) -> None:
+        """Take a message, and say nothing to the end of the first."""
+        connection.sendall(b"220 here\r\n")
+        while said := line():
+            connection.sendall(b"354 go on\r\n" if said[:4].upper() == b"DATA" else b"250 ok\r\n")
+            if said[:4].upper() == b"DATA":
+                while line() not in (b".\r\n", b""):
+                    pass
+                if not has_message.is_set():
+                    has_message.set()
+                    may_answer.wait(60)
+                connection.sendall(b"250 taken\r\n")
+
+    with talking(hang) as port:
+        configure(site, port, CONFIG.replace(", lee@example.org", ""))
+        site.publish(1)
+        first = threading.Thread(target=site.run)
+        first.start()
+        assert has_message.wait(30)
+        site.publish(2)
+        beside = site.open()
+        assert poll(beside, beside.config.sources["public"])
+        tell(beside)
+        deliver(beside, "mail")
+        meanwhile = states(site)
+        may_answer.set()
+        first.join()
+        deliver(beside, "mail")
+    assert meanwhile == {"kim": [State.SENDING, State.QUEUED]}
+    assert states(site) == {"kim": [State.SENT, State.SENT]}
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_operators_with_one_channel_hear_of_its_trouble_through_it(site: Site) -> None:
+    """Late, but they do: there is no other way to tell them."""
+    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    wrong = wrong.replace("operators: {channels: [desk]}", "operators: {channels: [mail], to: [ops@example.org]}")
+    with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
+        configure(site, server.port, wrong)
+        site.publish(1)
+        site.run()
+        server.replies.clear()
+        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
+        site.run(later=2 * HOUR)
+    subjects = [read(each.content)["Subject"] for each in server.received if each.recipient == "ops@example.org"]
+    assert [subject for subject in subjects if "the channel mail does not work" in subject]
 
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")

@@ -10,10 +10,13 @@ import pytest
 from conftest import Run
 from helpers import catalogue, record, records
 from station import Site, day
+from upstream import git
 
 from cachewatch.errors import UsageError
 from cachewatch.service import byhand
+from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
+from cachewatch.service.polling import poll
 from cachewatch.service.reporting import read_status
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
@@ -108,6 +111,22 @@ def test_a_schedule_makes_one_digest_of_all_that_was_missed(site: Site) -> None:
     assert slot["subscription"] == "ml"
 
 
+@pytest.mark.parametrize(("before", "after", "digests"), [("weekly fri", "daily", 1), ("daily", "weekly fri", 0)])
+def test_a_schedule_that_was_changed_counts_at_once(site: Site, before: str, after: str, digests: int) -> None:
+    """Whether it is due earlier than it was, or later: seen on a Monday."""
+    site.configure(CONFIG + f"    when: {before} 07:30\n")
+    site.run()
+    site.publish(1)
+    site.configure(CONFIG + f"    when: {after} 07:30\n")
+    site.run()
+    site.now = day(1, hour=8)
+    site.run()
+    assert len(site.told()) == digests
+    site.now = day(5, hour=8)
+    site.run()
+    assert len(site.told()) == 1
+
+
 def test_a_clock_that_is_set_back_makes_no_second_digest(site: Site) -> None:
     site.configure(CONFIG + "    when: daily 07:30\n")
     site.run()
@@ -184,6 +203,20 @@ def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
     assert site.told() == []
     assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
     assert site.open().database.path.exists()
+
+
+def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
+    """Digests of long ago are forgotten, but not what waits for an answer."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    site.run(later=timedelta(days=1000))
+    (held,) = read_status(site.open()).held
+    byhand.release(site.open(), held.key)
+    site.run()
+    (file,) = (site.folder / "out" / "ml").iterdir()
+    assert "change-two" in file.read_text()
 
 
 def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -> None:
@@ -355,6 +388,48 @@ def test_an_upstream_that_rewrote_its_history_is_compared_all_the_same(site: Sit
     assert "change-one" in text
     assert "rewrote its history" in text
     assert site.notices() == ["something is new about the source public"]
+
+
+def collect_garbage(site: Site) -> None:
+    """Throw away what nothing refers to: upstream, and then in the clone, as git does sooner or later."""
+    clone = site.open().clone_folder("public")
+    for repository in (site.upstream, clone):
+        git(repository, "reflog", "expire", "--expire=now", "--all")
+        git(repository, "gc", "--quiet", "--prune=now")
+
+
+def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) -> None:
+    """The next digest begins there."""
+    site.run()
+    site.publish(1)
+    site.run()
+    site.publish(0)
+    context = site.open()
+    assert poll(context, context.config.sources["public"])
+    keep_house(context)
+    collect_garbage(site)
+    tell(context)
+    assert ["change-one" in text for text in site.told()] == [True, True]
+    assert "cannot be known" not in " ".join(site.told()[-1].split())
+
+
+def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
+    """Released, it is what was told last, and the next digest begins there."""
+    site.configure(CONFIG + "    when: weekly mon 07:30\n    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.now = day(1, hour=8)
+    site.run()
+    (held,) = read_status(site.open()).held
+    site.publish(1)
+    site.run(later=timedelta(days=1))
+    collect_garbage(site)
+    byhand.release(site.open(), held.key)
+    site.run(later=timedelta(days=7))
+    first, second = site.told()
+    assert "change-two" in first
+    assert "change-two" in second
+    assert "cannot be known" not in " ".join(second.split())
 
 
 def test_what_cannot_be_known_is_said(site: Site) -> None:

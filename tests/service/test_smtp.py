@@ -62,6 +62,9 @@ CODES = [
     ("MAIL", "530 5.7.0 authenticate first", "blocked", {"is_channel": True}),
     ("MAIL", "550 5.1.8 bad sender", "blocked", {"is_channel": True}),
     ("MAIL", "552 5.3.4 too big for us", "too-large", {}),
+    ("RCPT", "530 5.7.0 authenticate first", "blocked", {"is_channel": True}),
+    ("RCPT", "534 5.7.9 a stronger way of logging in", "blocked", {"is_channel": True}),
+    ("RCPT", "538 5.7.11 only encrypted", "blocked", {"is_channel": True}),
     ("RCPT", "450 4.2.0 greylisted", "deferred", {}),
     ("RCPT", "451 later", "deferred", {}),
     ("RCPT", "452 4.5.3 too many recipients", "deferred", {}),
@@ -76,6 +79,8 @@ CODES = [
     ("DATA", "451 4.7.1 greylisted", "deferred", {}),
     ("DATA", "452 4.3.1 disk full", "deferred", {}),
     ("DATA", "421 closing", "deferred", {"is_channel": True}),
+    ("DATA", "530 5.7.0 authenticate first", "blocked", {"is_channel": True}),
+    ("DATA", "535 5.7.8 not you any more", "blocked", {"is_channel": True}),
     ("DATA", "550 5.7.1 spam", "dead", {}),
     ("DATA", "552 5.3.4 too big", "too-large", {}),
     ("DATA", "552 message size exceeds maximum", "too-large", {}),
@@ -163,6 +168,26 @@ def test_a_connection_lost_after_the_message() -> None:
     assert server.received[0] == server.received[1]
 
 
+def test_a_connection_lost_after_a_later_message() -> None:
+    """Only for the next run: to send it again at once would make a second copy as likely as can be."""
+    with post() as server:
+        server.replies["DATA"] = ["250 OK", SWALLOW]
+        first, second = send(email_config(server.port), letter(), letter(1))
+
+    assert (first, second.verdict, second.may_have_arrived) == (SENT, Verdict.DEFERRED, True)
+    assert len(server.received) == 2
+
+
+def test_what_was_not_tried_cannot_have_arrived() -> None:
+    """A lost connection ends the run for all, but says nothing of the messages behind the one in hand."""
+    with post(replies={"DATA": [SWALLOW]}) as server:
+        answers = send(email_config(server.port), letter(), letter(1), letter(2))
+
+    assert [answer.verdict for answer in answers] == [Verdict.DEFERRED] * 3
+    assert [answer.may_have_arrived for answer in answers] == [True, False, False]
+    assert len(server.received) == 1
+
+
 def test_no_answer_to_the_end_of_the_message() -> None:
     """It may take ten times as long as others, and may have arrived."""
 
@@ -248,6 +273,7 @@ def test_a_reply_without_end_is_cut_at_its_size() -> None:
         ({"EHLO": b"421 closing\r\n"}, "deferred"),
         ({"EHLO": b"502 what?\r\n"}, "sent"),
         ({"EHLO": b"502 what?\r\n", "HELO": b"504 no\r\n"}, "blocked"),
+        ({"RCPT": b"251 not here; will forward\r\n"}, "sent"),
         ({"DATA": b"451 later\r\n"}, "deferred"),
         ({"DATA": b"554 no\r\n"}, "dead"),
         ({"END": b"250-all\r\n250 is well\r\n"}, "sent"),
@@ -504,6 +530,29 @@ def test_the_greeting_names_this_machine() -> None:
         answer_of(port)
 
     assert re.fullmatch(rb"(?i)ehlo (\[127\.0\.0\.1\]|\S+\.\S+)\r\n", greetings[0])
+
+
+@pytest.mark.parametrize(
+    ("offered", "is_said"), [(b"250-test\r\n250 SIZE 1000000\r\n", True), (b"250 test\r\n", False)]
+)
+def test_the_size_is_said_before_the_message(offered: bytes, is_said: bool) -> None:
+    """So that a server can refuse it at once; one that does not know the word is not troubled with it."""
+    (parcel,) = open_channel(email_config(1)).pack(letter())
+    lines: list[bytes] = []
+
+    def talk(connection: socket.socket, read: Read) -> None:
+        def heard() -> bytes:
+            lines.append(read())
+            return lines[-1]
+
+        scripted(EHLO=offered)(connection, heard)
+
+    with talking(talk) as port, open_channel(email_config(port)).open(no_shelf) as carrier:
+        assert carrier.deliver(parcel) == SENT
+
+    (mail,) = [line.lower() for line in lines if line[:4].upper() == b"MAIL"]
+    assert (b" size=%d\r\n" % len(parcel.payload) in mail) == is_said
+    assert (b"size" in mail) == is_said
 
 
 def test_lines_that_begin_with_a_dot_arrive() -> None:
