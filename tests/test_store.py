@@ -19,17 +19,20 @@ from cachewatch.store.database import NAME, Connection, Database
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import Lease, State
 from cachewatch.store.schema import metadata
 from cachewatch.store.steps import STEPS
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+LEASE = Lease(owner="here/1/a", lasting=HOUR)
+OTHER = Lease(owner="there/1/b", lasting=HOUR)
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
-    return Database(tmp_path / "state", is_checked=True)
+    return Database(tmp_path / "state", is_checked=True, clock=lambda: NOW)
 
 
 def letter(key: str) -> Letter:
@@ -117,19 +120,19 @@ def test_parcels_for_one_target_go_in_order(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
         queue(connection, "two", "a@example.org", "b@example.org")
-        first = outbox.claim(connection, "mail", NOW)
+        first = outbox.claim(connection, "mail", NOW, LEASE)
         assert first is not None
         assert (first.digest, first.attempts) == ("one", 1)
         outbox.settle(connection, first, State.DEFERRED, now=NOW, said="450 later", due=NOW + DAY)
-        second = outbox.claim(connection, "mail", NOW)
+        second = outbox.claim(connection, "mail", NOW, LEASE)
         assert second is not None
         assert (second.digest, second.target) == ("two", "b@example.org")
-        assert outbox.claim(connection, "mail", NOW) is None
-        again = outbox.claim(connection, "mail", NOW + DAY)
+        assert outbox.claim(connection, "mail", NOW, LEASE) is None
+        again = outbox.claim(connection, "mail", NOW + DAY, LEASE)
         assert again is not None
         assert (again.digest, again.attempts) == ("one", 2)
         outbox.settle(connection, again, State.DEAD, now=NOW, said="550 no")
-        last = outbox.claim(connection, "mail", NOW + DAY)
+        last = outbox.claim(connection, "mail", NOW + DAY, LEASE)
         assert last is not None
         assert (last.digest, last.target) == ("two", "a@example.org")
 
@@ -137,20 +140,89 @@ def test_parcels_for_one_target_go_in_order(database: Database) -> None:
 def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        assert outbox.claim(connection, "mail", NOW) is not None
+        assert outbox.claim(connection, "mail", NOW, LEASE) is not None
     with database.write() as connection:
         assert outbox.requeue_interrupted(connection, NOW) == 1
-        again = outbox.claim(connection, "mail", NOW)
+        again = outbox.claim(connection, "mail", NOW, LEASE)
         assert again is not None
         assert again.may_have_arrived
         assert outbox.parcel(connection, again.id) == parcel("one")
         assert [event for _, event, _ in outbox.story(connection, again.id)] == ["interrupted"]
 
 
+def test_a_lease_that_is_over_is_given_back(database: Database) -> None:
+    """Not before, and by the clock of the database alone."""
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
+        assert claimed is not None
+        assert (claimed.lease_owner, claimed.lease_until) == ("here/1/a", NOW + HOUR)
+        database.clock = lambda: NOW + HOUR - timedelta(microseconds=1)
+        assert outbox.requeue_expired(connection, NOW + DAY) == []
+        assert outbox.expired_leases(connection) == []
+        database.clock = lambda: NOW + HOUR
+        assert [each.id for each in outbox.expired_leases(connection)] == [claimed.id]
+        assert [each.id for each in outbox.requeue_expired(connection, NOW)] == [claimed.id]
+        again = outbox.claim(connection, "mail", NOW, OTHER)
+        assert again is not None
+        assert (again.attempts, again.may_have_arrived, again.lease_owner) == (2, True, "there/1/b")
+        assert outbox.parcel(connection, again.id) == parcel("one")
+        (line,) = outbox.story(connection, again.id)
+        assert line[1:] == ("expired", "it may have arrived: here/1/a never said")
+
+
+def test_an_answer_is_written_by_the_owner_of_the_lease_alone(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        first = outbox.claim(connection, "mail", NOW, LEASE)
+        database.clock = lambda: NOW + HOUR
+        outbox.requeue_expired(connection, NOW)
+        second = outbox.claim(connection, "mail", NOW, OTHER)
+        assert first is not None
+        assert second is not None
+        assert not outbox.settle(connection, first, State.DEAD, now=NOW, said="550 no")
+        assert outbox.delivery(connection, second.id) == second
+        assert outbox.settle(connection, second, State.SENT, now=NOW, said="250 ok")
+        assert not outbox.settle(connection, second, State.DEAD, now=NOW, said="550 no"), "it has no lease any more"
+        assert [event for _, event, _ in outbox.story(connection, second.id)] == ["expired", "late", "sent", "late"]
+
+
+def test_an_answer_that_comes_late_counts_while_nobody_took_over(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
+        assert claimed is not None
+        database.clock = lambda: NOW + HOUR
+        outbox.requeue_expired(connection, NOW)
+        assert outbox.settle(connection, claimed, State.SENT, now=NOW, said="250 ok")
+        assert [each.state for each in outbox.find(connection)] == [State.SENT]
+
+
+def test_at_a_start_only_what_is_certainly_over_is_taken_back(database: Database) -> None:
+    """On a file system that hosts share, the lock may not be known to the others."""
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org", "b@example.org", "c@example.org")
+        for lease in (LEASE, OTHER, LEASE):
+            assert outbox.claim(connection, "mail", NOW, lease) is not None
+        connection.exec_driver_sql("UPDATE deliveries SET lease_owner = NULL, lease_until = NULL WHERE id = 3")
+        assert outbox.requeue_interrupted(connection, NOW, "here") == 2
+        assert [each.state for each in outbox.find(connection)] == [State.QUEUED, State.SENDING, State.QUEUED]
+        assert outbox.requeue_interrupted(connection, NOW) == 1
+
+
+def test_what_is_overdue_is_found_but_not_what_waits_behind_it(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org", "b@example.org")
+        queue(connection, "two", "a@example.org")
+        assert outbox.overdue(connection, NOW + HOUR, by=2 * HOUR) == []
+        found = outbox.overdue(connection, NOW + 2 * HOUR, by=2 * HOUR)
+        assert [(each.digest, each.target) for each in found] == [("one", "a@example.org"), ("one", "b@example.org")]
+
+
 def test_a_blocked_channel_uses_up_no_attempts(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        claimed = outbox.claim(connection, "mail", NOW)
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
         assert claimed is not None
         outbox.settle(connection, claimed, State.QUEUED, now=NOW, said="535", due=NOW + DAY, counts=False)
         found = outbox.delivery(connection, claimed.id)
@@ -164,7 +236,7 @@ def test_an_address_that_keeps_refusing_is_left_out_until_restored(database: Dat
     with database.write() as connection:
         for number, key in enumerate(("one", "two", "three"), 1):
             queue(connection, key, "a@example.org")
-            claimed = outbox.claim(connection, "mail", NOW)
+            claimed = outbox.claim(connection, "mail", NOW, LEASE)
             assert claimed is not None
             outbox.settle(connection, claimed, State.DEAD, now=NOW, said="550 unknown")
             assert suppressions.refusals_in_a_row(connection, "mail", "a@example.org") == number
@@ -215,7 +287,7 @@ def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> N
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
         queue(connection, "two", "b@example.org")
-        claimed = outbox.claim(connection, "mail", NOW)
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
         assert claimed is not None
         outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
         assert digests.forget(connection, NOW + DAY) == 1

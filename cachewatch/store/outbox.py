@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Parcel
-from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
+from cachewatch.store.moments import by_database, to_moment, to_moment_or_none, to_text
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
 
@@ -34,6 +33,13 @@ class State(StrEnum):
 OPEN = (State.QUEUED, State.SENDING, State.DEFERRED)
 
 
+class Lease(Struct, frozen=True, kw_only=True):
+    """For how long a run may send what it claims: longer than any attempt takes."""
+
+    owner: str  # HOST/PROCESS/NUMBER, of one run and no other
+    lasting: timedelta
+
+
 class Delivery(Struct, frozen=True, kw_only=True):
     """One parcel on its way, with all that is known of it but its bytes."""
 
@@ -51,6 +57,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
     settled_at: datetime | None
     said: str
     message_id: str | None
+    lease_owner: str | None
+    lease_until: datetime | None
 
 
 def add(
@@ -85,30 +93,22 @@ def due_channels(connection: Connection, now: datetime) -> list[str]:
     return [row.channel for row in connection.execute(query)]
 
 
-def claim(connection: Connection, channel: str, now: datetime) -> Delivery | None:
-    """Take the next parcel of `channel` that is due, so that nobody else does.
+def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> Delivery | None:
+    """Take the next parcel of `channel` that is due, so that nobody else does while the lease lasts.
 
     Parcels for one target go in the order of their digests: one that waits holds up those behind it.
     """
-    earlier = deliveries.alias()
-    waits = exists().where(
-        earlier.c.channel == deliveries.c.channel,
-        earlier.c.target == deliveries.c.target,
-        earlier.c.id < deliveries.c.id,
-        earlier.c.state.in_(OPEN),
-    )
     row = connection.execute(
         select(deliveries)
-        .where(deliveries.c.channel == channel, _is_due(now), ~waits)
+        .where(deliveries.c.channel == channel, _is_due(now), ~_waits_behind_another())
         .order_by(deliveries.c.id)
         .limit(1)
     ).one_or_none()
     if row is None:
         return None
-    connection.execute(
-        update(deliveries).filter_by(id=row.id).values(state=State.SENDING, attempts=deliveries.c.attempts + 1)
-    )
-    return msgspec.structs.replace(_delivery(row), state=State.SENDING, attempts=row.attempts + 1)
+    values = {"state": State.SENDING, "attempts": row.attempts + 1, "lease_owner": lease.owner}
+    connection.execute(update(deliveries).filter_by(id=row.id).values(**values, lease_until=by_database(lease.lasting)))
+    return delivery(connection, row.id)
 
 
 def settle(
@@ -121,11 +121,19 @@ def settle(
     due: datetime | None = None,
     may_have_arrived: bool = False,
     counts: bool = True,
-) -> None:
-    """Write down what became of an attempt; one that does not count leaves the number of attempts as it was."""
-    connection.execute(
+) -> bool:
+    """Write down what became of an attempt; one that does not count leaves the number of attempts as it was.
+
+    Nothing is written, and False returned, if somebody else took the delivery over since `delivery` was read. An
+    answer that comes after the end of the lease is taken as long as nobody did.
+    """
+    done = connection.execute(
         update(deliveries)
-        .filter_by(id=delivery.id)
+        .where(
+            deliveries.c.id == delivery.id,
+            deliveries.c.lease_owner.is_not_distinct_from(delivery.lease_owner),
+            deliveries.c.attempts == delivery.attempts,
+        )
         .values(
             state=state,
             said=said,
@@ -133,9 +141,15 @@ def settle(
             attempts=delivery.attempts - (not counts),
             may_have_arrived=delivery.may_have_arrived or may_have_arrived,
             settled_at=None if state in OPEN else to_text(now),
+            lease_owner=None,
+            lease_until=None,
         )
     )
+    if not done.rowcount:
+        note(connection, delivery.id, "late", f"{state}: {said}".removesuffix(": "), now)
+        return False
     note(connection, delivery.id, state, said, now)
+    return True
 
 
 def hasten(connection: Connection, channel: str, now: datetime) -> None:
@@ -158,13 +172,48 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
     connection.execute(insert(attempts).values(delivery=delivery, at=to_text(now), event=event, said=said))
 
 
-def requeue_interrupted(connection: Connection, now: datetime) -> int:
-    """Give back what a process that is no more had claimed; only the holder of the state's lock may."""
-    rows = connection.execute(select(deliveries.c.id).filter_by(state=State.SENDING)).all()
-    for row in rows:
-        connection.execute(update(deliveries).filter_by(id=row.id).values(state=State.QUEUED, may_have_arrived=True))
-        note(connection, row.id, "interrupted", "it may have arrived: whoever sent it ended before the answer", now)
-    return len(rows)
+def requeue_interrupted(connection: Connection, now: datetime, host: str | None = None) -> int:
+    """Give back what processes that are no more had claimed, on `host` alone if one is named.
+
+    Only the holder of the state's lock may: nobody else works on it, and no answer can come any more.
+    """
+    query = select(deliveries.c.id).where(deliveries.c.state == State.SENDING)
+    if host is not None:
+        is_of_host = deliveries.c.lease_owner.startswith(f"{host}/", autoescape=True)
+        query = query.where(or_(is_of_host, _is_expired()))
+    numbers = list(connection.execute(query).scalars())
+    for number in numbers:
+        connection.execute(update(deliveries).filter_by(id=number).values(lease_owner=None, **_REQUEUED))
+        note(connection, number, "interrupted", "it may have arrived: whoever sent it ended before the answer", now)
+    return len(numbers)
+
+
+def requeue_expired(connection: Connection, now: datetime) -> list[Delivery]:
+    """Give back what was claimed for longer than an attempt may take, and return it; an answer may still come."""
+    expired = expired_leases(connection)
+    for each in expired:
+        connection.execute(update(deliveries).filter_by(id=each.id).values(**_REQUEUED))
+        note(connection, each.id, "expired", f"it may have arrived: {each.lease_owner or 'nobody'} never said", now)
+    return expired
+
+
+_REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": None}
+
+
+def expired_leases(connection: Connection) -> list[Delivery]:
+    """Return what was claimed and is neither settled nor given back in time, oldest first."""
+    query = select(deliveries).where(deliveries.c.state == State.SENDING, _is_expired())
+    return [_delivery(row) for row in connection.execute(query.order_by(deliveries.c.id))]
+
+
+def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
+    """Return what should have been tried `by` so long ago, of each target the one that others wait behind."""
+    query = (
+        select(deliveries)
+        .where(_is_due(now - by), ~_waits_behind_another())
+        .order_by(deliveries.c.due, deliveries.c.id)
+    )
+    return [_delivery(row) for row in connection.execute(query)]
 
 
 def find(
@@ -252,6 +301,20 @@ def _is_due(now: datetime) -> ColumnElement[bool]:
     return and_(deliveries.c.state.in_((State.QUEUED, State.DEFERRED)), deliveries.c.due <= to_text(now))
 
 
+def _is_expired() -> ColumnElement[bool]:
+    return or_(deliveries.c.lease_until.is_(None), deliveries.c.lease_until <= by_database())
+
+
+def _waits_behind_another() -> ColumnElement[bool]:
+    earlier = deliveries.alias()
+    return exists().where(
+        earlier.c.channel == deliveries.c.channel,
+        earlier.c.target == deliveries.c.target,
+        earlier.c.id < deliveries.c.id,
+        earlier.c.state.in_(OPEN),
+    )
+
+
 def _delivery(row: Row[Any]) -> Delivery:
     return Delivery(
         id=row.id,
@@ -268,6 +331,8 @@ def _delivery(row: Row[Any]) -> Delivery:
         settled_at=to_moment_or_none(row.settled_at),
         said=row.said,
         message_id=row.message_id,
+        lease_owner=row.lease_owner,
+        lease_until=to_moment_or_none(row.lease_until),
     )
 
 

@@ -108,6 +108,8 @@ deliveries = Table(
     Column("message_id", Text),
     Column("content_type", Text, nullable=False),
     Column("payload", LargeBinary, nullable=False),
+    Column("lease_owner", Text),  # the run that claimed it, until it is settled
+    Column("lease_until", Text),  # by the database's clock; none is one that is over
     UniqueConstraint("digest", "channel", "target", "copy"),
     Index("deliveries_by_state", "state", "channel", "due"),
     Index("deliveries_by_target", "channel", "target", "id"),

@@ -56,6 +56,12 @@ _FORM_1 = (
     "CREATE INDEX ix_attempts_delivery ON attempts (delivery)",
 )
 
+_OUTBOX_2 = (
+    # What 0.1 was sending when it ended has a lease of nobody, which is over.
+    "ALTER TABLE deliveries ADD COLUMN lease_owner TEXT",
+    "ALTER TABLE deliveries ADD COLUMN lease_until TEXT",
+)
+
 _FORM_2 = (
     # Which streams have begun, and the revision of each source that they were compared with last.
     """
@@ -80,6 +86,7 @@ _FORM_2 = (
     package TEXT NOT NULL, base TEXT NOT NULL, since TEXT NOT NULL, noted_at TEXT NOT NULL, reason TEXT NOT NULL,
     readable_at TEXT, PRIMARY KEY (subscription, stream, source, tag, package))
     """,
+    *_OUTBOX_2,
 )
 
 
