@@ -3,13 +3,15 @@
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, event, inspect
 
 from cachewatch.deliveries import Letter, Parcel
 from cachewatch.errors import AnotherInstance, StateError
@@ -19,7 +21,7 @@ from cachewatch.store.database import NAME, Connection, Database
 from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
-from cachewatch.store.outbox import Lease, State
+from cachewatch.store.outbox import OPEN, Lease, State
 from cachewatch.store.schema import metadata
 from cachewatch.store.steps import STEPS
 
@@ -219,6 +221,112 @@ def test_what_is_overdue_is_found_but_not_what_waits_behind_it(database: Databas
         assert [(each.digest, each.target) for each in found] == [("one", "a@example.org"), ("one", "b@example.org")]
 
 
+# Of what is asked on the way of a delivery, again and again: how SQLite looks for it.
+_OPEN = "SCAN deliveries USING INDEX deliveries_open"
+_OF_TARGET = "deliveries USING INDEX deliveries_by_target (channel=? AND target=? AND state=?"
+_PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
+    "claim": (
+        lambda connection: outbox.claim(connection, "mail", NOW, LEASE),
+        [
+            "SEARCH deliveries USING INDEX deliveries_open (channel=?)",
+            "CORRELATED SCALAR SUBQUERY 1",
+            f"SEARCH {_OF_TARGET.replace('deliveries ', 'deliveries_1 ', 1)} AND id<?)",
+        ],
+    ),
+    "due_channels": (
+        lambda connection: outbox.due_channels(connection, NOW),
+        ["SCAN deliveries USING COVERING INDEX deliveries_open"],
+    ),
+    "oldest_open": (outbox.oldest_open, [_OPEN]),
+    "expired_leases": (outbox.expired_leases, [_OPEN]),
+    "queue": (outbox.queue, ["SCAN deliveries USING COVERING INDEX deliveries_by_state"]),
+    "refusals_in_a_row": (
+        lambda connection: suppressions.refusals_in_a_row(connection, "mail", "a@example.org"),
+        [
+            f"SEARCH {_OF_TARGET.replace('INDEX', 'COVERING INDEX')})",
+            "USE TEMP B-TREE FOR count(DISTINCT)",
+            f"SEARCH {_OF_TARGET} AND id>?)",
+        ],
+    ),
+    "shelf": (
+        lambda connection: outbox.shelf(connection, "mail", "a@example.org", 1),
+        [f"SEARCH {_OF_TARGET})"],
+    ),
+    "end of a blockade": (
+        lambda connection: outbox.find(connection, states=OPEN, channel="mail"),
+        [
+            "SEARCH deliveries USING INDEX deliveries_by_state (channel=? AND state=?)",
+            "USE TEMP B-TREE FOR ORDER BY",
+        ],
+    ),
+    "hasten": (
+        lambda connection: outbox.hasten(connection, "mail", NOW),
+        ["SEARCH deliveries USING INDEX deliveries_by_state (channel=? AND state=? AND due>?)"],
+    ),
+    "held": (
+        lambda connection: digests.held(connection, "ml", "regular"),
+        ["SEARCH digests USING INDEX digests_held (subscription=? AND track=?)"],
+    ),
+    "all_held": (digests.all_held, ["SCAN digests USING INDEX digests_held"]),
+    "last_created": (
+        lambda connection: digests.last_created(connection, "ml", "regular"),
+        ["SEARCH digests USING COVERING INDEX digests_by_track (subscription=? AND track=?)"],
+    ),
+    "pending": (
+        lambda connection: slots.pending(connection, "ml", "regular"),
+        ["SEARCH slots USING INDEX slots_pending (subscription=? AND track=?)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("query", _PLANS)
+def test_what_is_asked_again_and_again_does_not_look_through_history(database: Database, query: str) -> None:
+    """A partial index has what is open, held or pending; the others begin with channel, target and state."""
+    ask, expected = _PLANS[query]
+    plan: list[str] = []
+
+    def explain(connection: Connection, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        if statement.startswith(("SELECT", "UPDATE")) and "EXPLAIN" not in statement:
+            found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plan.extend(row.detail for row in found)
+
+    with database.write() as connection:
+        event.listen(database._engine, "before_cursor_execute", explain)
+        ask(connection)
+    assert plan == expected
+
+
+def test_a_claim_takes_as_many_steps_after_many_digests_as_after_few(database: Database) -> None:
+    """Counted are the instructions of SQLite's machine, with ten and with a thousand old digests of each reader."""
+
+    def steps(connection: Connection) -> int:
+        count = 0
+
+        def step() -> int:
+            nonlocal count
+            count += 1
+            return 0
+
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_progress_handler(step, 1)
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
+        driver.set_progress_handler(None, 0)
+        assert claimed is not None
+        assert outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
+        return count
+
+    found = []
+    for old in (10, 1000):
+        with database.write() as connection:
+            for number in range(old):
+                queue(connection, f"{old}-{number}", "a@example.org", "b@example.org")
+            connection.exec_driver_sql("UPDATE deliveries SET state = 'sent'")
+            queue(connection, f"{old}-new", "a@example.org", "b@example.org")
+            found.append([steps(connection) for _ in range(2)])
+    few, many = found
+    assert few == pytest.approx(many, rel=0.1)
+
+
 def test_a_blocked_channel_uses_up_no_attempts(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
@@ -375,7 +483,10 @@ def _shape(connection: Connection) -> dict[str, object]:
             {(each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns(table)},
             found.get_pk_constraint(table)["constrained_columns"],
             {tuple(each["column_names"]) for each in found.get_unique_constraints(table)},
-            {(each["name"], tuple(each["column_names"])) for each in found.get_indexes(table)},
+            {
+                (each["name"], tuple(each["column_names"]), str(each.get("dialect_options", {}).get("sqlite_where")))
+                for each in found.get_indexes(table)
+            },
         )
         for table in found.get_table_names()
     }

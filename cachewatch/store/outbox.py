@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, or_, select, update
+from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Parcel
@@ -31,6 +31,12 @@ class State(StrEnum):
 
 # Not yet at an end, in the order in which they wait.
 OPEN = (State.QUEUED, State.SENDING, State.DEFERRED)
+# The partial index of schema.py is used where its condition is in the text of a query.
+_OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
+
+
+# What is known of a delivery without its bytes.
+_ABOUT = tuple(column for column in deliveries.c if column is not deliveries.c.payload)
 
 
 class Lease(Struct, frozen=True, kw_only=True):
@@ -99,7 +105,7 @@ def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> 
     Parcels for one target go in the order of their digests: one that waits holds up those behind it.
     """
     row = connection.execute(
-        select(deliveries)
+        select(deliveries.c.id, deliveries.c.attempts)
         .where(deliveries.c.channel == channel, _is_due(now), ~_waits_behind_another())
         .order_by(deliveries.c.id)
         .limit(1)
@@ -177,7 +183,7 @@ def requeue_interrupted(connection: Connection, now: datetime, host: str | None 
 
     Only the holder of the state's lock may: nobody else works on it, and no answer can come any more.
     """
-    query = select(deliveries.c.id).where(deliveries.c.state == State.SENDING)
+    query = select(deliveries.c.id).where(deliveries.c.state.in_(_OPEN), deliveries.c.state == State.SENDING)
     if host is not None:
         is_of_host = deliveries.c.lease_owner.startswith(f"{host}/", autoescape=True)
         query = query.where(or_(is_of_host, _is_expired()))
@@ -202,16 +208,15 @@ _REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": Non
 
 def expired_leases(connection: Connection) -> list[Delivery]:
     """Return what was claimed and is neither settled nor given back in time, oldest first."""
-    query = select(deliveries).where(deliveries.c.state == State.SENDING, _is_expired())
-    return [_delivery(row) for row in connection.execute(query.order_by(deliveries.c.id))]
+    is_over = and_(deliveries.c.state.in_(_OPEN), deliveries.c.state == State.SENDING, _is_expired())
+    # Sorted here: asked for their order, SQLite would look through all deliveries.
+    return sorted(map(_delivery, connection.execute(select(*_ABOUT).where(is_over))), key=lambda each: each.id)
 
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
     """Return what should have been tried `by` so long ago, of each target the one that others wait behind."""
     query = (
-        select(deliveries)
-        .where(_is_due(now - by), ~_waits_behind_another())
-        .order_by(deliveries.c.due, deliveries.c.id)
+        select(*_ABOUT).where(_is_due(now - by), ~_waits_behind_another()).order_by(deliveries.c.due, deliveries.c.id)
     )
     return [_delivery(row) for row in connection.execute(query)]
 
@@ -225,12 +230,12 @@ def find(
     limit: int | None = None,
 ) -> list[Delivery]:
     """Return deliveries, newest first."""
-    query = select(deliveries).order_by(deliveries.c.id.desc()).limit(limit)
+    query = select(*_ABOUT).order_by(deliveries.c.id.desc()).limit(limit)
     wanted = tuple(states)
     if wanted:
         query = query.where(deliveries.c.state.in_(wanted))
     if channel is not None:
-        query = query.filter_by(channel=channel)
+        query = query.where(deliveries.c.channel == channel)
     if digest_key is not None:
         query = query.where(deliveries.c.digest == digest_key)
     return [_delivery(row) for row in connection.execute(query)]
@@ -238,7 +243,7 @@ def find(
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
     """Return one delivery by its number."""
-    row = connection.execute(select(deliveries).filter_by(id=number)).one_or_none()
+    row = connection.execute(select(*_ABOUT).where(deliveries.c.id == number)).one_or_none()
     return None if row is None else _delivery(row)
 
 
@@ -291,14 +296,14 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
     """Return since when the oldest delivery of each channel waits."""
     query = (
         select(deliveries.c.channel, func.min(deliveries.c.created))
-        .where(deliveries.c.state.in_(OPEN))
+        .where(deliveries.c.state.in_(_OPEN))
         .group_by(deliveries.c.channel)
     )
     return {channel: to_moment(moment) for channel, moment in connection.execute(query)}
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:
-    return and_(deliveries.c.state.in_((State.QUEUED, State.DEFERRED)), deliveries.c.due <= to_text(now))
+    return and_(deliveries.c.state.in_(_OPEN), deliveries.c.state != State.SENDING, deliveries.c.due <= to_text(now))
 
 
 def _is_expired() -> ColumnElement[bool]:
@@ -311,7 +316,7 @@ def _waits_behind_another() -> ColumnElement[bool]:
         earlier.c.channel == deliveries.c.channel,
         earlier.c.target == deliveries.c.target,
         earlier.c.id < deliveries.c.id,
-        earlier.c.state.in_(OPEN),
+        earlier.c.state.in_(_OPEN),
     )
 
 

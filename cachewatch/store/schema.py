@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData()
@@ -71,6 +72,7 @@ slots = Table(
     Column("done_at", Text),
     Column("digest", Text),
     UniqueConstraint("subscription", "track", "due"),
+    Index("slots_pending", "subscription", "track", "due", sqlite_where=text("done_at IS NULL")),
 )
 
 digests = Table(
@@ -87,7 +89,13 @@ digests = Table(
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("letter", LargeBinary, nullable=False),
     Column("short", LargeBinary, nullable=False),  # for whom it was too large
+    Index("digests_held", "subscription", "track", sqlite_where=text("state = 'held'")),
+    Index("digests_by_track", "subscription", "track", "created"),
+    Index("digests_by_creation", "created"),
 )
+
+# Queued, being sent, or to be tried again.
+_OPEN = text("state IN ('queued', 'sending', 'deferred')")
 
 deliveries = Table(
     "deliveries",
@@ -111,8 +119,10 @@ deliveries = Table(
     Column("lease_owner", Text),  # the run that claimed it, until it is settled
     Column("lease_until", Text),  # by the database's clock; none is one that is over
     UniqueConstraint("digest", "channel", "target", "copy"),
-    Index("deliveries_by_state", "state", "channel", "due"),
-    Index("deliveries_by_target", "channel", "target", "id"),
+    Index("deliveries_by_state", "channel", "state", "due"),
+    Index("deliveries_by_target", "channel", "target", "state", "id"),
+    # A query finds it only if it has the very condition in its text, not as a parameter.
+    Index("deliveries_open", "channel", "id", "state", "due", "target", sqlite_where=_OPEN),
 )
 
 # What happened to a delivery, for `deliveries show`.

@@ -60,6 +60,19 @@ _OUTBOX_2 = (
     # What 0.1 was sending when it ended has a lease of nobody, which is over.
     "ALTER TABLE deliveries ADD COLUMN lease_owner TEXT",
     "ALTER TABLE deliveries ADD COLUMN lease_until TEXT",
+    # What is at work must not depend on what was: partial indexes of what is open, held or pending.
+    "DROP INDEX deliveries_by_state",
+    "DROP INDEX deliveries_by_target",
+    "CREATE INDEX deliveries_by_state ON deliveries (channel, state, due)",
+    "CREATE INDEX deliveries_by_target ON deliveries (channel, target, state, id)",
+    """
+    CREATE INDEX deliveries_open ON deliveries (channel, id, state, due, target)
+    WHERE state IN ('queued', 'sending', 'deferred')
+    """,
+    "CREATE INDEX digests_by_track ON digests (subscription, track, created)",
+    "CREATE INDEX digests_by_creation ON digests (created)",
+    "CREATE INDEX digests_held ON digests (subscription, track) WHERE state = 'held'",
+    "CREATE INDEX slots_pending ON slots (subscription, track, due) WHERE done_at IS NULL",
 )
 
 _FORM_2 = (
