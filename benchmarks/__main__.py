@@ -76,6 +76,9 @@ def _measure(work: Path, packages: int, specs: int, rounds: int, *, is_quick: bo
     results.bars += bars.bars_of_answers(results.answers)
     results.growth = suites.growth(cachewatch, _sizes(work, shape), rounds)
     results.bars += bars.bars_of_growth(results.growth)
+    tell("deliveries")
+    results.deliveries = suites.deliveries(cachewatch, (0, 10) if is_quick else (0, 1000, 4000), rounds, work)
+    results.bars += bars.bars_of_deliveries(results.deliveries)
     tell("phases")
     results.phases = {
         suite.title: suites.phases(cachewatch, catalogue, span, rounds, work)

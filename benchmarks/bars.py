@@ -1,6 +1,6 @@
 """The bars of issue 3, and whether they are reached."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -100,3 +100,12 @@ def bars_of_tags(reads: Reads) -> Iterator[Bar]:
     promise = f"--tag 'develop-*', reads of documents, where {reads.differing} differ"
     measured = Figures((float(reads.asked),))
     yield Bar(number=5, promise=promise, limit=reads.differing, measured=measured, form="{:.0f}")
+
+
+def bars_of_deliveries(deliveries: Mapping[int, Figures]) -> Iterator[Bar]:
+    """What was delivered costs nothing."""
+    none, *olds = deliveries
+    for old in olds:
+        promise = f"one digest to 100 readers, {old:,} old digests of each over none"
+        measured = deliveries[old].over(deliveries[none])
+        yield Bar(number=6, promise=promise, limit=1.5, measured=measured, form="{:.2f} x")

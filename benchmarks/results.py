@@ -1,6 +1,6 @@
 """RESULTS.md: everything that was measured, as tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -22,6 +22,7 @@ class Results:
     answers: list[Answer] = field(default_factory=list)
     history: History | None = None
     reads: Reads | None = None
+    deliveries: dict[int, Figures] = field(default_factory=dict)  # by how many old digests each reader had
     phases: dict[str, dict[str, Figures]] = field(default_factory=dict)  # by title of the suite
     imports: list[tuple[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -36,6 +37,8 @@ def write(results: Results) -> str:
         parts.append(_history(results.history))
     if results.reads:
         parts.append(_reads(results.reads))
+    if results.deliveries:
+        parts.append(_deliveries(results.deliveries))
     parts += [_answers(results.answers), _phases(results), _imports(results.imports)]
     return "\n".join(line for part in parts for line in (*part, ""))
 
@@ -123,6 +126,15 @@ def _reads(reads: Reads) -> Iterator[str]:
     yield ""
     yield f"Of {reads.differing} documents that differ between HEAD and its predecessor over all dated tags, cachewatch asked"
     yield f"git for {reads.distinct}, in {reads.asked} requests; {reads.others} requests were for other files."
+
+
+def _deliveries(deliveries: Mapping[int, Figures]) -> Iterator[str]:
+    yield "## Deliveries"
+    yield ""
+    yield "One digest goes to 100 readers through a program that does nothing, in one process; CPU seconds without that program."
+    yield ""
+    rows = [(f"{old:,}", _spread(seconds, "{:.2f}")) for old, seconds in deliveries.items()]
+    yield from _table(("old digests of each reader", "seconds"), rows)
 
 
 def _answers(answers: Sequence[Answer]) -> Iterator[str]:

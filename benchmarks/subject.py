@@ -84,6 +84,16 @@ exec {real} "$@"
             output=output,
         )
 
+    def delivery(self, folder: Path, readers: int, old: int, *, output: Path) -> Command:
+        """Return the delivery of one digest to `readers` after `old` others: see outbox.py."""
+        return Command(
+            name="delivery",
+            arguments=[sys.executable, _HERE / "outbox.py", folder, str(readers), str(old)],
+            folder=folder,
+            environment=self._environment,
+            output=output,
+        )
+
     def import_times(self, catalogue: Catalogue, span: Span) -> Command:
         """Return `cachewatch diff` in a Python that tells how long each import takes."""
         plain = self.diff(catalogue, span, name="imports")

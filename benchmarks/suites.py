@@ -1,6 +1,7 @@
 """What is measured: each suite runs its commands and returns what they took."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -100,6 +101,19 @@ def phases(cachewatch: Subject, catalogue: Catalogue, span: Span, rounds: int, w
         for phase, seconds in json.loads((work / "phases.json").read_text()).items():
             found.setdefault(phase, []).append(seconds)
     return {phase: Figures(tuple(seconds)) for phase, seconds in found.items()}
+
+
+def deliveries(cachewatch: Subject, olds: Sequence[int], rounds: int, work: Path) -> dict[int, Figures]:
+    """Take the CPU seconds of delivering one digest to 100 readers, by how many each of them got before."""
+    found: dict[int, list[float]] = {old: [] for old in olds}
+    for number in range(rounds):
+        for old in olds:
+            folder = work / f"outbox-{number}-{old}"
+            folder.mkdir()
+            cachewatch.delivery(folder, 100, old, output=folder / "seconds.json").run()
+            found[old].append(json.loads((folder / "seconds.json").read_text())["seconds"])
+            shutil.rmtree(folder)
+    return {old: Figures(tuple(seconds)) for old, seconds in found.items()}
 
 
 def growth(cachewatch: Subject, catalogues: Sequence[Catalogue], rounds: int) -> list[Suite]:

@@ -64,7 +64,12 @@ class Site:
     def open(self) -> Context:
         """Open the state as a new process would."""
         config = read_config(self.folder / "cachewatch.yaml")
-        return Context(config=config, database=Database(config.state), log=self._log(), clock=lambda: self.now)
+        database = Database(config.state, clock=self.clock)
+        return Context(config=config, database=database, log=self._log(), clock=self.clock)
+
+    def clock(self) -> datetime:
+        """Return the time that it is here."""
+        return self.now
 
     def run(self, *, later: timedelta = timedelta(0)) -> Result:
         """Do one pass, as much later."""

@@ -4,13 +4,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, event, inspect
 
 from cachewatch.deliveries import Letter, Parcel
 from cachewatch.errors import AnotherInstance, StateError
@@ -23,18 +25,21 @@ from cachewatch.store.held import Loss
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
 from cachewatch.store.moments import to_text
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import OPEN, Lease, State
 from cachewatch.store.schema import metadata
 from cachewatch.store.steps import STEPS
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
 OLD = Path(__file__).parent / "data" / "state-0.1.db"
+HOUR = timedelta(hours=1)
+LEASE = Lease(owner="here/1/a", lasting=HOUR)
+OTHER = Lease(owner="there/1/b", lasting=HOUR)
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
-    return Database(tmp_path / "state", is_checked=True)
+    return Database(tmp_path / "state", is_checked=True, clock=lambda: NOW)
 
 
 def letter(key: str) -> Letter:
@@ -159,19 +164,19 @@ def test_parcels_for_one_target_go_in_order(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
         queue(connection, "two", "a@example.org", "b@example.org")
-        first = outbox.claim(connection, "mail", NOW)
+        first = outbox.claim(connection, "mail", NOW, LEASE)
         assert first is not None
         assert (first.digest, first.attempts) == ("one", 1)
         outbox.settle(connection, first, State.DEFERRED, now=NOW, said="450 later", due=NOW + DAY)
-        second = outbox.claim(connection, "mail", NOW)
+        second = outbox.claim(connection, "mail", NOW, LEASE)
         assert second is not None
         assert (second.digest, second.target) == ("two", "b@example.org")
-        assert outbox.claim(connection, "mail", NOW) is None
-        again = outbox.claim(connection, "mail", NOW + DAY)
+        assert outbox.claim(connection, "mail", NOW, LEASE) is None
+        again = outbox.claim(connection, "mail", NOW + DAY, LEASE)
         assert again is not None
         assert (again.digest, again.attempts) == ("one", 2)
         outbox.settle(connection, again, State.DEAD, now=NOW, said="550 no")
-        last = outbox.claim(connection, "mail", NOW + DAY)
+        last = outbox.claim(connection, "mail", NOW + DAY, LEASE)
         assert last is not None
         assert (last.digest, last.target) == ("two", "a@example.org")
 
@@ -179,20 +184,195 @@ def test_parcels_for_one_target_go_in_order(database: Database) -> None:
 def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        assert outbox.claim(connection, "mail", NOW) is not None
+        assert outbox.claim(connection, "mail", NOW, LEASE) is not None
     with database.write() as connection:
         assert outbox.requeue_interrupted(connection, NOW) == 1
-        again = outbox.claim(connection, "mail", NOW)
+        again = outbox.claim(connection, "mail", NOW, LEASE)
         assert again is not None
         assert again.may_have_arrived
         assert outbox.parcel(connection, again.id) == parcel("one")
         assert [event for _, event, _ in outbox.story(connection, again.id)] == ["interrupted"]
 
 
+def test_a_lease_that_is_over_is_given_back(database: Database) -> None:
+    """Not before, and by the clock of the database alone."""
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
+        assert claimed is not None
+        assert (claimed.lease_owner, claimed.lease_until) == ("here/1/a", NOW + HOUR)
+        database.clock = lambda: NOW + HOUR - timedelta(microseconds=1)
+        assert outbox.requeue_expired(connection, NOW + DAY) == []
+        assert outbox.expired_leases(connection) == []
+        database.clock = lambda: NOW + HOUR
+        assert [each.id for each in outbox.expired_leases(connection)] == [claimed.id]
+        assert [each.id for each in outbox.requeue_expired(connection, NOW)] == [claimed.id]
+        again = outbox.claim(connection, "mail", NOW, OTHER)
+        assert again is not None
+        assert (again.attempts, again.may_have_arrived, again.lease_owner) == (2, True, "there/1/b")
+        assert outbox.parcel(connection, again.id) == parcel("one")
+        (line,) = outbox.story(connection, again.id)
+        assert line[1:] == ("expired", "it may have arrived: here/1/a never said")
+
+
+def test_an_answer_is_written_by_the_owner_of_the_lease_alone(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        first = outbox.claim(connection, "mail", NOW, LEASE)
+        database.clock = lambda: NOW + HOUR
+        outbox.requeue_expired(connection, NOW)
+        second = outbox.claim(connection, "mail", NOW, OTHER)
+        assert first is not None
+        assert second is not None
+        assert not outbox.settle(connection, first, State.DEAD, now=NOW, said="550 no")
+        assert outbox.delivery(connection, second.id) == second
+        assert outbox.settle(connection, second, State.SENT, now=NOW, said="250 ok")
+        assert not outbox.settle(connection, second, State.DEAD, now=NOW, said="550 no"), "it has no lease any more"
+        assert [event for _, event, _ in outbox.story(connection, second.id)] == ["expired", "late", "sent", "late"]
+
+
+def test_an_answer_that_comes_late_counts_while_nobody_took_over(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
+        assert claimed is not None
+        database.clock = lambda: NOW + HOUR
+        outbox.requeue_expired(connection, NOW)
+        assert outbox.settle(connection, claimed, State.SENT, now=NOW, said="250 ok")
+        assert [each.state for each in outbox.find(connection)] == [State.SENT]
+
+
+def test_at_a_start_only_what_is_certainly_over_is_taken_back(database: Database) -> None:
+    """On a file system that hosts share, the lock may not be known to the others."""
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org", "b@example.org", "c@example.org")
+        for lease in (LEASE, OTHER, LEASE):
+            assert outbox.claim(connection, "mail", NOW, lease) is not None
+        connection.exec_driver_sql("UPDATE deliveries SET lease_owner = NULL, lease_until = NULL WHERE id = 3")
+        assert outbox.requeue_interrupted(connection, NOW, "here") == 2
+        assert [each.state for each in outbox.find(connection)] == [State.QUEUED, State.SENDING, State.QUEUED]
+        assert outbox.requeue_interrupted(connection, NOW) == 1
+
+
+def test_what_is_overdue_is_found_but_not_what_waits_behind_it(database: Database) -> None:
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org", "b@example.org")
+        queue(connection, "two", "a@example.org")
+        assert outbox.overdue(connection, NOW + HOUR, by=2 * HOUR) == []
+        found = outbox.overdue(connection, NOW + 2 * HOUR, by=2 * HOUR)
+        assert [(each.digest, each.target) for each in found] == [("one", "a@example.org"), ("one", "b@example.org")]
+
+
+# Of what is asked on the way of a delivery, again and again: how SQLite looks for it.
+_OPEN = "SCAN deliveries USING INDEX deliveries_open"
+_OF_TARGET = "deliveries USING INDEX deliveries_by_target (channel=? AND target=? AND state=?"
+_PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
+    "claim": (
+        lambda connection: outbox.claim(connection, "mail", NOW, LEASE),
+        [
+            "SEARCH deliveries USING INDEX deliveries_open (channel=?)",
+            "CORRELATED SCALAR SUBQUERY 1",
+            f"SEARCH {_OF_TARGET.replace('deliveries ', 'deliveries_1 ', 1)} AND id<?)",
+        ],
+    ),
+    "due_channels": (
+        lambda connection: outbox.due_channels(connection, NOW),
+        ["SCAN deliveries USING COVERING INDEX deliveries_open"],
+    ),
+    "oldest_open": (outbox.oldest_open, [_OPEN]),
+    "expired_leases": (outbox.expired_leases, [_OPEN]),
+    "queue": (outbox.queue, ["SCAN deliveries USING COVERING INDEX deliveries_by_state"]),
+    "refusals_in_a_row": (
+        lambda connection: suppressions.refusals_in_a_row(connection, "mail", "a@example.org"),
+        [
+            f"SEARCH {_OF_TARGET.replace('INDEX', 'COVERING INDEX')})",
+            "USE TEMP B-TREE FOR count(DISTINCT)",
+            f"SEARCH {_OF_TARGET} AND id>?)",
+        ],
+    ),
+    "shelf": (
+        lambda connection: outbox.shelf(connection, "mail", "a@example.org", 1),
+        [f"SEARCH {_OF_TARGET})"],
+    ),
+    "end of a blockade": (
+        lambda connection: outbox.find(connection, states=OPEN, channel="mail"),
+        [
+            "SEARCH deliveries USING INDEX deliveries_by_state (channel=? AND state=?)",
+            "USE TEMP B-TREE FOR ORDER BY",
+        ],
+    ),
+    "hasten": (
+        lambda connection: outbox.hasten(connection, "mail", NOW),
+        ["SEARCH deliveries USING INDEX deliveries_by_state (channel=? AND state=? AND due>?)"],
+    ),
+    "held": (
+        lambda connection: digests.held(connection, "ml", "regular"),
+        ["SEARCH digests USING INDEX digests_held (subscription=? AND track=?)"],
+    ),
+    "all_held": (digests.all_held, ["SCAN digests USING INDEX digests_held"]),
+    "last_created": (
+        lambda connection: digests.last_created(connection, "ml", "regular"),
+        ["SEARCH digests USING COVERING INDEX digests_by_track (subscription=? AND track=?)"],
+    ),
+    "pending": (
+        lambda connection: slots.pending(connection, "ml", "regular"),
+        ["SEARCH slots USING INDEX slots_pending (subscription=? AND track=?)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("query", _PLANS)
+def test_what_is_asked_again_and_again_does_not_look_through_history(database: Database, query: str) -> None:
+    """A partial index has what is open, held or pending; the others begin with channel, target and state."""
+    ask, expected = _PLANS[query]
+    plan: list[str] = []
+
+    def explain(connection: Connection, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        if statement.startswith(("SELECT", "UPDATE")) and "EXPLAIN" not in statement:
+            found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plan.extend(row.detail for row in found)
+
+    with database.write() as connection:
+        event.listen(database._engine, "before_cursor_execute", explain)
+        ask(connection)
+    assert plan == expected
+
+
+def test_a_claim_takes_as_many_steps_after_many_digests_as_after_few(database: Database) -> None:
+    """Counted are the instructions of SQLite's machine, with ten and with a thousand old digests of each reader."""
+
+    def steps(connection: Connection) -> int:
+        count = 0
+
+        def step() -> int:
+            nonlocal count
+            count += 1
+            return 0
+
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_progress_handler(step, 1)
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
+        driver.set_progress_handler(None, 0)
+        assert claimed is not None
+        assert outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
+        return count
+
+    found = []
+    for old in (10, 1000):
+        with database.write() as connection:
+            for number in range(old):
+                queue(connection, f"{old}-{number}", "a@example.org", "b@example.org")
+            connection.exec_driver_sql("UPDATE deliveries SET state = 'sent'")
+            queue(connection, f"{old}-new", "a@example.org", "b@example.org")
+            found.append([steps(connection) for _ in range(2)])
+    few, many = found
+    assert few == pytest.approx(many, rel=0.1)
+
+
 def test_a_blocked_channel_uses_up_no_attempts(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        claimed = outbox.claim(connection, "mail", NOW)
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
         assert claimed is not None
         outbox.settle(connection, claimed, State.QUEUED, now=NOW, said="535", due=NOW + DAY, counts=False)
         found = outbox.delivery(connection, claimed.id)
@@ -206,7 +386,7 @@ def test_an_address_that_keeps_refusing_is_left_out_until_restored(database: Dat
     with database.write() as connection:
         for number, key in enumerate(("one", "two", "three"), 1):
             queue(connection, key, "a@example.org")
-            claimed = outbox.claim(connection, "mail", NOW)
+            claimed = outbox.claim(connection, "mail", NOW, LEASE)
             assert claimed is not None
             outbox.settle(connection, claimed, State.DEAD, now=NOW, said="550 unknown")
             assert suppressions.refusals_in_a_row(connection, "mail", "a@example.org") == number
@@ -285,7 +465,7 @@ def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> N
         queue(connection, "one", "a@example.org")
         queue(connection, "two", "b@example.org")
         held.add_losses(connection, "one", [Loss("public", "develop", "40 -> 0 specs")])
-        claimed = outbox.claim(connection, "mail", NOW)
+        claimed = outbox.claim(connection, "mail", NOW, LEASE)
         assert claimed is not None
         outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
         assert digests.forget(connection, NOW + DAY) == 1
@@ -378,7 +558,10 @@ def _shape(connection: Connection) -> dict[str, object]:
             {(each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns(table)},
             found.get_pk_constraint(table)["constrained_columns"],
             {tuple(each["column_names"]) for each in found.get_unique_constraints(table)},
-            {(each["name"], tuple(each["column_names"])) for each in found.get_indexes(table)},
+            {
+                (each["name"], tuple(each["column_names"]), str(each.get("dialect_options", {}).get("sqlite_where")))
+                for each in found.get_indexes(table)
+            },
         )
         for table in found.get_table_names()
     }

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import click
 import msgspec
@@ -69,6 +70,8 @@ def show(*, config: Config, number: int, raw: bool) -> None:
     if found.message_id:
         click.echo(safe(f"  Message-ID {found.message_id}"))
     click.echo(f"  {_attempts(found)}")
+    if found.state is State.SENDING and found.lease_until is not None:
+        click.echo(safe(f"  {found.lease_owner} sends it, until {found.lease_until:%Y-%m-%d %H:%M} UTC at most"))
     for at, event, said in story:
         click.echo(safe(f"  {at:%Y-%m-%d %H:%M:%S} {event}{': ' + said if said else ''}"))
 
@@ -76,9 +79,10 @@ def show(*, config: Config, number: int, raw: bool) -> None:
 @deliveries.command()
 @configured
 @click.argument("numbers", type=int, nargs=-1, required=True)
-def retry(*, config: Config, numbers: tuple[int, ...]) -> None:
+@click.option("--force", "is_forced", is_flag=True, help="Also what is being sent: it may arrive twice.")
+def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool) -> None:
     """Send again what was not sent: the same bytes, due now."""
-    _each(config, numbers, "due now", byhand.retry)
+    _each(config, numbers, "due now", partial(byhand.retry, is_forced=is_forced))
 
 
 @deliveries.command()

@@ -54,7 +54,7 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
 
 def _service(config: Config, form: str) -> Context:
     """Open the state, which is ours alone now."""
-    database = Database(config.state, is_checked=True)
+    database = Database(config.state, is_checked=True, clock=utc_now)
     service = Context(config=config, database=database, log=open_log(form), clock=utc_now)
     resume(service)
     return service

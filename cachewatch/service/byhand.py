@@ -1,5 +1,7 @@
 """What an operator does by hand to digests and deliveries; each is written into their story."""
 
+from datetime import datetime
+
 from msgspec import structs
 
 from cachewatch.channels import open_channel
@@ -15,17 +17,25 @@ from cachewatch.store.digests import DigestState, Stored
 from cachewatch.store.held import HeldDigest
 from cachewatch.store.outbox import OPEN, Delivery, State
 
+_RETRIED = (State.QUEUED, State.DEFERRED, State.DEAD, State.SUPPRESSED, State.DROPPED)
 
-def retry(context: Context, number: int) -> Delivery:
-    """Let a delivery that is not sent be due now, with the same bytes under the same Message-ID."""
+
+def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery:
+    """Let a delivery that is not sent be due now, with the same bytes under the same Message-ID.
+
+    What is being sent is left alone unless `is_forced`.
+    """
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
-        if delivery.state not in (State.QUEUED, State.DEFERRED, State.DEAD, State.SUPPRESSED, State.DROPPED):
+        if delivery.state is State.SENDING:
+            _check_lease(delivery, now, is_forced=is_forced)
+        elif delivery.state not in _RETRIED:
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
         _check_reader(connection, context, delivery)
-        outbox.settle(connection, delivery, State.QUEUED, now=now, said="retried by hand")
+        was_sending = delivery.state is State.SENDING
+        outbox.settle(connection, delivery, State.QUEUED, now=now, said="retried by hand", may_have_arrived=was_sending)
         if config is not None:
             outbox.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has mended the channel, or wants to see whether it was.
@@ -112,6 +122,14 @@ def _delivery(connection: Connection, number: int) -> Delivery:
     if found is None:
         raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
     return found
+
+
+def _check_lease(delivery: Delivery, now: datetime, *, is_forced: bool) -> None:
+    if delivery.lease_until is not None and delivery.lease_until > now and not is_forced:
+        raise UsageError(
+            f"delivery {delivery.id} is being sent by {delivery.lease_owner}, and comes back by itself at "
+            f"{delivery.lease_until:%Y-%m-%d %H:%M} UTC; --force sends it now, and perhaps a second time"
+        )
 
 
 def _check_reader(connection: Connection, context: Context, delivery: Delivery) -> None:

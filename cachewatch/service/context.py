@@ -1,21 +1,26 @@
 """What every part of a pass works with."""
 
+import os
+import socket
 import threading
 from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
 from cachewatch.config.model import Config, Source
+from cachewatch.deliveries import Answer
 from cachewatch.service.cloned import Clone
 from cachewatch.service.log import Log
 from cachewatch.service.watched import Watched
 from cachewatch.sources.git import Repository
 from cachewatch.store.cursors import Advance
 from cachewatch.store.database import Connection, Database, after_commit
+from cachewatch.store.outbox import Delivery
 
 Clock = Callable[[], datetime]
 
@@ -23,6 +28,11 @@ Clock = Callable[[], datetime]
 def utc_now() -> datetime:
     """Return the present moment."""
     return datetime.now(UTC)
+
+
+def new_owner() -> str:
+    """Return a name for one run, which no other has: HOST/PROCESS/NUMBER."""
+    return f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}"
 
 
 class EndingError(Exception):
@@ -38,6 +48,9 @@ class Context(Struct, kw_only=True):
     clock: Clock = utc_now
     # Set when cachewatch is to end: the parcel in hand is finished, and no other begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
+    # Whose leases of deliveries are ours, and the answers that could not be written down yet, by delivery.
+    owner: str = field(default_factory=new_owner)
+    unwritten: dict[int, tuple[Delivery, Answer]] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

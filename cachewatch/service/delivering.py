@@ -1,31 +1,48 @@
 """Send what the state holds, parcel by parcel, and write down what became of each.
 
-No transaction is open while a carrier works. A parcel whose answer we did not live to write
-down is sent again: the same bytes under the same Message-ID.
+No transaction is open while a carrier works: a delivery is claimed by a lease that outlives any
+attempt. An answer that cannot be written down is kept in memory, and tried again. A parcel whose
+answer we did not live to write down is sent again: the same bytes under the same Message-ID.
 """
 
 import random
+import time
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import open_channel
+from cachewatch.channels import longest_attempt, open_channel
 from cachewatch.deliveries import Answer, Carrier, Parcel, Verdict
-from cachewatch.errors import CachewatchError
+from cachewatch.errors import CachewatchError, StateError
 from cachewatch.safetext import safe
 from cachewatch.service import alerts
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
+from cachewatch.service.resuming import recover
 from cachewatch.service.reviewing import suppression
 from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
-from cachewatch.store.outbox import OPEN, Delivery, State
+from cachewatch.store.outbox import OPEN, Delivery, Lease, State
 
 # Minutes between attempts; the last one repeats.
 _PAUSES = (1, 5, 15, 60, 240)
 _BLOCKED = _LONGEST_ASKED = timedelta(hours=1)
 _REFUSALS = 3
+# How long an answer may take to be written down beside the attempt itself: what follows, many times over.
+_WRITING = timedelta(minutes=5)
+# Seconds between attempts to write an answer down; then it is the next run's turn.
+_PATIENCE = (1.0, 2.0, 4.0, 8.0)
+
+
+class _Outcome(Struct, frozen=True):
+    """What follows from an answer."""
+
+    state: State
+    said: str
+    due: datetime | None = None
+    shorter: Parcel | None = None  # to be sent instead
 
 
 def deliver_all(context: Context) -> int:
@@ -35,6 +52,7 @@ def deliver_all(context: Context) -> int:
 
 
 def _deliver_due(context: Context) -> int:
+    recover(context)
     with context.database.read() as connection:
         names = outbox.due_channels(connection, context.clock())
     return sum(deliver(context, name) for name in names)
@@ -51,6 +69,12 @@ def tell_of_gone(context: Context) -> None:
 
 def deliver(context: Context, name: str) -> int:
     """Send everything that is due through one channel; return how many deliveries failed for good."""
+    dead = _settle_unwritten(context, name)
+    recover(context)
+    return dead + _deliver(context, name)
+
+
+def _deliver(context: Context, name: str) -> int:
     config = context.config.channels.get(name)
     if config is None:
         alerts.open_now(context, _unknown(name))
@@ -62,7 +86,10 @@ def deliver(context: Context, name: str) -> int:
     try:
         channel = open_channel(config)
         with channel.open(lambda target, most: _shelf(context, name, target, most)) as carrier:
-            return _deliver_each(context, name, carrier)
+            lease = Lease(owner=context.owner, lasting=longest_attempt(config) + _WRITING)
+            return _deliver_each(context, name, carrier, lease)
+    except StateError:
+        raise  # the channel is not to blame
     except CachewatchError as error:
         _block(context, name, str(error))
         return 0
@@ -73,10 +100,10 @@ def _shelf(context: Context, name: str, target: str, most: int) -> list[Parcel]:
         return list(outbox.shelf(connection, name, target, most))
 
 
-def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
+def _deliver_each(context: Context, name: str, carrier: Carrier, lease: Lease) -> int:
     dead = 0
     while name in context.config.channels and not context.is_ending.is_set():
-        found = _next(context, name)
+        found = _next(context, name, lease)
         if found is None:
             break
         delivery, parcel = found
@@ -90,10 +117,10 @@ def _deliver_each(context: Context, name: str, carrier: Carrier) -> int:
     return dead
 
 
-def _next(context: Context, name: str) -> tuple[Delivery, Parcel] | None:
+def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Parcel] | None:
     """Claim the next parcel that somebody still wants; those before it are given up."""
     with context.database.write() as connection:
-        while (delivery := outbox.claim(connection, name, context.clock())) is not None:
+        while (delivery := outbox.claim(connection, name, context.clock(), lease)) is not None:
             if not _is_dropped(connection, context, delivery):
                 return delivery, outbox.parcel(connection, delivery.id)
     return None
@@ -118,27 +145,58 @@ def _attempt(carrier: Carrier, parcel: Parcel) -> Answer:
         return Answer(verdict=Verdict.DEFERRED, said=f"the channel failed: {safe(repr(error))}", may_have_arrived=True)
 
 
-def _settle(context: Context, delivery: Delivery, answer: Answer) -> State:
+def _settle_unwritten(context: Context, name: str) -> int:
+    """Write down the answers of a channel that could not be; return how many deliveries failed for good."""
+    kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
+    return sum(_settle(context, delivery, answer) is State.DEAD for delivery, answer in kept)
+
+
+def _settle(context: Context, delivery: Delivery, answer: Answer) -> State | None:
+    """Write an answer down, and return the state that follows, if the delivery is still ours.
+
+    Raises StateError where the state cannot be written for long, and keeps the answer for the next run:
+    without it, what was sent would be sent again.
+    """
+    is_known = context.unwritten.pop(delivery.id, None) is not None
+    for pause in (*_PATIENCE, None):
+        try:
+            return _write_down(context, delivery, answer)
+        except StateError as error:
+            if not is_known:
+                context.log.error("answer.unwritten", id=delivery.id, said=answer.said, error=str(error))
+            is_known = True
+            if pause is None:
+                context.unwritten[delivery.id] = delivery, answer
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last attempt either returned or raised")
+
+
+def _write_down(context: Context, delivery: Delivery, answer: Answer) -> State | None:
     now = context.clock()
     with context.database.write() as connection:
         delivery = _end_blockade(connection, context, delivery, answer)
-        state, due, said = _judge(connection, context, delivery, answer)
-        outbox.settle(
+        outcome = _judge(connection, context, delivery, answer)
+        is_ours = outbox.settle(
             connection,
             delivery,
-            state,
+            outcome.state,
             now=now,
-            said=said,
-            due=due,
+            said=outcome.said,
+            due=outcome.due,
             may_have_arrived=answer.may_have_arrived,
             counts=answer.verdict is not Verdict.BLOCKED,
         )
-        _note_channel(connection, delivery, answer, said, now)
-        _note_target(connection, context, delivery, state, answer)
-        health.count(connection, f'deliveries_total{{channel="{delivery.channel}",result="{state}"}}')
-    say = context.log.info if state is State.SENT else context.log.warning
-    say(f"delivery.{state}", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said)
-    return state
+        _note_channel(connection, delivery, answer, outcome.said, now)
+        if is_ours:
+            _note_target(connection, context, delivery, outcome, answer)
+    about = {"id": delivery.id, "channel": delivery.channel, "target": delivery.target, "said": outcome.said}
+    if not is_ours:
+        context.log.warning("answer.late", **about)
+        return None
+    say = context.log.info if outcome.state is State.SENT else context.log.warning
+    say(f"delivery.{outcome.state}", **about)
+    return outcome.state
 
 
 def _end_blockade(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> Delivery:
@@ -153,41 +211,37 @@ def _end_blockade(connection: Connection, context: Context, delivery: Delivery, 
     now = context.clock()
     for each in outbox.find(connection, states=OPEN, channel=name):
         outbox.prolong(connection, each.id, each.give_up + (now - max(since, each.created)))
-    return outbox.delivery(connection, delivery.id) or delivery
+    prolonged = outbox.delivery(connection, delivery.id)
+    return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
 
 
-def _judge(
-    connection: Connection, context: Context, delivery: Delivery, answer: Answer
-) -> tuple[State, datetime | None, str]:
-    """Turn an answer into the delivery's new state, when it is due again, and the words for it."""
+def _judge(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> _Outcome:
+    """Turn an answer into what follows from it."""
     now = context.clock()
     if answer.verdict is Verdict.SENT:
-        return State.SENT, None, answer.said
+        return _Outcome(State.SENT, answer.said)
     if answer.verdict is Verdict.DEAD:
-        return State.DEAD, None, answer.said
+        return _Outcome(State.DEAD, answer.said)
     if answer.verdict is Verdict.BLOCKED:
-        return State.QUEUED, now + _BLOCKED, answer.said
+        return _Outcome(State.QUEUED, answer.said, due=now + _BLOCKED)
     if answer.verdict is Verdict.TOO_LARGE:
-        return _shorten(connection, context, delivery, answer)
+        return _shortened(connection, context, delivery, answer)
     if now >= delivery.give_up:
-        return State.DEAD, None, f"given up after {(now - delivery.created).days} days: {answer.said}"
-    return State.DEFERRED, now + max(_pause(delivery.attempts), _asked_for(answer)), answer.said
+        return _Outcome(State.DEAD, f"given up after {(now - delivery.created).days} days: {answer.said}")
+    return _Outcome(State.DEFERRED, answer.said, due=now + max(_pause(delivery.attempts), _asked_for(answer)))
 
 
-def _shorten(
-    connection: Connection, context: Context, delivery: Delivery, answer: Answer
-) -> tuple[State, datetime | None, str]:
-    """Put the short form of the letter in the place of what was too large; if that was it, give up."""
+def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> _Outcome:
+    """Return the short form of the letter, which takes the place of what was too large; if that was it, give up."""
     stored = digests.get(connection, delivery.digest)
     config = context.config.channels.get(delivery.channel)
     if stored is None or config is None:
-        return State.DEAD, None, answer.said
+        return _Outcome(State.DEAD, answer.said)
     letter = replace(stored.short, to=(delivery.target,))
     shorter = next((p for p in open_channel(config).pack(letter) if p.target == delivery.target), None)
     if shorter is None or len(shorter.payload) >= len(outbox.parcel(connection, delivery.id).payload):
-        return State.DEAD, None, answer.said
-    outbox.replace_parcel(connection, delivery.id, shorter)
-    return State.QUEUED, context.clock(), f"{answer.said}; in short next"
+        return _Outcome(State.DEAD, answer.said)
+    return _Outcome(State.QUEUED, f"{answer.said}; in short next", due=context.clock(), shorter=shorter)
 
 
 def _pause(attempts: int) -> timedelta:
@@ -211,12 +265,17 @@ def _note_channel(connection: Connection, delivery: Delivery, answer: Answer, sa
     health.save_channel(connection, replace(fares, blocked_until=rest, failures=failures, error=said, error_at=now))
 
 
-def _note_target(connection: Connection, context: Context, delivery: Delivery, state: State, answer: Answer) -> None:
+def _note_target(
+    connection: Connection, context: Context, delivery: Delivery, outcome: _Outcome, answer: Answer
+) -> None:
     name, target = delivery.channel, delivery.target
     key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
-    if state is State.SENT:
+    health.count(connection, f'deliveries_total{{channel="{name}",result="{outcome.state}"}}')
+    if outcome.shorter is not None:
+        outbox.replace_parcel(connection, delivery.id, outcome.shorter)
+    if outcome.state is State.SENT:
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
-    if state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):
+    if outcome.state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):
         lines = (f"Delivery {delivery.id} through {name}: {answer.said}", "Nothing else is held up by it.")
         title = f"a digest could not be delivered to {target}"
         commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")

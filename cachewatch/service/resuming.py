@@ -1,4 +1,6 @@
-"""Take up the state as another process left it, before anything else is done with it."""
+"""Take up the state as another process left it, before anything else is done with it, and as time left it, again and again."""
+
+import socket
 
 from cachewatch.mounts import shared_kind
 from cachewatch.service import operators
@@ -9,14 +11,30 @@ from cachewatch.store import outbox
 
 def resume(context: Context) -> None:
     """Send again what was in hand, and say what is odd about the state."""
+    kind = shared_kind(context.folder)
     with context.database.write() as connection:
-        count = outbox.requeue_interrupted(connection, context.clock())
+        # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
+        host = socket.gethostname() if kind else None
+        count = outbox.requeue_interrupted(connection, context.clock(), host)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
-    if kind := shared_kind(context.folder):
+    if kind:
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
         _tell_of_loss(context)
+
+
+def recover(context: Context) -> None:
+    """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work."""
+    with context.database.read() as connection:
+        if not outbox.expired_leases(connection):
+            return
+    with context.database.write() as connection:
+        expired = outbox.requeue_expired(connection, context.clock())
+    for each in expired:
+        context.log.warning(
+            "lease.expired", id=each.id, channel=each.channel, target=each.target, owner=each.lease_owner
+        )
 
 
 def _tell_of_loss(context: Context) -> None:

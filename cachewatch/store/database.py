@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from cachewatch.errors import StateError
 from cachewatch.mounts import shared_kind
 from cachewatch.store.copies import copy_whole
 from cachewatch.store.migrations import migrate
+from cachewatch.store.moments import to_text
 
 __all__ = ["Connection", "Database", "after_commit"]
 
@@ -31,17 +33,29 @@ _SCARCE_BYTES = 256 * 1024
 class Database:
     """The state's database; each `read` and `write` is one transaction."""
 
-    def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        must_exist: bool = False,
+        is_checked: bool = False,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
 
-        Raises StateError if it cannot be used.
+        Its statements know the time by `clock`. Raises StateError if it cannot be used.
         """
+        self.clock = clock
         self.path = folder / NAME
         if must_exist and not self.path.exists():
             raise StateError(f"{self.path}: there is no state yet; run `cachewatch once` first")
         _make_private(folder)
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
-        self._engine = _engine(self.path, journal="TRUNCATE" if shared_kind(folder) else "WAL")
+        self._engine = _engine(
+            self.path,
+            journal="TRUNCATE" if shared_kind(folder) else "WAL",
+            moment_in=lambda seconds: to_text(self.clock() + timedelta(seconds=seconds)),
+        )
         with self._explained():
             if is_checked:
                 _check(self._engine, self.path)
@@ -94,16 +108,17 @@ def after_commit(connection: Connection, act: Callable[[], None]) -> None:
     connection.get_execution_options()["following"].append(act)
 
 
-def _engine(path: Path, *, journal: str) -> Engine:
+def _engine(path: Path, *, journal: str, moment_in: Callable[[float], str]) -> Engine:
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32)
-    event.listen(engine, "connect", lambda connection, _: _prepare(connection, journal))
+    event.listen(engine, "connect", lambda connection, _: _prepare(connection, journal, moment_in))
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _prepare(connection: Any, journal: str) -> None:
+def _prepare(connection: Any, journal: str, moment_in: Callable[[float], str]) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
+    connection.create_function("moment_in", 1, moment_in)
     for pragma in (
         f"busy_timeout = {_BUSY_MILLISECONDS}",
         f"journal_mode = {journal}",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Row, delete, exists, func, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Letter
@@ -25,6 +25,10 @@ class DigestState(StrEnum):
     RELEASED = "released"
     DROPPED = "dropped"
     SUPERSEDED = "superseded"
+
+
+# In the text of a query, so that it finds the partial index of schema.py.
+IS_HELD = digests.c.state == literal(DigestState.HELD, literal_execute=True)
 
 
 class Stored(Struct, frozen=True, kw_only=True):
@@ -67,7 +71,12 @@ def add(connection: Connection, stored: Stored) -> bool:
 
 def get(connection: Connection, key: str) -> Stored | None:
     """Return the digest whose key begins with `key`, if there is just one."""
-    rows = connection.execute(select(digests).where(digests.c.key.startswith(key, autoescape=True)).limit(2)).all()
+    row = connection.execute(select(digests).where(digests.c.key == key)).one_or_none()
+    if row is not None:
+        return _stored(row)
+    # Not LIKE, for which SQLite looks through all of them.
+    begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
+    rows = connection.execute(select(digests).where(begins_so).limit(2)).all()
     return _stored(rows[0]) if len(rows) == 1 else None
 
 
@@ -78,13 +87,13 @@ def subscription_of(connection: Connection, key: str) -> str:
 
 def all_held(connection: Connection) -> list[Stored]:
     """Return every digest that waits for an operator, oldest first."""
-    query = select(digests).filter_by(state=DigestState.HELD).order_by(digests.c.created, digests.c.key)
-    return [_stored(row) for row in connection.execute(query)]
+    found = [_stored(row) for row in connection.execute(select(digests).where(IS_HELD))]
+    return sorted(found, key=lambda stored: (stored.created, stored.key))
 
 
 def held(connection: Connection, subscription: str, track: str) -> list[str]:
     """Return the keys of the digests of a track that wait for an operator."""
-    query = select(digests.c.key).filter_by(subscription=subscription, track=track, state=DigestState.HELD)
+    query = select(digests.c.key).where(digests.c.subscription == subscription, digests.c.track == track, IS_HELD)
     return [row.key for row in connection.execute(query)]
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
+from cachewatch.store.digests import IS_HELD
 from cachewatch.store.schema import digests, held_losses
 
 
@@ -37,7 +38,7 @@ def add_losses(connection: Connection, digest: str, losses: Iterable[Loss]) -> N
 def all_held(connection: Connection, subscription: str | None = None) -> list[HeldDigest]:
     """Return every held digest, or those of one subscription, oldest first."""
     table = digests.c
-    query = select(table.key, table.subscription, table.track, table.reason).where(table.state == "held")
+    query = select(table.key, table.subscription, table.track, table.reason).where(IS_HELD)
     if subscription is not None:
         query = query.where(table.subscription == subscription)
     rows = connection.execute(query.order_by(table.created, table.subscription, table.track)).all()

@@ -1,6 +1,8 @@
 """Moments as the database keeps them: UTC text of one width, which sorts as time does."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import ColumnElement, func
 
 _FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -18,3 +20,8 @@ def to_moment(text: str) -> datetime:
 def to_moment_or_none(text: str | None) -> datetime | None:
     """Return the moment, if there is one."""
     return None if text is None else to_moment(text)
+
+
+def by_database(later: timedelta = timedelta(0)) -> ColumnElement[str]:
+    """Return what the database's own clock says, or will say so much later: hosts that share it have that in common."""
+    return func.moment_in(later.total_seconds())

@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, select, update
+from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Parcel
-from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
+from cachewatch.store.moments import by_database, to_moment, to_moment_or_none, to_text
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
 
@@ -32,6 +31,19 @@ class State(StrEnum):
 
 # Not yet at an end, in the order in which they wait.
 OPEN = (State.QUEUED, State.SENDING, State.DEFERRED)
+# The partial index of schema.py is used where its condition is in the text of a query.
+_OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
+
+
+# What is known of a delivery without its bytes.
+_ABOUT = tuple(column for column in deliveries.c if column is not deliveries.c.payload)
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """For how long a run may send what it claims: longer than any attempt takes."""
+
+    owner: str  # HOST/PROCESS/NUMBER, of one run and no other
+    lasting: timedelta
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -51,6 +63,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
     settled_at: datetime | None
     said: str
     message_id: str | None
+    lease_owner: str | None
+    lease_until: datetime | None
 
 
 def add(
@@ -85,30 +99,22 @@ def due_channels(connection: Connection, now: datetime) -> list[str]:
     return [row.channel for row in connection.execute(query)]
 
 
-def claim(connection: Connection, channel: str, now: datetime) -> Delivery | None:
-    """Take the next parcel of `channel` that is due, so that nobody else does.
+def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> Delivery | None:
+    """Take the next parcel of `channel` that is due, so that nobody else does while the lease lasts.
 
     Parcels for one target go in the order of their digests: one that waits holds up those behind it.
     """
-    earlier = deliveries.alias()
-    waits = exists().where(
-        earlier.c.channel == deliveries.c.channel,
-        earlier.c.target == deliveries.c.target,
-        earlier.c.id < deliveries.c.id,
-        earlier.c.state.in_(OPEN),
-    )
     row = connection.execute(
-        select(deliveries)
-        .where(deliveries.c.channel == channel, _is_due(now), ~waits)
+        select(deliveries.c.id, deliveries.c.attempts)
+        .where(deliveries.c.channel == channel, _is_due(now), ~_waits_behind_another())
         .order_by(deliveries.c.id)
         .limit(1)
     ).one_or_none()
     if row is None:
         return None
-    connection.execute(
-        update(deliveries).filter_by(id=row.id).values(state=State.SENDING, attempts=deliveries.c.attempts + 1)
-    )
-    return msgspec.structs.replace(_delivery(row), state=State.SENDING, attempts=row.attempts + 1)
+    values = {"state": State.SENDING, "attempts": row.attempts + 1, "lease_owner": lease.owner}
+    connection.execute(update(deliveries).filter_by(id=row.id).values(**values, lease_until=by_database(lease.lasting)))
+    return delivery(connection, row.id)
 
 
 def settle(
@@ -121,11 +127,19 @@ def settle(
     due: datetime | None = None,
     may_have_arrived: bool = False,
     counts: bool = True,
-) -> None:
-    """Write down what became of an attempt; one that does not count leaves the number of attempts as it was."""
-    connection.execute(
+) -> bool:
+    """Write down what became of an attempt; one that does not count leaves the number of attempts as it was.
+
+    Nothing is written, and False returned, if somebody else took the delivery over since `delivery` was read. An
+    answer that comes after the end of the lease is taken as long as nobody did.
+    """
+    done = connection.execute(
         update(deliveries)
-        .filter_by(id=delivery.id)
+        .where(
+            deliveries.c.id == delivery.id,
+            deliveries.c.lease_owner.is_not_distinct_from(delivery.lease_owner),
+            deliveries.c.attempts == delivery.attempts,
+        )
         .values(
             state=state,
             said=said,
@@ -133,9 +147,15 @@ def settle(
             attempts=delivery.attempts - (not counts),
             may_have_arrived=delivery.may_have_arrived or may_have_arrived,
             settled_at=None if state in OPEN else to_text(now),
+            lease_owner=None,
+            lease_until=None,
         )
     )
+    if not done.rowcount:
+        note(connection, delivery.id, "late", f"{state}: {said}".removesuffix(": "), now)
+        return False
     note(connection, delivery.id, state, said, now)
+    return True
 
 
 def hasten(connection: Connection, channel: str, now: datetime) -> None:
@@ -158,13 +178,47 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
     connection.execute(insert(attempts).values(delivery=delivery, at=to_text(now), event=event, said=said))
 
 
-def requeue_interrupted(connection: Connection, now: datetime) -> int:
-    """Give back what a process that is no more had claimed; only the holder of the state's lock may."""
-    rows = connection.execute(select(deliveries.c.id).filter_by(state=State.SENDING)).all()
-    for row in rows:
-        connection.execute(update(deliveries).filter_by(id=row.id).values(state=State.QUEUED, may_have_arrived=True))
-        note(connection, row.id, "interrupted", "it may have arrived: whoever sent it ended before the answer", now)
-    return len(rows)
+def requeue_interrupted(connection: Connection, now: datetime, host: str | None = None) -> int:
+    """Give back what processes that are no more had claimed, on `host` alone if one is named.
+
+    Only the holder of the state's lock may: nobody else works on it, and no answer can come any more.
+    """
+    query = select(deliveries.c.id).where(deliveries.c.state.in_(_OPEN), deliveries.c.state == State.SENDING)
+    if host is not None:
+        is_of_host = deliveries.c.lease_owner.startswith(f"{host}/", autoescape=True)
+        query = query.where(or_(is_of_host, _is_expired()))
+    numbers = list(connection.execute(query).scalars())
+    for number in numbers:
+        connection.execute(update(deliveries).filter_by(id=number).values(lease_owner=None, **_REQUEUED))
+        note(connection, number, "interrupted", "it may have arrived: whoever sent it ended before the answer", now)
+    return len(numbers)
+
+
+def requeue_expired(connection: Connection, now: datetime) -> list[Delivery]:
+    """Give back what was claimed for longer than an attempt may take, and return it; an answer may still come."""
+    expired = expired_leases(connection)
+    for each in expired:
+        connection.execute(update(deliveries).filter_by(id=each.id).values(**_REQUEUED))
+        note(connection, each.id, "expired", f"it may have arrived: {each.lease_owner or 'nobody'} never said", now)
+    return expired
+
+
+_REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": None}
+
+
+def expired_leases(connection: Connection) -> list[Delivery]:
+    """Return what was claimed and is neither settled nor given back in time, oldest first."""
+    is_over = and_(deliveries.c.state.in_(_OPEN), deliveries.c.state == State.SENDING, _is_expired())
+    # Sorted here: asked for their order, SQLite would look through all deliveries.
+    return sorted(map(_delivery, connection.execute(select(*_ABOUT).where(is_over))), key=lambda each: each.id)
+
+
+def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
+    """Return what should have been tried `by` so long ago, of each target the one that others wait behind."""
+    query = (
+        select(*_ABOUT).where(_is_due(now - by), ~_waits_behind_another()).order_by(deliveries.c.due, deliveries.c.id)
+    )
+    return [_delivery(row) for row in connection.execute(query)]
 
 
 def find(
@@ -176,12 +230,12 @@ def find(
     limit: int | None = None,
 ) -> list[Delivery]:
     """Return deliveries, newest first."""
-    query = select(deliveries).order_by(deliveries.c.id.desc()).limit(limit)
+    query = select(*_ABOUT).order_by(deliveries.c.id.desc()).limit(limit)
     wanted = tuple(states)
     if wanted:
         query = query.where(deliveries.c.state.in_(wanted))
     if channel is not None:
-        query = query.filter_by(channel=channel)
+        query = query.where(deliveries.c.channel == channel)
     if digest_key is not None:
         query = query.where(deliveries.c.digest == digest_key)
     return [_delivery(row) for row in connection.execute(query)]
@@ -189,7 +243,7 @@ def find(
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
     """Return one delivery by its number."""
-    row = connection.execute(select(deliveries).filter_by(id=number)).one_or_none()
+    row = connection.execute(select(*_ABOUT).where(deliveries.c.id == number)).one_or_none()
     return None if row is None else _delivery(row)
 
 
@@ -257,7 +311,7 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
     """Return since when the oldest delivery of each channel waits."""
     query = (
         select(deliveries.c.channel, func.min(deliveries.c.created))
-        .where(deliveries.c.state.in_(OPEN))
+        .where(deliveries.c.state.in_(_OPEN))
         .group_by(deliveries.c.channel)
     )
     return {channel: to_moment(moment) for channel, moment in connection.execute(query)}
@@ -271,7 +325,21 @@ def has_failed(connection: Connection, channel: str, target: str) -> bool:
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:
-    return and_(deliveries.c.state.in_((State.QUEUED, State.DEFERRED)), deliveries.c.due <= to_text(now))
+    return and_(deliveries.c.state.in_(_OPEN), deliveries.c.state != State.SENDING, deliveries.c.due <= to_text(now))
+
+
+def _is_expired() -> ColumnElement[bool]:
+    return or_(deliveries.c.lease_until.is_(None), deliveries.c.lease_until <= by_database())
+
+
+def _waits_behind_another() -> ColumnElement[bool]:
+    earlier = deliveries.alias()
+    return exists().where(
+        earlier.c.channel == deliveries.c.channel,
+        earlier.c.target == deliveries.c.target,
+        earlier.c.id < deliveries.c.id,
+        earlier.c.state.in_(_OPEN),
+    )
 
 
 def _delivery(row: Row[Any]) -> Delivery:
@@ -290,6 +358,8 @@ def _delivery(row: Row[Any]) -> Delivery:
         settled_at=to_moment_or_none(row.settled_at),
         said=row.said,
         message_id=row.message_id,
+        lease_owner=row.lease_owner,
+        lease_until=to_moment_or_none(row.lease_until),
     )
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData()
@@ -72,6 +73,7 @@ slots = Table(
     Column("done_at", Text),
     Column("digest", Text),
     UniqueConstraint("subscription", "track", "due"),
+    Index("slots_pending", "subscription", "track", "due", sqlite_where=text("done_at IS NULL")),
 )
 
 digests = Table(
@@ -88,7 +90,9 @@ digests = Table(
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("letter", LargeBinary, nullable=False),
     Column("short", LargeBinary, nullable=False),  # for whom it was too large
-    Index("digests_by_state", "state", "subscription", "track"),
+    Index("digests_held", "subscription", "track", sqlite_where=text("state = 'held'")),
+    Index("digests_by_track", "subscription", "track", "created"),
+    Index("digests_by_creation", "created"),
 )
 
 # The suspicious losses for which a digest was held: one may be held for several, and one loss may hold several.
@@ -100,6 +104,9 @@ held_losses = Table(
     Column("tag", Text, primary_key=True),
     Column("said", Text, nullable=False),
 )
+
+# Queued, being sent, or to be tried again.
+_OPEN = text("state IN ('queued', 'sending', 'deferred')")
 
 deliveries = Table(
     "deliveries",
@@ -120,9 +127,13 @@ deliveries = Table(
     Column("message_id", Text),
     Column("content_type", Text, nullable=False),
     Column("payload", LargeBinary, nullable=False),
+    Column("lease_owner", Text),  # the run that claimed it, until it is settled
+    Column("lease_until", Text),  # by the database's clock; none is one that is over
     UniqueConstraint("digest", "channel", "target", "copy"),
-    Index("deliveries_by_state", "state", "channel", "due"),
-    Index("deliveries_by_target", "channel", "target", "id"),
+    Index("deliveries_by_state", "channel", "state", "due"),
+    Index("deliveries_by_target", "channel", "target", "state", "id"),
+    # A query finds it only if it has the very condition in its text, not as a parameter.
+    Index("deliveries_open", "channel", "id", "state", "due", "target", sqlite_where=_OPEN),
 )
 
 # What happened to a delivery, for `deliveries show`.

@@ -56,6 +56,25 @@ _FORM_1 = (
     "CREATE INDEX ix_attempts_delivery ON attempts (delivery)",
 )
 
+_OUTBOX_2 = (
+    # What 0.1 was sending when it ended has a lease of nobody, which is over.
+    "ALTER TABLE deliveries ADD COLUMN lease_owner TEXT",
+    "ALTER TABLE deliveries ADD COLUMN lease_until TEXT",
+    # What is at work must not depend on what was: partial indexes of what is open, held or pending.
+    "DROP INDEX deliveries_by_state",
+    "DROP INDEX deliveries_by_target",
+    "CREATE INDEX deliveries_by_state ON deliveries (channel, state, due)",
+    "CREATE INDEX deliveries_by_target ON deliveries (channel, target, state, id)",
+    """
+    CREATE INDEX deliveries_open ON deliveries (channel, id, state, due, target)
+    WHERE state IN ('queued', 'sending', 'deferred')
+    """,
+    "CREATE INDEX digests_by_track ON digests (subscription, track, created)",
+    "CREATE INDEX digests_by_creation ON digests (created)",
+    "CREATE INDEX digests_held ON digests (subscription, track) WHERE state = 'held'",
+    "CREATE INDEX slots_pending ON slots (subscription, track, due) WHERE done_at IS NULL",
+)
+
 _FORM_2 = (
     # Which streams have begun, and the revision of each source that they were compared with last.
     """
@@ -114,7 +133,7 @@ _FORM_2 = (
     CREATE TABLE held_losses (digest TEXT NOT NULL, source TEXT NOT NULL, tag TEXT NOT NULL, said TEXT NOT NULL,
     PRIMARY KEY (digest, source, tag), FOREIGN KEY(digest) REFERENCES digests ("key") ON DELETE CASCADE)
     """,
-    "CREATE INDEX digests_by_state ON digests (state, subscription, track)",
+    *_OUTBOX_2,
 )
 
 

@@ -1,14 +1,18 @@
 """The disk of the state is full, or read-only, and later it is not: seen with a small disk in memory."""
 
 import os
+import socket
+import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from station import Site
+from mailservers import talking
+from station import Site, log, running, wait_for
 
 _MEBI = 1 << 20
 # A poll leaves 512 MiB to others.
@@ -21,6 +25,14 @@ channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", 
 operators: {channels: []}
 subscriptions: {ml: {channels: [files], changes: [all]}}
 """
+MAIL = (
+    CONFIG.replace("stale_after: 4000d", "stale_after: 4000d, poll: {every: 1s, jitter: 0s}")
+    .replace(
+        "{files: {",
+        "{mail: {type: email, from: c@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}, files: {",
+    )
+    .replace("{ml: {channels: [files]", "{ml: {to: [kim@example.org, lee@example.org], channels: [mail]")
+)
 
 
 @pytest.fixture
@@ -32,6 +44,13 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting a small disk in memory takes root")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill_up(ballast: Path) -> None:
+    """Take all room that there is, however much others take meanwhile."""
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * _MEBI)  # in part, in the end
 
 
 @pytest.fixture
@@ -57,6 +76,43 @@ def test_a_full_disk_delays_and_loses_nothing(site: Site, disk: Path, run: Run) 
     ballast.unlink()
     assert run("once", "--config", config).exit_code == 0
     assert len(list((site.folder / "out" / "ml").glob("*.txt"))) == 1
+
+
+def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: Run) -> None:
+    """The daemon keeps the server's answer until there is room: the mail is not sent twice, and the next one goes out."""
+    ballast = disk / "ballast"
+
+    def fill(connection: socket.socket, read: Callable[[], bytes]) -> None:
+        """Take messages, and leave no room before the first answer."""
+        connection.sendall(b"220 here\r\n")
+        while line := read():
+            if line[:4] == b"DATA":
+                connection.sendall(b"354 go on\r\n")
+                taken.append(b"".join(iter(read, b".\r\n")))
+                if len(taken) == 1:
+                    fill_up(ballast)
+            connection.sendall(b"250 ok\r\n")
+
+    taken: list[bytes] = []
+    assert run("once", "--config", site.folder / "cachewatch.yaml").exit_code == 0
+    database = disk / "state" / "cachewatch.db"
+    with talking(fill) as port, closing(sqlite3.connect(database, isolation_level=None)) as reader:
+        site.configure(MAIL.replace("{port}", str(port)))
+        with running(site, "daemon") as daemon:
+            wait_for(lambda: "daemon.started" in log(site))
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM deliveries").fetchone() == (0,)  # so that the log only grows
+            site.publish(1)
+            wait_for(lambda: "answer.unwritten" in log(site))
+            assert len(taken) == 1
+            ballast.unlink()
+            wait_for(lambda: log(site).count("delivery.sent") == 2, 60)
+            daemon.terminate()
+            assert daemon.wait(25) == 0
+        reader.execute("COMMIT")
+        found = reader.execute("SELECT state, may_have_arrived, attempts FROM deliveries").fetchall()
+    assert len(taken) == len(set(taken)) == 2
+    assert found == [("sent", 0, 1)] * 2
 
 
 def test_a_read_only_disk_is_named(site: Site, disk: Path, run: Run) -> None:

@@ -4,8 +4,10 @@ import re
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ import trustme
 from letters import email_config, letter, no_shelf, send
 from mailservers import DROP, SWALLOW, Post, free_port, post, scripted, talking
 
-from cachewatch.channels import open_channel
+from cachewatch.channels import longest_attempt, open_channel
+from cachewatch.channels.smtp import LONGEST_ATTEMPT, Session
 from cachewatch.config.model import Secret
 from cachewatch.deliveries import SENT, Answer, Verdict
 
@@ -253,6 +256,46 @@ def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) 
     assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (Verdict.DEFERRED, False, True)
     assert answer.said.isprintable()
     assert len(answer.said) <= 300
+
+
+def test_an_attempt_ends_before_the_lease_of_its_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest there is: a session that is lost within a large message, then a new one, all deadlines added up."""
+    deadlines: list[float] = []
+    within, is_over = Session._within, threading.Event()
+
+    def record(session: Session, seconds: float) -> AbstractContextManager[None]:
+        deadlines.append(seconds)
+        return within(session, seconds)
+
+    def stop_reading(connection: socket.socket, read: Read) -> None:
+        connection.sendall(b"220 here\r\n")
+        messages = 0
+        while line := read():
+            connection.sendall(b"354 go on\r\n" if line[:4] == b"DATA" else b"250 ok\r\n")
+            messages += line[:4] == b"DATA"
+            if line[:4] == b"DATA":
+                if messages == 2 or is_over.is_set():
+                    is_over.set()
+                    time.sleep(2)
+                    return
+                while read() not in (b".\r\n", b""):
+                    pass
+                connection.sendall(b"250 taken\r\n")
+
+    monkeypatch.setattr(Session, "_within", record)
+    large = letter(1, text="so much\n" * 2_000_000)
+    with talking(stop_reading) as port:
+        config = email_config(port, smtp={"timeout": timedelta(seconds=0.1)})
+        channel = open_channel(config)
+        with channel.open(no_shelf) as carrier:
+            assert carrier.deliver(channel.pack(letter())[0]) == SENT
+            deadlines.clear()
+            answer = carrier.deliver(channel.pack(large)[0])
+    assert (answer.verdict, answer.said) == (Verdict.DEFERRED, "sending the message: no answer in time")
+    closings = [seconds for seconds in deadlines if seconds == 5]
+    assert len(closings) == 2
+    assert sum(deadlines) - sum(closings) == pytest.approx(0.1 * LONGEST_ATTEMPT)
+    assert timedelta(seconds=sum(deadlines)) < longest_attempt(config)
 
 
 def test_a_reply_without_end_is_cut_at_its_size() -> None:
