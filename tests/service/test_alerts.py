@@ -15,6 +15,8 @@ from station import Site, day
 from cachewatch.errors import StateError, UsageError
 from cachewatch.service import byhand
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind, open_now
+from cachewatch.service.passes import tell
+from cachewatch.service.polling import poll
 from cachewatch.service.reporting import read_status
 from cachewatch.store import alerts, suppressions
 
@@ -321,9 +323,12 @@ def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path
     site.run()
     site.publish(1)
     site.run(later=HOUR)
-    byhand.release(site.open(), "ml")
+    context = site.open()
+    byhand.release(context, "ml")
     site.publish(2)
-    site.run(later=HOUR)
+    site.now += HOUR
+    poll(context, context.config.sources["public"])
+    tell(context)
     assert site.notices() == ["a digest for ml is held"] * 2
     assert open_alerts(site) == [("digest-held", "ml", "regular")]
 
