@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 # Takes about as long as all other tests.
-HALF := tests/browser tests/crash tests/service
+HALF := tests/browser tests/crash tests/model tests/service
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash powercut axe screenshots check bench lock clean
+.PHONY: help demo test crash model powercut axe screenshots check bench lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -40,6 +40,9 @@ check: $(READY)  ## Run the linters
 
 crash: $(READY)  ## Kill and starve a pass at every system call; takes strace, and some minutes
 	CACHEWATCH_CRASH=all $(BIN)/pytest -q -s tests/crash
+
+model: $(READY)  ## Play a model of the service at random: MODEL="--minutes 60 --seed 1"
+	PYTHONPATH=tests $(BIN)/python -m model.explore $(MODEL)
 
 powercut: $(READY) ## Cut the power of a disk image in the middle of a pass; takes root and loop devices
 	$(BIN)/pytest -q -s -p no:cacheprovider tests/crash/powercut.py

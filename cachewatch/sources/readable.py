@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from cachewatch.documents import MAX_BYTES, parse
-from cachewatch.errors import DocumentError, SourceError
+from cachewatch.errors import DocumentError, SourceError, UnknownRevision
 from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT
 from cachewatch.sources.revisions import Revision, resolve
@@ -19,10 +19,20 @@ def last_readable(repository: Repository, revision: Revision, package: str) -> R
     """
     path = f"{CATALOGUE}/{revision.tag}/{package}/{DOCUMENT}"
     asked = ["rev-list", "--first-parent", f"--max-count={_MOST_VERSIONS}", revision.commit, "--", path]
-    for commit in repository.run(asked).decode().split():
+    commits = repository.run(asked).decode().split()
+    # Before the oldest of them it was not there.
+    before = [f"{commits[-1]}~1"] if commits and len(commits) < _MOST_VERSIONS else []
+    for commit in [*commits, *before]:
         if _is_usable(repository, commit, path):
-            return replace(resolve(repository, commit), tag=revision.tag)
+            return _resolved(repository, commit, revision.tag)
     return None
+
+
+def _resolved(repository: Repository, commit: str, tag: str | None) -> Revision | None:
+    try:
+        return replace(resolve(repository, commit), tag=tag)
+    except UnknownRevision:
+        return None  # the first revision of all has none before it
 
 
 def _is_usable(repository: Repository, commit: str, path: str) -> bool:

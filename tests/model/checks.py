@@ -1,0 +1,121 @@
+"""The one invariant: what every target got, added up, is what happened to what it asked for, each part once."""
+
+import email
+import email.policy
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from model.sums import Digest, Sum, read_digest
+from model.world import Stream, Told, World
+
+_OUT = ("ready", "released")
+
+
+def problems(world: World) -> Iterator[str]:
+    """Yield everything that must not be, after recovery."""
+    world.collect()
+    for stream in world.streams:
+        for problem in (*_sum_problems(world, stream), *_target_problems(world, stream)):
+            yield f"{stream.subscription}/{stream.name}: {problem}"
+    yield from _mail_problems(world)
+    yield from _held(world)
+
+
+def _of(world: World, stream: Stream, *states: str) -> list[Told]:
+    return [
+        told
+        for told in world.told.values()
+        if (told.subscription, told.track) == (stream.subscription, stream.name) and world.states[told.key] in states
+    ]
+
+
+def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
+    """Add up what was told, and what operators dropped."""
+    read = [read_digest(told.json) for told in _of(world, stream, *_OUT, "dropped")]
+    if not stream.is_everything:
+        yield from _gone_problems(world, stream, read)
+        return
+    total = Sum(stream.selected(world.published[world.first]))
+    for number, digest in enumerate(read, 1):
+        for problem in total.add(digest, stream.selected(world.published[digest.revision])):
+            yield f"digest {number} of {len(read)}: {problem}"
+    for problem in total.differences(stream.selected(world.published[world.line[-1]])):
+        yield f"in the end: {problem}"
+
+
+def _gone_problems(world: World, stream: Stream, urgent: list[Digest]) -> Iterator[str]:
+    """What the regular digests say has gone was said at once too, though perhaps more often."""
+    regular = next(each for each in world.streams if each.subscription == stream.subscription)
+    told = Counter[tuple[str, str]]()
+    for digest in urgent:
+        told += digest.gone()
+    for each in _of(world, regular, *_OUT):
+        for tag, package in read_digest(each.json).gone() - told:
+            yield f"{tag}/{package} is gone, which was not told at once"
+
+
+def _target_problems(world: World, stream: Stream) -> Iterator[str]:
+    for told in _of(world, stream, *_OUT):
+        found = {(each.channel, each.target): each for each in world.deliveries.values() if each.digest == told.key}
+        wanted = {(channel, target.replace("{key}", told.key)) for channel, target in stream.targets}
+        if found.keys() != wanted:
+            yield f"goes to {sorted(found)} and not to {sorted(wanted)}"
+        for delivery in found.values():
+            if delivery.state in ("dead", "suppressed"):
+                if not _operators_know(world, delivery.target):
+                    yield f"{delivery} is {delivery.state}, and no operator knows"
+            elif delivery.state != "sent":
+                yield f"{delivery} is not sent"
+            elif delivery.channel == "files" and Path(delivery.target).read_bytes() != told.json:
+                yield f"{delivery} says something else"
+    for channel, target in stream.targets:
+        if channel == "feed":
+            yield from _feed_problems(world, stream, Path(target))
+
+
+def _feed_problems(world: World, stream: Stream, path: Path) -> Iterator[str]:
+    entries = re.findall(rb"<entry>.*?<id>(.*?)</id>", path.read_bytes(), re.DOTALL) if path.exists() else []
+    told = _of(world, stream, *_OUT)
+    if len(set(entries)) != len(entries) or len(entries) != min(100, len(told)):
+        yield f"{len(told)} digests are {len(entries)} entries of the feed"
+
+
+def _operators_know(world: World, target: str) -> bool:
+    return any(target in path.read_text("utf-8") for path in (world.folder / "desk").glob("*.txt"))
+
+
+def _mail_problems(world: World) -> Iterator[str]:
+    """Hold what mail servers and Maildirs took against what is written down as sent."""
+    box = [path.read_bytes() for path in sorted((world.folder / "out/box/new").glob("*"))]
+    for target, taken in {**world.mail.taken, str(world.folder / "out/box"): box}.items():
+        bodies: defaultdict[str, set[bytes]] = defaultdict(set)
+        for message in taken:
+            bodies[_message_id(message)].add(message)
+        rows = sorted(each for each in world.deliveries.values() if each.target == target)
+        for message_id, found in bodies.items():
+            if len(found) > 1:
+                yield f"{target}: {len(found)} different messages are {message_id}"
+        if unknown := bodies.keys() - {each.message_id for each in rows}:
+            yield f"{target}: got {sorted(unknown)}, which nobody made"
+        sent = [each.message_id for each in rows if each.state == "sent"]
+        if missing := set(sent) - bodies.keys():
+            yield f"{target}: did not get {sorted(map(str, missing))}"
+        if len(set(sent)) != len(sent):
+            yield f"{target}: two digests have one Message-ID"
+        order = [message_id for message_id in bodies if message_id in sent]
+        if "@" in target and order != [message_id for message_id in sent if message_id in bodies]:
+            yield f"{target}: got its messages in another order than they were made"
+        world.figures.messages += len(bodies)
+        world.figures.copies += len(taken) - len(bodies)
+
+
+def _message_id(message: bytes) -> str:
+    return str(email.message_from_bytes(message, policy=email.policy.default)["Message-ID"])
+
+
+def _held(world: World) -> Iterator[str]:
+    world.figures.digests += len(world.told)
+    if held := [key for key, state in world.states.items() if state == "held"]:
+        yield f"{held} are still held"

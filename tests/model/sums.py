@@ -1,0 +1,153 @@
+"""What was told, added up, and held against what there was.
+
+The content of a stream is followed digest by digest: what is added must not have been there, what is removed must, and
+after each digest it must be what upstream had at the revision that the digest names, but for documents that nobody
+could read.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from model.catalogue import Broken, Builds, Tags, readable, version
+
+Versions = frozenset[str]
+Content = dict[str, dict[str, Versions]]
+
+# Lines of these topics say what came or went; those of others nothing that can be added up.
+_MOVES = {"gone", "lost", "downgraded", "upgraded", "new", "added", "fewer", "more"}
+
+
+class News(NamedTuple):
+    """What a digest tells of one tag."""
+
+    tag: str
+    base: str  # the tag that it is compared with
+    added: Mapping[str, list[str]]
+    removed: Mapping[str, list[str]]
+    gone: tuple[str, ...]  # packages
+    is_whole: bool  # the tag was not there before
+    is_gone: bool
+    specs: Mapping[str, int]
+
+
+class Digest(NamedTuple):
+    """What is read in one digest."""
+
+    revision: str
+    news: tuple[News, ...]
+
+    def gone(self) -> Counter[tuple[str, str]]:
+        """Count what it says has gone: packages, and tags, which have no package."""
+        packages = [(each.tag, package) for each in self.news for package in each.gone]
+        return Counter([*packages, *((each.tag, "") for each in self.news if each.is_gone)])
+
+
+def read_digest(content: bytes) -> Digest:
+    """Read a digest in its JSON form."""
+    data = json.loads(content)
+    (revision,) = {span["after"]["revision"] for span in data["spans"]}
+    return Digest(revision, tuple(_news(tag) for tag in data["tags"]))
+
+
+def _news(data: dict[str, Any]) -> News:
+    gone = {row["package"] for topic in data["topics"] if topic["name"] == "gone" for row in topic["rows"]}
+    added: defaultdict[str, list[str]] = defaultdict(list)
+    removed: defaultdict[str, list[str]] = defaultdict(list)
+    for topic in data["topics"]:
+        assert topic["name"] in _MOVES, topic
+        for row in topic["rows"]:
+            if row["count"] is None:
+                continue  # it says in other words what lines with counts say
+            for side, told in (("before", removed), ("after", added)):
+                if row[side]:
+                    assert row["count"] == 1, row
+                    told[row["package"]].append(row[side])
+    events = {event["kind"] for event in data["events"]}
+    return News(
+        tag=data["tag"],
+        base=data["before"]["tag"],
+        added=added,
+        removed=removed,
+        gone=tuple(sorted(gone)),
+        is_whole="tag-added" in events and data["before"]["tag"] == data["tag"],
+        is_gone="tag-removed" in events,
+        specs=data["specs"],
+    )
+
+
+def content_of(tags: Tags) -> Content:
+    """Return the versions of every package that can be read."""
+    return {
+        tag: {package: _versions(builds) for package, builds in readable(listed).items()}
+        for tag, listed in tags.items()
+    }
+
+
+def _versions(builds: Builds) -> Versions:
+    return frozenset(map(version, builds))
+
+
+class Sum:
+    """What the readers of one stream know."""
+
+    def __init__(self, first: Tags) -> None:
+        self.known = content_of(first)
+        self.gone: set[str] = set()
+
+    def add(self, digest: Digest, there: Tags) -> Iterator[str]:
+        """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it."""
+        for news in digest.news:
+            yield from self._add(news, there)
+        yield from self.differences(there)
+
+    def differences(self, there: Tags) -> Iterator[str]:
+        """Yield where what is known is not what is `there`, but for documents that cannot be read."""
+        has = content_of(there)
+        for tag in sorted(has.keys() | self.known.keys()):
+            if (tag in has) != (tag in self.known and tag not in self.gone):
+                yield f"{tag} is {'there' if tag in has else 'gone'}, which nobody was told"
+                continue
+            if tag not in has:
+                continue
+            unread = {package for package, found in there[tag].items() if isinstance(found, Broken)}
+            for package in sorted((has[tag].keys() | self.known[tag].keys()) - unread):
+                known, has_it = self.known[tag].get(package, Versions()), has[tag].get(package, Versions())
+                if known != has_it:
+                    yield f"{tag}/{package} has {sorted(has_it)}, but readers know {sorted(known)}"
+
+    def _add(self, news: News, there: Tags) -> Iterator[str]:
+        if news.is_gone:
+            if news.tag not in self.known or news.tag in self.gone:
+                yield f"{news.tag} is said to be gone, of which nobody knew"
+            self.gone.add(news.tag)
+            return
+        is_known = news.tag in self.known
+        if news.is_whole:
+            self.known[news.tag] = content_of(there)[news.tag]
+            if news.specs["after"] != sum(map(len, self.known[news.tag].values())):
+                yield f"{news.tag} is new with {news.specs['after']} specs, but it has {self.known[news.tag]}"
+        elif news.base != news.tag:
+            self.known[news.tag] = dict(content_of(there)[news.base])
+        elif not is_known:
+            yield f"{news.tag} changed, of which nobody knew"
+            self.known[news.tag] = {}
+        if is_known and (news.is_whole or news.base != news.tag):
+            # One that is back is compared with what was told of it last.
+            yield f"{news.tag} is said to be new, of which readers knew"
+        self.gone.discard(news.tag)
+        yield from self._add_rows(news)
+
+    def _add_rows(self, news: News) -> Iterator[str]:
+        packages = self.known[news.tag]
+        for package in sorted(news.added.keys() | news.removed.keys()):
+            before = packages.get(package, Versions())
+            added, removed = news.added.get(package, []), news.removed.get(package, [])
+            if twice := [name for name, count in Counter([*added, *before]).items() if count > 1]:
+                yield f"{news.tag}/{package}: {sorted(twice)} added once more"
+            if missing := Counter(removed) - Counter(before):
+                yield f"{news.tag}/{package}: {sorted(missing)} removed, which readers did not know"
+            packages[package] = before - frozenset(removed) | frozenset(added)
+            if not packages[package]:
+                del packages[package]

@@ -1,0 +1,73 @@
+"""What the model has found, each in as few moves as it takes."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from model.catalogue import Step
+from model.mail import Mood
+from model.stage import Move, Stage
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def change(*steps: Step, **options: Any) -> Move:
+    return Move("change", {"steps": steps, **options})
+
+
+def run(later: timedelta = HOUR, **options: Any) -> Move:
+    return Move("run", {"later": later, **options})
+
+
+UPGRADE = change(Step("upgrade"))
+FOUND = {
+    "a document is broken, then repaired with something new": [
+        change(Step("break")),
+        run(),
+        change(Step("repair", is_new=True)),
+        run(),
+    ],
+    "a document is broken, then gone": [change(Step("break")), run(), change(Step("remove")), run()],
+    "the first tag that a stream asked for appears": [change(Step("snapshot")), run()],
+    "the whole catalogue is gone by mistake, and is back with upgrades": [
+        change(Step("empty")),
+        run(),
+        change(Step("restore", is_new=True)),
+        run(),
+    ],
+    "the whole catalogue is gone, which operators release, and is back with upgrades": [
+        change(Step("empty")),
+        run(),
+        Move("answer", {"is_released": True}),
+        change(Step("restore", is_new=True)),
+        run(),
+    ],
+    "all packages that a stream asked for are gone": [
+        change(Step("remove"), Step("remove", package="pb")),
+        run(),
+    ],
+    "the answer of a delivery cannot be written down, and the process goes on": [
+        Move("change_process", {"is_daemon": True}),
+        *(move for first in range(6, 26, 2) for move in (UPGRADE, run(locked=(first, 2)))),
+    ],
+    "the clock is a year ahead for one pass": [run(skew=365 * DAY), UPGRADE, run()],
+    "the clock is 30 days ahead for one pass": [run(skew=30 * DAY), UPGRADE, run()],
+    "the clock is 30 days ahead while the mail server is away": [
+        Move("set_mood", {"mood": Mood.AWAY}),
+        UPGRADE,
+        run(skew=30 * DAY),
+    ],
+    "two snapshots appear at once, with a document that cannot be read": [
+        change(Step("break", package="pc")),
+        change(Step("snapshot", is_new=True)),
+        change(Step("snapshot", is_new=True)),
+        run(),
+    ],
+}
+
+
+@pytest.mark.parametrize("moves", FOUND.values(), ids=FOUND.keys())
+def test_nothing_is_lost_when(stage: Stage, moves: list[Move]) -> None:
+    found = stage.play(moves)
+    assert not found, "\n".join(found)

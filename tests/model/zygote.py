@@ -1,0 +1,168 @@
+"""Runs cachewatch many times from one process that has loaded everything; each run is a forked child.
+
+Reads one JSON request a line: {"config": FILE, "log": FILE, "moment": ISO TIME, "seed": N, "kill": N,
+"locked": [N, COUNT], "mutant": NAME, "command": [WORD, ...], "stays": true}. That is one `cachewatch once`, or that command, at a moment. With `kill` the process
+ends at its N-th call into the service, the state or the channels; with `locked` the N-th transaction that writes finds
+the database locked, and so do those behind it. A process that stays does a pass for this request and one for each that
+follows, as a daemon does, until it is killed or told {"end": true}.
+
+Prints {"pid": N} when a child is there, {"done": true} after each pass of one that stays, and {"status": N} when a child has
+ended. The first request is run by the process itself: all that follow inherit what it loaded and compiled.
+"""
+
+import io
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import OperationalError
+
+import cachewatch
+from cachewatch.cli import main, running, serving
+from cachewatch.config.reading import read_config
+from cachewatch.errors import CachewatchError
+from cachewatch.service.context import Context
+from cachewatch.service.passes import run_pass
+from cachewatch.store.lock import only_one
+from model.mutants import MUTANTS
+
+_ROOT = Path(cachewatch.__file__).parent
+_KILLED_IN = tuple(f"{_ROOT / room}{os.sep}" for room in ("service", "store", "channels"))
+
+# What the commands print goes elsewhere.
+_ANSWERS = os.dup(1)
+
+Request = dict[str, Any]
+
+
+def serve() -> None:
+    """Answer requests until there are no more."""
+    with redirect_stderr(io.StringIO()) as said:
+        status = _once(json.loads(sys.stdin.readline()))
+    assert status == 0, said.getvalue()
+    _say(status=status)
+    while line := sys.stdin.readline():
+        pid = os.fork()
+        if pid == 0:
+            # Taking down the interpreter would touch, and so copy, every page that was inherited.
+            os._exit(_be_a_run(json.loads(line)))
+        _say(pid=pid)
+        _say(status=os.waitpid(pid, 0)[1])
+
+
+def _say(**answer: Any) -> None:
+    os.write(_ANSWERS, f"{json.dumps(answer)}\n".encode())
+
+
+def _be_a_run(request: Request) -> int:
+    os.setsid()
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if request.get("mutant"):
+        MUTANTS[request["mutant"]]()
+    if request.get("stays"):
+        return _stay(request)
+    _prepare(request)
+    return _once(request)
+
+
+def _prepare(request: Request) -> None:
+    """Get ready for a pass, and for what shall go wrong in it."""
+    random.seed(request["seed"])
+    _FAULTS.writes = count(1)
+    _FAULTS.locked = range(request["locked"][0], sum(request["locked"]))
+    sys.setprofile(_killer(request["kill"]) if request["kill"] else None)
+
+
+def _once(request: Request) -> int:
+    sys.argv = ["cachewatch", *request.get("command", ["once"]), "--config", request["config"]]
+    _CLOCK.now = datetime.fromisoformat(request["moment"])
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def _stay(request: Request) -> int:
+    """Do pass after pass without being started again; what fails in one is left to the next."""
+    config = read_config(Path(request["config"]))
+    _CLOCK.now = datetime.fromisoformat(request["moment"])
+    with only_one(config.state):
+        context = running._service(config, "text")
+        while "end" not in request:
+            _CLOCK.now = datetime.fromisoformat(request["moment"])
+            _prepare(request)
+            try:
+                run_pass(context)
+            except CachewatchError as error:
+                context.log.error("job.failed", error=str(error))
+            sys.setprofile(None)
+            _say(done=True)
+            request = json.loads(sys.stdin.readline())
+        context.database.close()
+    return 0
+
+
+def _killer(number: int) -> Callable[[FrameType, str, Any], None]:
+    """Return what ends this process the hard way at its so-manieth call into what may be interrupted."""
+    calls = count(1)
+
+    def look(frame: FrameType, what: str, _: Any) -> None:
+        if what == "call" and frame.f_code.co_filename.startswith(_KILLED_IN) and next(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return look
+
+
+class _Clock:
+    """A clock on which a millisecond passes whenever it is looked at, and on which one can sleep."""
+
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """Return the present moment."""
+        self.sleep(0.001)
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass at once."""
+        self.now += timedelta(seconds=seconds)
+
+
+class _Faults:
+    """Which transactions that write find the database locked, as if another process held it for longer than we wait."""
+
+    writes = count(1)
+    locked = range(0)
+
+    def meet(self, _1: object, _2: object, statement: str, *_: object) -> None:
+        """Fail if that is one of them."""
+        if statement == "BEGIN IMMEDIATE" and next(self.writes) in self.locked:
+            raise OperationalError(statement, None, sqlite3.OperationalError("database is locked"))
+
+
+_CLOCK = _Clock()
+vars(running)["utc_now"] = _CLOCK
+vars(serving)["Context"] = partial(Context, clock=_CLOCK)
+vars(time)["sleep"] = _CLOCK.sleep
+_FAULTS = _Faults()
+event.listen(Engine, "before_cursor_execute", _FAULTS.meet)
+
+if __name__ == "__main__":
+    serve()
