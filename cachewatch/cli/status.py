@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from cachewatch.cli.configured import configured_without_secrets
-from cachewatch.cli.serving import working_on
+from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
 from cachewatch.render.words import how_long
 from cachewatch.safetext import safe
@@ -28,7 +28,7 @@ from cachewatch.store.health import SourceHealth
 @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 def status(*, config: Config, is_json: bool) -> None:
     """Show how sources and channels fare, who is told next, and what waits."""
-    with working_on(config) as context:
+    with reading(config) as context:
         found = read_status(context)
     if is_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())

@@ -8,7 +8,7 @@ do not have in common: on a network file system a rollback journal takes its pla
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,11 @@ from cachewatch.store.migrations import migrate
 __all__ = ["Connection", "Database"]
 
 NAME = "cachewatch.db"
-_BUSY_MILLISECONDS = 10_000
+_PRAGMAS = (
+    "busy_timeout = 10000",
+    "foreign_keys = ON",
+    "cache_size = -256",  # KiB for each connection: a daemon has several, for months
+)
 _SCARCE_BYTES = 256 * 1024
 
 
@@ -37,11 +41,12 @@ class Database:
         Raises StateError if it cannot be used.
         """
         self.path = folder / NAME
-        if must_exist and not self.path.exists():
-            raise StateError(f"{self.path}: there is no state yet; run `cachewatch once` first")
+        if must_exist:
+            check_exists(self.path)
         _make_private(folder)
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
-        self._engine = _engine(self.path, journal="TRUNCATE" if shared_kind(folder) else "WAL")
+        journal = "TRUNCATE" if shared_kind(folder) else "WAL"
+        self._engine = make_engine(self.path, [f"journal_mode = {journal}", "synchronous = FULL"])
         with self._explained():
             if is_checked:
                 _check(self._engine, self.path)
@@ -85,23 +90,32 @@ class Database:
             raise StateError(f"{self.path}: {error}") from error
 
 
-def _engine(path: Path, *, journal: str) -> Engine:
+def has_state(folder: Path) -> bool:
+    """Tell whether there is a database in `folder`, perhaps one that we may not read."""
+    try:
+        return (folder / NAME).exists()
+    except OSError:
+        return True
+
+
+def check_exists(path: Path) -> None:
+    """Raise StateError if there is no database at `path`."""
+    if not has_state(path.parent):
+        raise StateError(f"{path}: there is no state yet; run `cachewatch once` first")
+
+
+def make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
+    """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
-    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32)
-    event.listen(engine, "connect", lambda connection, _: _prepare(connection, journal))
+    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, **options)
+    event.listen(engine, "connect", lambda connection, _: _prepare(connection, [*_PRAGMAS, *pragmas]))
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _prepare(connection: Any, journal: str) -> None:
+def _prepare(connection: Any, pragmas: Iterable[str]) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
-    for pragma in (
-        f"busy_timeout = {_BUSY_MILLISECONDS}",
-        f"journal_mode = {journal}",
-        "synchronous = FULL",
-        "foreign_keys = ON",
-        "cache_size = -256",  # KiB for each connection: a daemon has several, for months
-    ):
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -2,7 +2,7 @@
 
 Reads one JSON request a line: {"config": FILE, "hours": N, "trap": true, "mutant": NAME, "kill": [POINT, N], "count": FILE}.
 With "stop" in place of "kill" it stops there and waits.
-With {"command": "status"} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
+With {"command": ["status"]} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
 Each run is a forked child; with `trap` it stops itself before it begins, so that strace can take hold of
 it and count from there, and with `count` it writes down the name of every point that it passes. Prints
 {"pid": N} when the child is there and {"status": N} when it has ended. The first request is run by the process itself:
@@ -87,7 +87,7 @@ def _run(request: dict[str, Any]) -> None:
 
 
 def _set_arguments(request: dict[str, Any]) -> None:
-    sys.argv = ["cachewatch", request.get("command", "once"), "--config", request["config"]]
+    sys.argv = ["cachewatch", *request.get("command", ["once"]), "--config", request["config"]]
 
 
 def _end_at(place: tuple[str, int], how: int) -> None:
