@@ -105,6 +105,10 @@ class StateError(CachewatchError):
     exit_code = 5
 
 
+class OlderState(StateError):
+    """An older version wrote the state, and it has to be upgraded before this one reads it."""
+
+
 class DeliveryError(CachewatchError):
     """A delivery failed for good; it is kept and can be retried by hand."""
 

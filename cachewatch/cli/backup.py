@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.configured import configured_without_secrets
-from cachewatch.cli.serving import working_on
+from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
 
@@ -24,5 +24,5 @@ def backup(*, config: Config, file: Path) -> None:
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent}: there is no such folder")
     os.umask(0o077)
-    with working_on(config) as context:
+    with reading(config, may_be_older=True) as context:
         context.database.back_up(file)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from cachewatch.cli.configured import configured, configured_without_secrets
-from cachewatch.cli.serving import working_on
+from cachewatch.cli.serving import reading, working_on
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
 from cachewatch.safetext import safe
@@ -36,7 +36,7 @@ def deliveries() -> None:
 def list_(*, config: Config, state: str | None, channel: str | None, is_all: bool, is_json: bool) -> None:
     """List deliveries, newest first."""
     states = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}.get(state or "", ())
-    with working_on(config) as context, context.database.read() as connection:
+    with reading(config) as context, context.database.read() as connection:
         found = outbox.find(connection, states=states, channel=channel, limit=None if is_all else _MOST)
     if is_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
@@ -54,7 +54,7 @@ def list_(*, config: Config, state: str | None, channel: str | None, is_all: boo
 @click.option("--raw", is_flag=True, help="Print the bytes that are sent, and nothing else.")
 def show(*, config: Config, number: int, raw: bool) -> None:
     """Show one delivery and its story."""
-    with working_on(config) as context, context.database.read() as connection:
+    with reading(config) as context, context.database.read() as connection:
         found = outbox.delivery(connection, number)
         if found is None:
             raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")

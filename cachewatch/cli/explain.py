@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 import click
 
 from cachewatch.cli.configured import configured_without_secrets
-from cachewatch.cli.serving import working_on
+from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
 from cachewatch.safetext import safe
 from cachewatch.service.asking import explain_package
 from cachewatch.service.context import Context
 from cachewatch.service.log import open_log
-from cachewatch.store.database import NAME, Database
+from cachewatch.store.database import Database, has_state
 
 
 @click.command()
@@ -36,8 +36,8 @@ def explain(*, config: Config, package: str) -> None:
 @contextmanager
 def _with_state(config: Config) -> Iterator[Context]:
     """Open the state, or an empty one elsewhere: who merely asks before the first pass must not own the service's folder."""
-    if (config.state / NAME).exists():
-        with working_on(config) as context:
+    if has_state(config.state):
+        with reading(config) as context:
             yield context
         return
     with TemporaryDirectory(prefix="cachewatch-") as folder:

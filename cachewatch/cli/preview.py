@@ -6,7 +6,7 @@ import click
 
 from cachewatch.channels.clean import markup, plain_lines
 from cachewatch.cli.configured import configured
-from cachewatch.cli.serving import working_on
+from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config, MailConfig, WebhookConfig
 from cachewatch.errors import UsageError
 from cachewatch.service.composing import Draft, compose
@@ -39,7 +39,7 @@ def preview(
 ) -> None:
     """Print what SUBSCRIPTION would be sent now, to the byte; nothing is sent or remembered."""
     track = _track(config, subscription, URGENT if urgent else REGULAR)
-    with working_on(config) as service:
+    with reading(config) as service:
         draft = compose(service, track, since=since)
         packed = _through(channel, pack(config, track, draft.digest))
     _say(draft, track)

@@ -8,12 +8,13 @@ from cachewatch.cli.configured import configured
 from cachewatch.cli.serving import log_format
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.service.context import Context, utc_now
+from cachewatch.service.context import Context
 from cachewatch.service.log import open_log
 from cachewatch.service.passes import run_pass
 from cachewatch.service.resuming import resume
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
+from cachewatch.store.moments import utc_now
 
 
 @click.command()

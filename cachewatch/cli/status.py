@@ -6,11 +6,10 @@ import click
 import msgspec
 
 from cachewatch.cli.configured import configured_without_secrets
-from cachewatch.cli.serving import working_on
+from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
 from cachewatch.render.words import how_long
 from cachewatch.safetext import safe
-from cachewatch.service.context import utc_now
 from cachewatch.service.reporting import (
     AlertStatus,
     ChannelStatus,
@@ -22,6 +21,7 @@ from cachewatch.service.reporting import (
 )
 from cachewatch.service.wording import in_a_row
 from cachewatch.store.health import SourceHealth
+from cachewatch.store.moments import utc_now
 
 
 @click.command()
@@ -29,7 +29,7 @@ from cachewatch.store.health import SourceHealth
 @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 def status(*, config: Config, is_json: bool) -> None:
     """Show how sources and channels fare, who is told next, and what waits."""
-    with working_on(config) as context:
+    with reading(config) as context:
         found = read_status(context)
     if is_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())

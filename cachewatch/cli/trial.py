@@ -9,7 +9,7 @@ from cachewatch.deliveries import Verdict
 from cachewatch.digests import Notice
 from cachewatch.errors import DeliveryError, UsageError
 from cachewatch.render.notices import render_notice
-from cachewatch.service.context import utc_now
+from cachewatch.store.moments import utc_now
 
 
 @click.command(name="test")

@@ -3,8 +3,8 @@
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection
-from datetime import UTC, date, datetime
+from collections.abc import Collection
+from datetime import date
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -20,14 +20,8 @@ from cachewatch.service.watched import Watched
 from cachewatch.sources.git import Repository
 from cachewatch.store.cursors import Advance
 from cachewatch.store.database import Connection, Database, after_commit
+from cachewatch.store.moments import Clock, utc_now
 from cachewatch.store.outbox import Delivery
-
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
 
 
 def new_owner() -> str:

@@ -8,9 +8,9 @@ do not have in common: on a network file system a rollback journal takes its pla
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,16 @@ from cachewatch.errors import StateError
 from cachewatch.mounts import shared_kind
 from cachewatch.store.copies import copy_whole
 from cachewatch.store.migrations import migrate
-from cachewatch.store.moments import to_text
+from cachewatch.store.moments import Clock, to_text, utc_now
 
 __all__ = ["Connection", "Database", "after_commit"]
 
 NAME = "cachewatch.db"
-_BUSY_MILLISECONDS = 10_000
+_PRAGMAS = (
+    "busy_timeout = 10000",
+    "foreign_keys = ON",
+    "cache_size = -256",  # KiB for each connection: a daemon has several, for months
+)
 _SCARCE_BYTES = 256 * 1024
 
 
@@ -39,7 +43,7 @@ class Database:
         *,
         must_exist: bool = False,
         is_checked: bool = False,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock = utc_now,
     ) -> None:
         """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
 
@@ -47,19 +51,19 @@ class Database:
         """
         self.clock = clock
         self.path = folder / NAME
-        if must_exist and not self.path.exists():
-            raise StateError(f"{self.path}: there is no state yet; run `cachewatch once` first")
+        if must_exist:
+            check_exists(self.path)
         _make_private(folder)
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
-        self._engine = _engine(
-            self.path,
-            journal="TRUNCATE" if shared_kind(folder) else "WAL",
-            moment_in=lambda seconds: to_text(self.clock() + timedelta(seconds=seconds)),
-        )
+        journal = "TRUNCATE" if shared_kind(folder) else "WAL"
+        self._engine = make_engine(self.path, [f"journal_mode = {journal}", "synchronous = FULL"], clock=self._now)
         with self._explained():
             if is_checked:
                 _check(self._engine, self.path)
             migrate(self._engine, self.path)
+
+    def _now(self) -> datetime:
+        return self.clock()  # which may be another one by now
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -108,24 +112,33 @@ def after_commit(connection: Connection, act: Callable[[], None]) -> None:
     connection.get_execution_options()["following"].append(act)
 
 
-def _engine(path: Path, *, journal: str, moment_in: Callable[[float], str]) -> Engine:
+def has_state(folder: Path) -> bool:
+    """Tell whether there is a database in `folder`, perhaps one that we may not read."""
+    try:
+        return (folder / NAME).exists()
+    except OSError:
+        return True
+
+
+def check_exists(path: Path) -> None:
+    """Raise StateError if there is no database at `path`."""
+    if not has_state(path.parent):
+        raise StateError(f"{path}: there is no state yet; run `cachewatch once` first")
+
+
+def make_engine(path: Path, pragmas: Iterable[str] = (), *, clock: Clock = utc_now, **options: Any) -> Engine:
+    """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
-    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32)
-    event.listen(engine, "connect", lambda connection, _: _prepare(connection, journal, moment_in))
+    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, **options)
+    event.listen(engine, "connect", lambda connection, _: _prepare(connection, [*_PRAGMAS, *pragmas], clock))
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _prepare(connection: Any, journal: str, moment_in: Callable[[float], str]) -> None:
+def _prepare(connection: Any, pragmas: Iterable[str], clock: Clock) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
-    connection.create_function("moment_in", 1, moment_in)
-    for pragma in (
-        f"busy_timeout = {_BUSY_MILLISECONDS}",
-        f"journal_mode = {journal}",
-        "synchronous = FULL",
-        "foreign_keys = ON",
-        "cache_size = -256",  # KiB for each connection: a daemon has several, for months
-    ):
+    connection.create_function("moment_in", 1, lambda seconds: to_text(clock() + timedelta(seconds=seconds)))
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}")
 
 

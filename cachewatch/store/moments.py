@@ -1,10 +1,18 @@
 """Moments as the database keeps them: UTC text of one width, which sorts as time does."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import ColumnElement, func
 
+Clock = Callable[[], datetime]
+
 _FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
 
 
 def to_text(moment: datetime) -> str:

@@ -2,7 +2,7 @@
 
 Reads one JSON request a line: {"config": FILE, "hours": N, "trap": true, "mutant": NAME, "kill": [POINT, N], "count": FILE}.
 With "stop" in place of "kill" it stops there and waits.
-With {"command": "status"} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
+With {"command": ["status"]} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
 Each run is a forked child; with `trap` it stops itself before it begins, so that strace can take hold of
 it and count from there, and with `count` it writes down the name of every point that it passes. Prints
 {"pid": N} when the child is there and {"status": N} when it has ended. The first request is run by the process itself:
@@ -23,8 +23,7 @@ from typing import Any
 import cachewatch.cli
 import cachewatch.cli.running
 from cachewatch.cli import main
-from cachewatch.service import context
-from cachewatch.store import database
+from cachewatch.store import database, moments, reading
 from cachewatch.store.migrations import migrate
 from crash.forms import NEXT_STEPS
 from crash.mutants import MUTANTS
@@ -64,10 +63,11 @@ def _run(request: dict[str, Any]) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     later = timedelta(hours=request.get("hours", 0))
-    now = context.utc_now
+    now = moments.utc_now
     vars(cachewatch.cli.running)["utc_now"] = lambda: now() + later
     if request.get("next_form"):
         vars(database)["migrate"] = partial(migrate, steps=NEXT_STEPS)
+        vars(reading)["STEPS"] = NEXT_STEPS
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):
@@ -87,7 +87,7 @@ def _run(request: dict[str, Any]) -> None:
 
 
 def _set_arguments(request: dict[str, Any]) -> None:
-    sys.argv = ["cachewatch", request.get("command", "once"), "--config", request["config"]]
+    sys.argv = ["cachewatch", *request.get("command", ["once"]), "--config", request["config"]]
 
 
 def _end_at(place: tuple[str, int], how: int) -> None:

@@ -24,7 +24,8 @@ from cachewatch.config.reading import read_config
 from cachewatch.daemon import Daemon
 from cachewatch.daemon.notify import notify
 from cachewatch.daemon.waker import Waker
-from cachewatch.service.context import Context, utc_now
+from cachewatch.service.context import Context
+from cachewatch.store.moments import utc_now
 
 CONFIG = """\
 version: 1

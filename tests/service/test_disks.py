@@ -68,9 +68,10 @@ def test_a_full_disk_delays_and_loses_nothing(site: Site, disk: Path, run: Run) 
     site.publish(1)
     with ballast.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize)
-    for command in (["once"], ["status"], ["daemon"]):
+    for command in (["once"], ["daemon"]):
         full = run(*command, "--config", config)
         assert (full.exit_code, "make room on its disk; nothing was lost" in full.error) == (5, True), full.error
+    assert run("status", "--config", config).exit_code == 0, "whoever makes room wants to see what is going on"
     os.truncate(ballast, _SIZE - 4 * _MEBI)
     assert run("once", "--config", config).exit_code == 3, "the database has room, and a fetch would have none"
     ballast.unlink()
@@ -122,5 +123,5 @@ def test_a_read_only_disk_is_named(site: Site, disk: Path, run: Run) -> None:
     for command in (["once"], ["daemon"]):
         refused = run(*command, "--config", config)
         assert (refused.exit_code, "Read-only file system" in refused.error) == (5, True)
-    assert "not writable" in run("status", "--config", config).error
+    assert run("status", "--config", config).exit_code == 0
     assert run("diff", "HEAD", "HEAD", "--repo", site.upstream).exit_code == 0
