@@ -1,7 +1,8 @@
 """Spack's order of versions, which is neither string order nor that of Python packages.
 
 The rules are those of `spack.version`: segments of digits or letters, separators without
-meaning, words below numbers, a few words above all numbers, and pre-releases.
+meaning, words below numbers, a few words above all numbers, pre-releases, and git references,
+which are versions of their own even where they are assigned the number of another.
 """
 
 import re
@@ -13,29 +14,38 @@ from msgspec import Struct
 from cachewatch.errors import ConfigError
 
 # Above every number, in this order, as a whole version or as one segment of it.
-_ENDLESS = ("stable", "trunk", "head", "master", "main", "develop")
+_ENDLESS = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
 
 _SEGMENT = re.compile(r"[0-9]+|[A-Za-z]+")
-_PRERELEASE = re.compile(r"(?:^|(?<=[^A-Za-z]))(alpha|beta|rc)[._-]?([0-9]*)$")
+_PRERELEASES = ("alpha", "beta", "rc", "final")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_FINAL = (3, 0, "")
+_FINAL: "Prerelease" = (3,)
 
 _WRITTEN = re.compile(r"[A-Za-z0-9_.-][A-Za-z0-9_.=-]{0,199}")
 
 Segment = tuple[int, int, str]
-VersionKey = tuple[bool, tuple[Segment, ...], Segment, str]
+Prerelease = tuple[int] | tuple[int, int, str]  # a word, and perhaps a number
+VersionKey = tuple[bool, tuple[Segment, ...], Prerelease, str, str]
 
 
 @lru_cache(maxsize=65536)
 def version_key(version: str) -> VersionKey:
-    """Return what to sort `version` by; versions that Spack calls equal differ only in the last part."""
-    assigned = version.partition("=")[2]
-    is_git = _is_git(version)
-    if is_git and not assigned:
-        return (True, (), _FINAL, version)
-    number = assigned if is_git else version
-    release, prerelease = _split_prerelease(number)
-    return (False, tuple(map(_segment, _SEGMENT.findall(release))), prerelease, version)
+    """Return what to sort `version` by; versions that Spack calls equal differ only in the last part.
+
+    The part before that is the git reference: two references of one number are neither newer nor older.
+    """
+    number, reference = version, ""
+    if _is_git(version):
+        reference, _, number = version.removeprefix("git.").partition("=")
+        if not number or ":" in number:  # no number was assigned, so its place is unknown
+            return (True, (), _FINAL, version.removeprefix("git."), version)
+    release, prerelease = _split_prerelease(_SEGMENT.findall(number))
+    return (False, tuple(map(_segment, release)), prerelease, reference, version)
+
+
+def version_identity(version: str) -> VersionKey:
+    """Return what is equal of two versions if Spack calls them equal (1-2 and 1.2)."""
+    return (*version_key(version)[:4], "")
 
 
 def sorted_versions(versions: Iterable[str]) -> list[str]:
@@ -49,7 +59,7 @@ def newest(versions: Iterable[str]) -> str:
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Tell whether `version` comes after `than`; spellings of one version are equal (1-2 and 1.2)."""
+    """Tell whether `version` comes after `than`; of spellings of one version (1-2 and 1.2) neither does."""
     return version_key(version)[:3] > version_key(than)[:3]
 
 
@@ -113,16 +123,15 @@ def _parse_range(part: str, text: str) -> VersionRange:
 
 
 def _is_git(version: str) -> bool:
-    reference = version.partition("=")[0]
-    return reference.startswith("git.") or _COMMIT.fullmatch(reference) is not None
+    return version.startswith("git.") or "=" in version[1:] or _COMMIT.fullmatch(version) is not None
 
 
-def _end_of(high: str) -> tuple[bool, tuple[Segment, ...], Segment]:
+def _end_of(high: str) -> tuple[bool, tuple[Segment, ...], Prerelease]:
     """Return the key that lies behind everything that begins with `high`."""
-    _, segments, prerelease, _ = version_key(high)
-    if prerelease != _FINAL:
-        rank, _, digits = prerelease
-        return (False, segments, (rank, *_magnitude(str(int(digits or 0) + 1))) if digits else (rank, 0, "0"))
+    _, segments, prerelease, *_ = version_key(high)
+    if prerelease[0] != _FINAL[0]:
+        number = str(int(prerelease[2] or 0) + 1) if len(prerelease) > 1 else "0"
+        return (False, segments, (prerelease[0], *_magnitude(number)))
     return (False, (*segments[:-1], _next(segments[-1])), _FINAL)
 
 
@@ -139,12 +148,13 @@ def _next(segment: Segment) -> Segment:
     )
 
 
-def _split_prerelease(version: str) -> tuple[str, Segment]:
-    match = _PRERELEASE.search(version)
-    if match is None:
-        return version, _FINAL
-    rank = ("alpha", "beta", "rc").index(match[1])
-    return version[: match.start()], (rank, *_magnitude(match[2]))
+def _split_prerelease(segments: list[str]) -> tuple[list[str], Prerelease]:
+    """Take a word such as `rc`, and its number, off the end of `segments`, unless nothing is left of them."""
+    if len(segments) > 1 and segments[-1] in _PRERELEASES:
+        return segments[:-1], (_PRERELEASES.index(segments[-1]),)
+    if len(segments) > 2 and segments[-2] in _PRERELEASES and segments[-1].isdigit():
+        return segments[:-2], (_PRERELEASES.index(segments[-2]), *_magnitude(segments[-1]))
+    return segments, _FINAL
 
 
 def _segment(text: str) -> Segment:

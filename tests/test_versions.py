@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.errors import ConfigError
-from cachewatch.versions import Versions, is_newer, newest, parse_ranges, sorted_versions, version_key
+from cachewatch.versions import Versions, is_newer, newest, parse_ranges, sorted_versions, version_identity, version_key
 
 # Checked by running Spack's own spack.version.
 ASCENDING = (  # noqa: SIM905  as it was printed
     "git-abc, 0.4.51, 0_14_02, 1.0alpha1, 1.0beta2, 1.0rc1, 1.0, 1.0a, 1.0x, 1.0.1, 1.1-preview, 1.1.1, 1.1.1n, 1.1.1o, "
     "1.2.1, 1.2.2, 1.2.3, 1.2-main, 1.9, 1.10, 1.10.0, 2.4.48, 2.26, 2.26-t9b_atlas, 2.26.1, 3.0.0-develop, 6.3.3, "
-    "6.4.0, 2025.08.20, 9999, 20230125.3, 20240116.2, stable, trunk, head, master, main, develop, develop-2024"
+    "6.4.0, 2025.08.20, 9999, 20230125.3, 20240116.2, stable, nightly, trunk, head, master, main, develop, develop-2024"
 ).split(", ")
 
 
@@ -30,6 +30,38 @@ def test_each_is_newer_than_the_one_before(older: str, newer: str) -> None:
     """Neighbours of the row are never taken for equal."""
     assert is_newer(newer, older)
     assert not is_newer(older, newer)
+
+
+@pytest.mark.parametrize(
+    "ascending",
+    [
+        "1.0alpha 1.0alpha0 1.0beta 1.0rc 1.0rc0 1.0rc1 1.0 1.0final1",
+        "alpha rc rc1 rc.2 x 1 stable-1 nightly trunk",
+        "foo=1.1 1.2 git.x=1.3rc1 foo=1.3 1.4 develop git.x",
+    ],
+)
+def test_words_of_spack(ascending: str) -> None:
+    """A bare rc is a word like any other, a rc without number comes before rc0, and a reference has its number."""
+    versions = ascending.split()
+
+    assert all(is_newer(newer, older) and not is_newer(older, newer) for older, newer in pairwise(versions))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("1.0", "1_0", True),
+        ("1.0", "1.0final", True),
+        ("git.abc=1.0", "abc=1-0", True),
+        ("git.abc", "git.abd", False),
+        ("git.abc=1.0", "1.0", False),
+        ("1.0", "1.0.0", False),
+        ("1.0rc", "1.0rc0", False),
+    ],
+)
+def test_what_is_one_version(one: str, other: str, is_same: bool) -> None:
+    """Separators mean nothing; a git reference is a version of its own."""
+    assert (version_identity(one) == version_identity(other)) is is_same
 
 
 @pytest.mark.parametrize(
