@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from cachewatch.causes import Cause, swap_of
-from cachewatch.model import Document, Event, Kind, PackageChange, PackageCounts, SpecCounts, Status
+from cachewatch.model import Document, Event, Kind, PackageChange, PackageCounts, SpecClass, SpecCounts, Status
 
 # Fewer packages than this are told one by one, whatever happened to them.
 _FEW_PACKAGES = 5
@@ -194,14 +194,11 @@ def _suspicion(tally: Tally) -> Event:
     return Event(Kind.SUSPICIOUS, f"{specs.before} -> {specs.after} specs", tally.changed, specs.before - specs.after)
 
 
+_SURPLUS = (SpecClass.PRUNED, SpecClass.DROPPED, SpecClass.SURPLUS)
+
+
 def _surplus(change: PackageChange) -> int:
+    """Count the specs that are gone while their places keep their versions."""
     if change.status is Status.REMOVED:
         return 0
-    lost = {(place.version, place.stack, place.target) for place in change.last_copies}
-    return sum(
-        gone.count
-        for gone in change.gone
-        if not any(
-            (v, s, gone.signature.target) in lost for v in gone.signature.versions for s in gone.signature.stacks
-        )
-    )
+    return sum(gone.count for gone in change.gone if gone.spec_class in _SURPLUS)

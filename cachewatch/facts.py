@@ -1,11 +1,13 @@
 """What a package consists of: the values of each fact over its specs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from cachewatch.model import Signature
+from cachewatch.model import FACTS, Signature
 
 # The values of a package under the names in model.FACTS.
 Facts = Mapping[str, frozenset[str]]
+
+NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 
 def facts_of(signatures: Iterable[Signature]) -> Facts:
@@ -34,8 +36,3 @@ def facts_of(signatures: Iterable[Signature]) -> Facts:
         "targets": frozenset(targets),
         "variants": frozenset(variants),
     }
-
-
-def seen_facts(facts: Facts, sees_stack: Callable[[str], bool]) -> Facts:
-    """Return `facts` with only those stacks that are seen."""
-    return {**facts, "stacks": frozenset(filter(sees_stack, facts["stacks"]))}

@@ -32,12 +32,17 @@ class Kind(_Word):
     UNREADABLE = "unreadable"
     PACKAGE_REMOVED = "package-removed"
     PACKAGE_ADDED = "package-added"
-    LAST_COPY_REMOVED = "last-copy-removed"
+    PLACE_LOST = "place-lost"
+    PLACE_GAINED = "place-gained"
     LEFT_OVER = "left-over"
     VERSION_REMOVED = "version-removed"
     VERSION_ADDED = "version-added"
     DOWNGRADED = "downgraded"
     UPGRADED = "upgraded"
+    RETIRED = "retired"
+    EXTENDED = "extended"
+    NARROWED = "narrowed"
+    WIDENED = "widened"
     STACK_REMOVED = "stack-removed"
     STACK_ADDED = "stack-added"
     COMPILER = "compiler"
@@ -68,6 +73,37 @@ class Rung(_Word):
     DOWNGRADED = "downgraded"
     RECOMPILED = "recompiled"
     RECONFIGURED = "reconfigured"
+
+
+class Verdict(_Word):
+    """What happened to a package in one place: the first of these that holds."""
+
+    GAINED = "gained"
+    LOST = "lost"
+    UPGRADED = "upgraded"
+    DOWNGRADED = "downgraded"
+    RETIRED = "retired"
+    EXTENDED = "extended"
+    NARROWED = "narrowed"
+    WIDENED = "widened"
+    SAME = "same"
+
+
+class SpecClass(_Word):
+    """What a spec is that was not paired: vanished ones the first six, new ones the others."""
+
+    PRUNED = "pruned"  # had no stack
+    LOST = "lost"  # a place of it is lost
+    REPLACED = "replaced"  # its version left a place that went up or down
+    RETIRED = "retired"  # its version left another place
+    DROPPED = "dropped"  # its combination left a place
+    SURPLUS = "surplus"
+    UNREFERENCED_NEW = "unreferenced_new"  # has no stack
+    GAINED = "gained"
+    SUCCESSOR = "successor"
+    EXTENDED = "extended"
+    NEW_COMBINATION = "new_combination"
+    EXTRA_COPY = "extra_copy"
 
 
 class Direction(_Word):
@@ -232,11 +268,30 @@ class StackVersions(Struct, frozen=True):
     direction: Direction
 
 
+class Place(NamedTuple):
+    """Where a package can be there or not: one stack and one target."""
+
+    stack: str
+    target: str
+
+
+class PlaceChange(Struct, frozen=True, kw_only=True):
+    """What happened to a package in one place, with its versions there, oldest first."""
+
+    stack: str
+    target: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    verdict: Verdict
+    kinds: frozenset[Kind]
+
+
 class Alike(Struct, frozen=True):
-    """So many specs of one signature, which only their hashes tell apart."""
+    """So many specs of one signature and class, which only their hashes tell apart."""
 
     signature: Signature
     count: int
+    spec_class: SpecClass
 
 
 class Pairing(Struct, frozen=True):
@@ -284,6 +339,20 @@ class SpecCounts(Struct, frozen=True):
     net_added: int = 0
     net_removed: int = 0
     left_over: int = 0
+    # Of `gone`, by class.
+    pruned: int = 0
+    lost: int = 0
+    replaced: int = 0
+    retired: int = 0
+    dropped: int = 0
+    surplus: int = 0
+    # Of `new`, by class.
+    unreferenced_new: int = 0
+    gained: int = 0
+    successor: int = 0
+    extended: int = 0
+    new_combination: int = 0
+    extra_copy: int = 0
 
     def __add__(self, other: "SpecCounts") -> "SpecCounts":
         return SpecCounts(*map(add, astuple(self), astuple(other)))
@@ -302,11 +371,17 @@ class SpecCounts(Struct, frozen=True):
             and self.removed == self.paired + self.gone
             and self.net_added == self.added - self.rebuilt
             and self.net_removed == self.removed - self.rebuilt
+            and self.gone == sum([getattr(self, name) for name in VANISHED_CLASSES])
+            and self.new == sum([getattr(self, name) for name in NEW_CLASSES])
         )
 
 
-class Place(NamedTuple):
-    """Where a copy of a package can be installed from."""
+_CLASSES = tuple(SpecClass)
+VANISHED_CLASSES, NEW_CLASSES = _CLASSES[:6], _CLASSES[6:]
+
+
+class VersionPlace(NamedTuple):
+    """A version of a package in one place."""
 
     version: str
     stack: str
@@ -320,6 +395,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     status: Status
     facts: Mapping[str, Delta]  # by the names in FACTS
     stack_versions: tuple[StackVersions, ...]
+    places: tuple[PlaceChange, ...]  # in which something happened
     counts: SpecCounts
     pairings: tuple[Pairing, ...]
     gone: tuple[Alike, ...]  # vanished without anything in their place
@@ -329,13 +405,15 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     restacked: tuple[Restacked, ...]
     left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
     newly_left_over: tuple[Spec, ...]
-    last_copies: tuple[Place, ...]  # places that had a copy and have none now
-    copies_before: Mapping[Place, int]  # how many copies each place had
-    copies_after: Mapping[Place, int]  # and has now
+    copies_before: Mapping[VersionPlace, int]  # how many specs of each version each place had
+    copies_after: Mapping[VersionPlace, int]  # and has now
     kinds: frozenset[Kind]
     # The values of each fact on either side, for what happens to a whole tag.
     before: Mapping[str, frozenset[str]]
     after: Mapping[str, frozenset[str]]
+    # All specs of either side, in one form.
+    specs_before: Specs
+    specs_after: Specs
 
     @property
     def added(self) -> tuple[Spec, ...]:

@@ -13,11 +13,12 @@ from typing import NamedTuple, TypeGuard
 from cachewatch import tags
 from cachewatch.changesets import Body, Changeset, Chunk, Outcome
 from cachewatch.companion import Ask
-from cachewatch.compare import compare, load_deepdiff
+from cachewatch.compare import Pair, compare_all, load_deepdiff
+from cachewatch.compare.part import part_of
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.events import Events, Tally, find_events
-from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageCounts, Unreadable
+from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageChange, PackageCounts, Unreadable
 from cachewatch.parallel import in_processes
 from cachewatch.select import Selection
 from cachewatch.sources import Blob, Comparison, Content, DocumentPair, Readers, TagPair
@@ -107,29 +108,41 @@ def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chun
     tally = Tally()
     faults: list[Fault] = []
     unreadable: list[Unreadable] = []
-    for pair, old_content, new_content in contents.pairs:
-        known = Known()
-        before = _parse(pair.before, old_content, known)
-        after = _parse(pair.after, new_content, known)
-        faults += _faults(before, after)
-        if isinstance(before, Fault) or isinstance(after, Fault):
-            unreadable += _unreadable(pair.package, before, after)
-            continue
-        change = compare(
-            pair.package,
-            before,
-            after,
-            selected=selection.hashes(before, after),
-            sees_stack=selection.sees_stack,
-            is_pruned=contents.is_pruned,
-        )
-        if change is not None:
-            tally.add(change)
-            if selection.wants(change.kinds):
-                body.add(change)
-        elif after is not None:
-            tally.witness(after)
+    pairs = [_parsed(*pair, faults, unreadable) for pair in contents.pairs]
+    readable = [pair for pair in pairs if pair is not None]
+    for pair, change in zip(readable, compare_all(readable, is_pruned=contents.is_pruned), strict=True):
+        part = None if change is None else _chosen(change, selection)
+        if part is not None:
+            tally.add(part)
+            if selection.wants(part.kinds):
+                body.add(part)
+        elif pair.after is not None:
+            tally.witness(pair.after)
     return Chunk(tally, tuple(faults), body.take(), tuple(unreadable))
+
+
+def _parsed(
+    pair: DocumentPair,
+    old_content: Content | None,
+    new_content: Content | None,
+    faults: list[Fault],
+    unreadable: list[Unreadable],
+) -> Pair | None:
+    """Parse both documents of a package, and note what is wrong with them; None if one cannot be used."""
+    known = Known()
+    before = _parse(pair.before, old_content, known)
+    after = _parse(pair.after, new_content, known)
+    faults += _faults(before, after)
+    if isinstance(before, Fault) or isinstance(after, Fault):
+        unreadable += _unreadable(pair.package, before, after)
+        return None
+    return Pair(pair.package, before, after)
+
+
+def _chosen(change: PackageChange, selection: Selection) -> PackageChange | None:
+    if selection.takes_all_specs:
+        return change
+    return part_of(change, selection.chooses, selection.sees_stack)
 
 
 def _read(documents: Documents, readers: Readers) -> Iterator[tuple[DocumentPair, Content | None, Content | None]]:

@@ -4,12 +4,12 @@ Patterns of one list are alternatives, lists of different things must all agree,
 pattern that begins with `!` excludes and wins.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from cachewatch.model import Document, Kind, Signature
+from cachewatch.model import Kind, Signature
 from cachewatch.patterns import Globs
 from cachewatch.versions import Versions
 
@@ -30,16 +30,6 @@ class Selection(Struct, frozen=True, kw_only=True):
     compilers: Globs = field(default_factory=Globs)
     versions: Versions = field(default_factory=Versions)
     kinds: Globs = field(default_factory=Globs)
-
-    def hashes(self, before: Document | None, after: Document | None) -> Set[str] | None:
-        """Return the hashes that are chosen on either side, or None for all.
-
-        A kept spec that left a chosen stack is news to those who chose it, so one side is enough.
-        """
-        if self.takes_all_specs:
-            return None
-        sides = [document.specs for document in (before, after) if document]
-        return {spec_hash for specs in sides for spec_hash in self._chosen(specs)}
 
     @property
     def takes_all_specs(self) -> bool:
@@ -64,10 +54,6 @@ class Selection(Struct, frozen=True, kw_only=True):
     def wants(self, kinds: Set[Kind]) -> bool:
         """Tell whether a change of these kinds is to be reported."""
         return self.kinds.is_open or any(map(self.kinds, kinds))
-
-    def _chosen(self, specs: Mapping[str, Signature]) -> Iterable[str]:
-        chosen = {signature: self.chooses(signature) for signature in set(specs.values())}
-        return (spec_hash for spec_hash, signature in specs.items() if chosen[signature])
 
 
 def selection_of(match: "Match", kinds: Iterable[Kind] | None = None) -> Selection:

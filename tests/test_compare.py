@@ -6,9 +6,14 @@ import pytest
 from helpers import Record, parsed, record, records, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from cachewatch.compare import compare
-from cachewatch.model import Delta, Direction, Kind, PackageChange, Place, Status
+from cachewatch.compare.part import part_of
+from cachewatch.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
+from cachewatch.report.lines import rows_of
+from cachewatch.report.rows import Section
+from cachewatch.select import Globs, Selection
 
 RUNGS = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
 
@@ -113,7 +118,7 @@ def test_a_kept_hash_gains_and_loses_stacks() -> None:
     (kept,) = change.restacked
     assert (kept.gained, kept.lost) == (("hpc",), ("e4s",))
     assert (change.counts.added, change.counts.removed) == (0, 0)
-    assert {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.LAST_COPY_REMOVED} <= change.kinds
+    assert {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED} <= change.kinds
 
 
 def test_left_over_is_told_when_it_begins() -> None:
@@ -219,14 +224,78 @@ def test_versions_are_judged_by_stack() -> None:
     assert judged["rocm"].before == ("6.3.3", "6.4.0")
 
 
-def test_the_last_copy_is_not_one_copy_less() -> None:
-    """The last spec of a version in a stack for a target is a loss; one of several is a number."""
-    surplus = changed(records([1, 2]), records([1]))
-    last = changed(records([1], stacks=["e4s", "ml"]), records([2], stacks=["ml"]))
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "classes"),
+    [
+        pytest.param([], [{}], "gained", {"gained": 1}, id="nothing before: gained"),
+        pytest.param([{}], [{"stacks": ["ml"], "os": "x"}], "lost", {"lost": 1, "gained": 1}, id="nothing after: lost"),
+        pytest.param(
+            [{}], [{"versions": ["2.0"], "os": "x"}], "upgraded", {"replaced": 1, "successor": 1}, id="newer: upgraded"
+        ),
+        pytest.param(
+            [{"versions": ["2.0"]}],
+            [{"os": "x"}],
+            "downgraded",
+            {"replaced": 1, "successor": 1},
+            id="older: downgraded",
+        ),
+        pytest.param([{}, {"versions": ["0.9"]}], [{}], "retired", {"retired": 1}, id="an older version left: retired"),
+        pytest.param(
+            [{}], [{}, {"versions": ["0.9"]}], "extended", {"extended": 1}, id="an older version came: extended"
+        ),
+        pytest.param([{}, {"os": "x"}], [{}], "narrowed", {"dropped": 1}, id="a combination left: narrowed"),
+        pytest.param([{}], [{}, {"os": "x"}], "widened", {"new_combination": 1}, id="a combination came: widened"),
+        pytest.param([{}, {}], [{}], None, {"surplus": 1}, id="one of several: the same"),
+        pytest.param([{}], [{}, {}], None, {"extra_copy": 1}, id="another copy: the same"),
+        pytest.param([{}, {"stacks": ["root"]}], [{}], None, {"pruned": 1}, id="it had no stack: pruned"),
+        pytest.param([{}], [{}, {"stacks": []}], None, {"unreferenced_new": 1}, id="it has no stack: unreferenced"),
+        pytest.param([{}], [{}, {"versions": ["1-0"]}], None, {"extra_copy": 1}, id="another spelling: the same"),
+        pytest.param(
+            [{"versions": ["git.a=1.0"]}],
+            [{"versions": ["git.b=1.0"]}],
+            "retired",
+            {"retired": 1, "extended": 1},
+            id="another reference of one number: neither newer nor older",
+        ),
+    ],
+)
+def test_verdicts_and_classes(
+    before: list[Record], after: list[Record], verdict: str | None, classes: dict[str, int]
+) -> None:
+    """A place has the first verdict that holds, and a spec that was not paired is of the first class that does."""
+    change = changed(
+        [record(n, **values) for n, values in enumerate(before)],
+        [record(100 + n, **values) for n, values in enumerate(after)],
+    )
 
-    assert surplus.last_copies == ()
-    assert last.last_copies == (Place("1.0", "e4s", "x86_64_v3"),)
-    assert Kind.LAST_COPY_REMOVED in last.kinds
+    judged = {place.verdict for place in change.places if place.stack == "e4s"}
+    assert judged == ({verdict} if verdict else set())
+    assert {name: n for name in SpecClass if (n := getattr(change.counts, name))} == classes
+
+
+def test_what_a_place_that_narrowed_lost() -> None:
+    """A combination that left names what of it the place has no more."""
+    change = changed(
+        [record(1), record(2, os="x"), record(3, compiler="gcc@9")], [record(1), record(3, compiler="gcc@9")]
+    )
+
+    assert {Kind.NARROWED, Kind.OS} <= change.kinds
+    assert Kind.COMPILER not in change.kinds
+
+
+def test_a_version_in_another_spelling_did_not_change() -> None:
+    """Versions that Spack calls equal are one version, in whichever rung, fact or place."""
+    change = changed([record(1, versions=["1.0"])], [record(2, versions=["1_0"])])
+
+    assert change.kinds == {Kind.REBUILT}
+    assert change.places == ()
+
+
+def test_no_compiler_gives_way_to_the_one_that_is_named() -> None:
+    """A kept hash whose compiler one side does not name has the compiler that the other names."""
+    change = changed([record(1, compiler="none"), record(2, compiler="nvhpc@24")], [record(1, compiler="nvhpc@24")])
+
+    assert change.facts["compilers"] == Delta()
 
 
 def test_facts_come_and_go() -> None:
@@ -268,25 +337,33 @@ def test_a_whole_package() -> None:
     assert changed(None, records([1, 2])).counts.new == 2
 
 
-def test_a_selection_of_hashes() -> None:
-    """What was not selected does not exist, on either side."""
-    selected = {spec_hash(1), spec_hash(3)}
-    change = changed(records([1, 2]), records([3, 4]), selected=selected)
+def part(before: list[Record] | None, after: list[Record] | None, **chosen: Any) -> PackageChange | None:
+    """Compare whole documents, and pick what a selection chooses."""
+    selection = structs.replace(Selection(), **{name: Globs(patterns) for name, patterns in chosen.items()})
+    return part_of(changed(before, after), selection.chooses, selection.sees_stack)
 
-    assert (change.counts.before, change.counts.after) == (1, 1)
-    assert maybe_changed(records([2]), records([4]), selected=selected) is None
-    assert maybe_changed(None, records([4]), selected=selected) is None
+
+def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
+    """A selection picks from what was paired before: half a pair is no addition."""
+    found = part([record(1), record(5)], [record(2, stacks=["ml"]), record(6)], stacks=["ml"])
+
+    assert found is not None
+    assert rungs(found) == {"moved": 1}
+    assert (found.counts.before, found.counts.after) == (1, 1)
+    assert found.counts.adds_up
+    assert part([record(1), record(3, stacks=["ml"])], [record(2), record(3, stacks=["ml"])], stacks=["ml"]) is None
+    assert part(None, records([4]), stacks=["ml"]) is None
 
 
 def test_stacks_that_are_not_seen() -> None:
     """Facts about stacks that nobody asked for are not told."""
-    change = changed(
-        [record(1, stacks=["e4s", "ml"]), record(2)], [record(1, stacks=["e4s"]), record(3)], sees_stack="e4s".__eq__
-    )
+    change = part([record(1, stacks=["e4s", "ml"]), record(2)], [record(1, stacks=["e4s"]), record(3)], stacks=["e4s"])
 
+    assert change is not None
     assert change.restacked == ()
     assert change.facts["stacks"] == Delta()
     assert {place.stack for place in change.copies_before} == {"e4s"}
+    assert change.places == ()
 
 
 few = st.sampled_from
@@ -330,6 +407,20 @@ def test_everything_adds_up(before: list[Record], after: list[Record], kept: int
     assert (counts.added, counts.removed) == (len(change.added), len(change.removed))
     assert sum(p.count for p in change.pairings) + sum(g.count for g in change.gone) == counts.removed
     assert sum(p.count for p in change.pairings) + sum(n.count for n in change.new) == counts.added
+
+
+@given(generated, generated, st.integers(0, 4), st.sampled_from(["stacks", "targets", "oses", "compilers"]))
+def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int, name: str) -> None:
+    """Whatever is chosen, its own counts prove each other and equal its lists, and every kind of it is on a line."""
+    change = maybe_changed(numbered(before, 0), numbered(after, max(0, len(before) - kept)))
+    pattern = {"stacks": "ml", "targets": "x", "oses": "a", "compilers": "gcc*"}[name]
+    selection = structs.replace(Selection(), **{name: Globs([pattern])})
+    found = change and part_of(change, selection.chooses, selection.sees_stack)
+    for one in filter(None, (change, found)):
+        assert one.counts.adds_up
+        assert (one.counts.added, one.counts.removed) == (len(one.added), len(one.removed))
+        assert frozenset().union(*(row.kinds for row in rows_of(one))) == one.kinds
+        assert sum(row.count or 0 for row in rows_of(one) if row.section is Section.REMOVED) == one.counts.gone
 
 
 @given(generated, generated, st.integers(0, 4))

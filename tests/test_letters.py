@@ -64,8 +64,8 @@ def test_a_letter_of_the_demo(demo_repository: Path) -> None:
     letter = render_letter(digest_of(read(demo_repository)), to=("kim@example.org",))
     forms = (letter.text, letter.html, letter.markdown, letter.json.decode())
 
-    assert letter.title == "1 package lost last copies, 2 upgraded, 1 new - develop"
-    assert all("py-safetensors 0.4.3 gone, 2 packages upgraded" in form for form in forms)
+    assert letter.title == "2 packages upgraded, 1 new - develop - 25 May-1 Jun"
+    assert all("2 packages upgraded, 1 new" in form for form in map(str.lower, forms))
     assert all("py-keras" in form and "1 June 2025" in form for form in forms)
     assert all("in 8 stacks on 3 targets" in form for form in (letter.text, letter.html, letter.markdown))
     assert letter.attachments == ()
@@ -303,6 +303,6 @@ def test_several_tags(demo_repository: Path) -> None:
     other = replace(tag, report=replace(tag.report, after=replace(tag.report.after, tag="develop-2025-06-01")))
     letter = render_letter(digest_of(tag, other))
 
-    assert letter.title.endswith("2 tags")
+    assert " - 2 tags" in letter.title
     for form in (letter.text, letter.html, letter.markdown):
         assert "in develop-2025-06-01" in form.lower() or "IN develop-2025-06-01" in form

@@ -164,7 +164,7 @@ def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
 
     assert lines[0] == {
         "type": "changeset",
-        "schema": "cachewatch.changesets/1",
+        "schema": "cachewatch.changesets/2",
         "before": found["before"],
         "after": found["after"],
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, parsed, record, signature
+from helpers import catalogue, record, signature
 
 from cachewatch.config.model import Match
 from cachewatch.model import Kind
@@ -75,14 +75,6 @@ def test_what_decides() -> None:
         "/torch$/",
         None,
     ]
-
-
-def test_one_side_is_enough() -> None:
-    """A kept spec that left a chosen stack is news to those who chose it."""
-    before, after = parsed([record(1), record(2, stacks=["ml"])]), parsed([record(1, stacks=["ml"]), record(3)])
-
-    assert Selection().hashes(before, after) is None
-    assert Selection(stacks=Globs(["e4s"])).hashes(before, after) == {record(1)["hash"], record(3)["hash"]}
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
     return lines, dict(hidden)
 
 
+VERSIONS = [Kind.UPGRADED, Kind.VERSION_ADDED, Kind.VERSION_REMOVED]
 ALL = ["llvm removed", "llvm upgraded", "new added", "zlib removed", "zlib upgraded"]
 
 
@@ -85,8 +86,10 @@ ALL = ["llvm removed", "llvm upgraded", "new added", "zlib removed", "zlib upgra
         ([silence(packages=("llvm*",), tags=("v*",))], [], {}),
         ([silence(packages=("llvm*",), sources=("mine",))], [], {}),
         ([silence(packages=("gcc",))], [], {}),
-        ([silence(changes=[Kind.UPGRADED])], ["llvm upgraded", "zlib upgraded"], {"quiet": 2}),
-        ([silence(packages=("llvm",), changes=[Kind.UPGRADED])], ["llvm upgraded"], {"quiet": 1}),
+        ([silence(changes=VERSIONS)], ["llvm upgraded", "zlib upgraded"], {"quiet": 3}),
+        # The line says that a version came, too.
+        ([silence(changes=[Kind.UPGRADED])], [], {"quiet": 2}),
+        ([silence(packages=("llvm",), changes=VERSIONS)], ["llvm upgraded"], {"quiet": 1}),
         # Nobody would have been told of it anyway.
         ([silence(changes=[Kind.REBUILT])], [], {}),
         # Of llvm and zlib something happened elsewhere too, so they are told in full.
@@ -95,7 +98,7 @@ ALL = ["llvm removed", "llvm upgraded", "new added", "zlib removed", "zlib upgra
         ([silence(stacks=("*",), packages=("!llvm",))], ["new added", "zlib removed", "zlib upgraded"], {"quiet": 2}),
         ([silence(targets=("x86*",))], ["new added"], {"quiet": 1}),
         (
-            [silence("a", packages=("llvm",), changes=[Kind.UPGRADED]), silence("b", packages=("llvm", "new"))],
+            [silence("a", packages=("llvm",), changes=VERSIONS), silence("b", packages=("llvm", "new"))],
             ["llvm removed", "llvm upgraded", "new added"],
             {"a": 1, "b": 2},
         ),

@@ -75,7 +75,11 @@ def prune_week(folder: Path) -> Digest:
         share = PRUNED // len(_PACKAGES) + (number < PRUNED % len(_PACKAGES))
         surplus = _groups(version, share, counter, is_built=False)
         kept = [] if name in _CHANGES else _groups(version, share + share // 4, counter, is_built=True)
-        lone = [(record(versions=["0.9"], stacks=["e4s", "root"]), [next(counter)])] if number % 3 == 0 else []
+        lone = (
+            [(record(versions=["0.9"], stacks=["e4s", "root"], target="zen4"), [next(counter)])]
+            if number % 3 == 0
+            else []
+        )
         fresh = _groups(version, 12, counter, is_built=True)
         again = [(r, list(islice(counter, len(numbers)))) for r, numbers in fresh]
         before[name] = _document(name, [*surplus, *kept, *fresh, *lone])

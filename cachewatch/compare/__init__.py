@@ -1,154 +1,214 @@
-"""Two documents of one package in, what happened to the package out. The laws are in docs/laws.md."""
+"""Two documents of one package in, what happened to the package out. The laws are in docs/laws.md.
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Set
+Read `compare_all` first. Each package is prepared alone; DeepDiff then says of all of them
+what came and went (delta.py), and everything that follows works on its answer: the matching
+(ladder.py), the verdicts of places (verdicts.py), the classes of specs (classes.py) and the
+kinds of change (kinds.py). Only what was merely rebuilt, and kept specs in other stacks,
+are known without it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from cachewatch.compare.facts import differing_facts, differing_fields, load_deepdiff
-from cachewatch.compare.kinds import count_specs, kinds_of
+from cachewatch.compare.classes import class_of_new, class_of_vanished
+from cachewatch.compare.delta import Found, Side, find_deltas, known_compilers, load_deepdiff
+from cachewatch.compare.form import in_one_form
+from cachewatch.compare.kinds import count_specs, kinds_of, moves_of
 from cachewatch.compare.ladder import account
-from cachewatch.compare.places import count_places, judge_versions, lost_places
-from cachewatch.facts import Facts, facts_of, seen_facts
-from cachewatch.model import Document, PackageChange, Place, Restacked, Signature, Spec, Specs, Status
-from cachewatch.safetext import safe
+from cachewatch.compare.places import count_places, judge_versions
+from cachewatch.compare.verdicts import judge_places, place_changes, places_of
+from cachewatch.facts import NO_FACTS, Facts, facts_of
+from cachewatch.model import (
+    Alike,
+    Delta,
+    Document,
+    PackageChange,
+    Place,
+    Restacked,
+    Signature,
+    Spec,
+    Specs,
+    Status,
+)
 
-__all__ = ["compare", "load_deepdiff"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["Pair", "compare", "compare_all", "load_deepdiff"]
 
 
-class _State(Struct, frozen=True):
-    """One side of a comparison: its specs, and what they amount to."""
+class Pair(Struct, frozen=True):
+    """The documents of one package; None where there is none."""
 
-    specs: Specs
-    facts: Facts
-    copies: Mapping[Place, int]
+    package: str
+    before: Document | None
+    after: Document | None
+
+
+class _Prepared(Struct, frozen=True, kw_only=True):
+    """A package of which something differs: both sides in one form, and which of their hashes are on no other side."""
+
+    package: str
+    old: Specs
+    new: Specs
+    had: Facts | None
+    has: Facts | None
+    went: Specs
+    came: Specs
+    restacked: tuple[Restacked, ...]
+    is_compiler_unknown: bool
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Return what DeepDiff compares."""
+        return Side(self.had, self.went.counts), Side(self.has, self.came.counts)
 
 
 def compare(
-    package: str,
-    before: Document | None,
-    after: Document | None,
-    *,
-    selected: Set[str] | None = None,
-    sees_stack: Callable[[str], bool] | None = None,
-    is_pruned: bool = True,
+    package: str, before: Document | None, after: Document | None, *, is_pruned: bool = True
 ) -> PackageChange | None:
-    """Return what happened to `package`, or None if nothing but the form of its document changed.
+    """Return what happened to `package`, or None if nothing but the form of its document changed."""
+    (change,) = compare_all([Pair(package, before, after)], is_pruned=is_pruned)
+    return change
 
-    `selected` limits the comparison to these hashes, `sees_stack` what is said of stacks.
+
+def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[PackageChange | None]:
+    """Yield what happened to each package, in one call of DeepDiff for all of them.
+
     `is_pruned` tells whether specs that no stack builds will disappear from this tag, which
     is so in develop and not in releases and snapshots.
     """
-    old, new = _specs(before, selected), _specs(after, selected)
+    prepared = [_prepare(pair) for pair in pairs]
+    deltas = iter(find_deltas(one.sides for one in prepared if one is not None))
+    for one in prepared:
+        yield None if one is None else _change(one, next(deltas), is_pruned=is_pruned)
+
+
+def _prepare(pair: Pair) -> _Prepared | None:
+    """Bring both sides into one form, and part what was kept from the rest; None if nothing happened."""
+    before, after = pair.before, pair.after
+    old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
     kept = old.hashes & new.hashes
-    rewritten = _rewritten(package, old, new, kept)
-    old, new = _in_one_form(old, rewritten), _in_one_form(new, rewritten)
-    status = Status.ADDED if before is None else Status.REMOVED if after is None else Status.CHANGED
+    old, new = in_one_form(pair.package, old, new, kept)
     went, came = old.without(kept), new.without(kept)
-    restacked = _restacked(old, new, kept, sees_stack)
-    if not (went or came or restacked) and (status is Status.CHANGED or selected is not None):
+    restacked = _restacked(old, new, kept)
+    if not (went or came or restacked) and before is not None and after is not None:
         return None
-    is_whole = selected is None and not rewritten
-    had = _state(old, before if is_whole else None, sees_stack)
-    has = _state(new, after if is_whole else None, sees_stack)
-    is_unknown = before is not None and after is not None and before.has_old_compilers != after.has_old_compilers
-    found = account(went.counts.copy(), came.counts.copy(), is_compiler_unknown=is_unknown)
-    facts = differing_facts(had.facts, has.facts, is_compiler_unknown=is_unknown)
-    # Where specs are built alike, they are in the same places, however many there are.
-    is_alike = old.counts.keys() == new.counts.keys()
-    last_copies = () if is_alike else lost_places(had.copies, has.copies)
-    stack_versions = () if is_alike else tuple(judge_versions(had.copies, has.copies))
-    left_over = _left_over(has)
-    newly_left_over = _newly(left_over, had, has) if is_pruned else ()
-    counts = count_specs(len(old), len(new), found, len(left_over))
+    return _Prepared(
+        package=pair.package,
+        old=old,
+        new=new,
+        had=_facts(before, old),
+        has=_facts(after, new),
+        went=went,
+        came=came,
+        restacked=restacked,
+        is_compiler_unknown=before is not None
+        and after is not None
+        and before.has_old_compilers != after.has_old_compilers,
+    )
+
+
+def _facts(document: Document | None, specs: Specs) -> Facts | None:
+    """Return the facts of `specs`, which a `document` that holds just them has already."""
+    if document is None:
+        return None
+    return document.facts if specs is document.specs else facts_of(specs.counts)
+
+
+def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
+    """Return what happened to a package, by what DeepDiff found."""
+    unknown = one.is_compiler_unknown
+    rebuilt = dict(one.went.counts.items() & one.came.counts.items())
+    accounted = account(Counter(rebuilt | found.vanished), Counter(rebuilt | found.new), is_compiler_unknown=unknown)
+    touched = _touched((*found.vanished, *found.new), one.restacked)
+    after = _applied(one.old.counts, found, one.restacked)
+    judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
+    gone = tuple(
+        Alike(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.gone
+    )
+    new = tuple(Alike(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new)
+    status = Status.ADDED if found.is_added else Status.REMOVED if found.is_removed else Status.CHANGED
+    facts = _known(found.facts, one)
+    places = place_changes(judged)
+    left_over = _left_over(one.new)
+    newly_left_over = _newly_left_over(one, found) if is_pruned else ()
+    counts = count_specs(
+        accounted.pairings, gone, new, before=len(one.old), after=len(one.new), left_over=len(left_over)
+    )
+    copies_before, copies_after = count_places(one.old.counts), count_places(after)
     return PackageChange(
-        package=package,
+        package=one.package,
         status=status,
         facts=facts,
-        stack_versions=stack_versions,
+        stack_versions=tuple(judge_versions({place.stack for place in touched}, copies_before, copies_after)),
+        places=places,
         counts=counts,
-        pairings=found.pairings,
-        gone=found.gone,
-        new=found.new,
-        came=came,
-        went=went,
-        restacked=restacked,
+        pairings=accounted.pairings,
+        gone=gone,
+        new=new,
+        came=one.came,
+        went=one.went,
+        restacked=one.restacked,
         left_over=left_over,
         newly_left_over=newly_left_over,
-        last_copies=last_copies,
-        copies_before=had.copies,
-        copies_after=has.copies,
+        copies_before=copies_before,
+        copies_after=copies_after,
         kinds=kinds_of(
             status,
             facts,
-            stack_versions,
+            places,
             counts,
-            restacked,
+            moves_of(accounted.pairings, one.restacked),
             has_left_over=bool(newly_left_over),
-            has_lost_places=bool(last_copies),
         ),
-        before=had.facts,
-        after=has.facts,
+        before=one.had or NO_FACTS,
+        after=one.has or NO_FACTS,
+        specs_before=one.old,
+        specs_after=one.new,
     )
 
 
-def _state(specs: Specs, document: Document | None, sees_stack: Callable[[str], bool] | None) -> _State:
-    """Sum up `specs`; a `document` that holds just them has their facts already."""
-    facts = facts_of(specs.counts) if document is None else document.facts
-    return _State(
-        specs=specs,
-        facts=seen_facts(facts, sees_stack) if sees_stack else facts,
-        copies=count_places(specs.counts, sees_stack),
-    )
+def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
+    if not one.is_compiler_unknown or one.had is None or one.has is None:
+        return facts
+    compilers = known_compilers(facts["compilers"], one.had["compilers"], one.has["compilers"])
+    return {**facts, "compilers": compilers}
 
 
-def _in_one_form(specs: Specs, rewritten: Mapping[str, Signature]) -> Specs:
-    if not rewritten:
-        return specs
-    return Specs.of({**specs, **{h: replace(s, stacks=specs[h].stacks) for h, s in rewritten.items()}})
+def _touched(signatures: Iterable[Signature], restacked: Iterable[Restacked]) -> frozenset[Place]:
+    """Return the places in which something may have happened."""
+    touched = {place for signature in signatures for place in places_of(signature)}
+    touched |= {Place(stack, kept.after.target) for kept in restacked for stack in kept.gained + kept.lost}
+    return frozenset(touched)
 
 
-def _specs(document: Document | None, selected: Set[str] | None) -> Specs:
-    if document is None:
-        return Specs.of({})
-    return document.specs if selected is None else document.specs.only(selected)
+def _applied(before: Mapping[Signature, int], found: Found, restacked: Iterable[Restacked]) -> Mapping[Signature, int]:
+    """Return the specs there are after what was found; what was rebuilt is as it was."""
+    after = Counter(before)
+    after.subtract(found.vanished)
+    after.update(found.new)
+    for kept in restacked:
+        after[kept.before] -= 1
+        after[kept.after] += 1
+    return +after
 
 
-def _left_over(state: _State) -> tuple[str, ...]:
-    if not any(signature.is_left_over for signature in state.specs.counts):
+def _left_over(specs: Specs) -> tuple[str, ...]:
+    if not any(signature.is_left_over for signature in specs.counts):
         return ()
-    return tuple(sorted(spec_hash for spec_hash, signature in state.specs.items() if signature.is_left_over))
+    return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_left_over))
 
 
-def _newly(left_over: Iterable[str], had: _State, has: _State) -> tuple[Spec, ...]:
-    news = (h for h in left_over if h not in had.specs or not had.specs[h].is_left_over)
-    return tuple(Spec(spec_hash, has.specs[spec_hash]) for spec_hash in news)
+def _newly_left_over(one: _Prepared, found: Found) -> tuple[Spec, ...]:
+    """Return the kept specs that lost their last stack, and the new ones that have none, unless they were rebuilt."""
+    more = {s for s, count in found.new.items() if s.is_left_over and count > found.vanished[s]}
+    hashes = {kept.hash for kept in one.restacked if kept.after.is_left_over}
+    if more:
+        hashes |= {spec_hash for spec_hash, signature in one.came.items() if signature in more}
+    return tuple(Spec(spec_hash, one.new[spec_hash]) for spec_hash in sorted(hashes))
 
 
-def _rewritten(package: str, old: Specs, new: Specs, kept: Set[str]) -> Mapping[str, Signature]:
-    """Return the kept specs that are written differently, each in one of the two ways.
-
-    Nothing but its stacks can change of a kept hash (law 2), so this is form, which is logged.
-    """
-    rewritten = {}
-    # Documents that are read together share their signatures, so most are one object.
-    for spec_hash in sorted(h for h in kept if old[h] is not new[h]):
-        before, after = old[spec_hash], new[spec_hash]
-        form = differing_fields(before, after) - {"stacks"} if before != after else frozenset()
-        if form:
-            logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
-            # The same one whichever comes first; a compiler that is named, before none.
-            rewritten[spec_hash] = min(before, after, key=lambda s: s.sort_key)
-    return rewritten
-
-
-def _restacked(
-    old: Specs, new: Specs, kept: Set[str], sees_stack: Callable[[str], bool] | None
-) -> tuple[Restacked, ...]:
+def _restacked(old: Specs, new: Specs, kept: Iterable[str]) -> tuple[Restacked, ...]:
     """Return the kept hashes whose stacks changed."""
     moved = (h for h in kept if old[h] is not new[h] and old[h].stacks != new[h].stacks)
-    restacked = (Restacked(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))
-    return tuple(r for r in restacked if sees_stack is None or any(map(sees_stack, r.gained + r.lost)))
+    return tuple(Restacked(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))

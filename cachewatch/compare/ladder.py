@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 from msgspec import Struct
 
-from cachewatch.model import Alike, Pairing, Rung, Signature
+from cachewatch.model import Pairing, Rung, Signature
 from cachewatch.spelling import NO_COMPILER
 from cachewatch.versions import VersionKey, version_key
 
@@ -48,8 +48,8 @@ class Account(Struct, frozen=True):
     """Where every vanished and every new spec went, each once."""
 
     pairings: tuple[Pairing, ...]
-    gone: tuple[Alike, ...]
-    new: tuple[Alike, ...]
+    gone: tuple[tuple[Signature, int], ...]  # newest versions first
+    new: tuple[tuple[Signature, int], ...]
 
 
 def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
@@ -67,7 +67,7 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
         pairings += _take(rung, vanished, new, key)
         if is_compiler_unknown:
             pairings += _take_without_compiler(rung, vanished, new, key)
-    return Account(tuple(pairings), _alike(vanished), _alike(new))
+    return Account(tuple(pairings), _rest(vanished), _rest(new))
 
 
 def _take_equal(vanished: Counts, new: Counts) -> list[Pairing]:
@@ -89,14 +89,18 @@ def _take(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:
     pairings = []
     for before in _in_order(vanished):
         queue = queues.get(key(before), [])
-        while queue and vanished[before]:
-            after = queue[-1]
+        place = len(queue)
+        while place and vanished[before]:
+            place -= 1
+            after = queue[place]
+            if rung is Rung.UPGRADED and _age(after) == _age(before):
+                continue  # another reference of the same number is neither newer nor older
             count = min(vanished[before], new[after])
             pairings.append(Pairing(_judge(rung, before, after), before, after, count))
             vanished[before] -= count
             new[after] -= count
             if not new[after]:
-                queue.pop()
+                del queue[place]
     _drop_empty(vanished)
     _drop_empty(new)
     return pairings
@@ -151,11 +155,16 @@ def _newest_first(signature: Signature) -> list[VersionKey]:
 def _judge(rung: Rung, before: Signature, after: Signature) -> Rung:
     if rung is not Rung.UPGRADED:
         return rung
-    return Rung.UPGRADED if _newest_first(after) > _newest_first(before) else Rung.DOWNGRADED
+    return Rung.UPGRADED if _age(after) > _age(before) else Rung.DOWNGRADED
 
 
-def _alike(counts: Counts) -> tuple[Alike, ...]:
-    return tuple(Alike(signature, counts[signature]) for signature in _in_order(counts))
+def _age(signature: Signature) -> list[tuple[object, ...]]:
+    # Without the reference of a git version, and without its spelling.
+    return [key[:3] for key in _newest_first(signature)]
+
+
+def _rest(counts: Counts) -> tuple[tuple[Signature, int], ...]:
+    return tuple((signature, counts[signature]) for signature in _in_order(counts))
 
 
 def _drop_empty(counts: Counts) -> None:

@@ -1,38 +1,36 @@
-"""Where copies of a package can be installed from, and what versions each stack has."""
+"""How many specs of each version each place has, and what versions each stack has."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
-from cachewatch.model import Direction, Place, Signature, StackVersions
+from cachewatch.model import Direction, Signature, StackVersions, VersionPlace
 from cachewatch.versions import is_newer, newest, sorted_versions
 
 
-def count_places(counts: Mapping[Signature, int], sees_stack: Callable[[str], bool] | None) -> Mapping[Place, int]:
-    """Count the copies of each version in each stack that is seen, for each target."""
-    copies: dict[Place, int] = {}
+def count_places(counts: Mapping[Signature, int]) -> Mapping[VersionPlace, int]:
+    """Count the specs of each version in each stack, for each target."""
+    copies: dict[VersionPlace, int] = {}
     for signature, count in counts.items():
         for stack in signature.stacks:
-            if sees_stack is None or sees_stack(stack):
-                for version in signature.versions:
-                    place = Place(version, stack, signature.target)
-                    copies[place] = copies.get(place, 0) + count
+            for version in signature.versions:
+                place = VersionPlace(version, stack, signature.target)
+                copies[place] = copies.get(place, 0) + count
     return copies
 
 
-def lost_places(before: Mapping[Place, int], after: Mapping[Place, int]) -> tuple[Place, ...]:
-    """Return the places that had a copy and have none now: a loss that somebody will notice."""
-    return tuple(sorted(before.keys() - after.keys(), key=lambda p: (p.stack, p.version, p.target)))
-
-
-def judge_versions(before: Iterable[Place], after: Iterable[Place]) -> Iterator[StackVersions]:
+def judge_versions(
+    stacks: Set[str], before: Iterable[VersionPlace], after: Iterable[VersionPlace]
+) -> Iterator[StackVersions]:
     """Judge versions stack by stack: one package can go up in one and down in another."""
+    if not stacks:
+        return
     had, has = _by_stack(before), _by_stack(after)
-    for stack in sorted(had.keys() | has.keys()):
+    for stack in sorted(stacks):
         old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
         if old != new:
             yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), _direction(old, new))
 
 
-def _by_stack(places: Iterable[Place]) -> Mapping[str, Set[str]]:
+def _by_stack(places: Iterable[VersionPlace]) -> Mapping[str, Set[str]]:
     versions: dict[str, set[str]] = {}
     for place in places:
         versions.setdefault(place.stack, set()).add(place.version)

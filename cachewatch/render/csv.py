@@ -91,9 +91,9 @@ def _fact_lines(change: PackageChange) -> Iterator[Line]:
     for entry in change.stack_versions:
         versions = {"before": " ".join(entry.before), "after": " ".join(entry.after)}
         yield {"change": f"stack-versions-{entry.direction}", "name": entry.stack, **versions}
-    for place in change.last_copies:
-        where = {"versions": place.version, "stacks": place.stack, "target": place.target}
-        yield {"change": "last-copy-removed", **where}
+    for place in change.places:
+        versions = {"before": " ".join(place.before), "after": " ".join(place.after)}
+        yield {"change": f"place-{place.verdict}", "stacks": place.stack, "target": place.target, **versions}
 
 
 def _spec_lines(change: PackageChange) -> Iterator[Line]:

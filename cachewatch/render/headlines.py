@@ -23,7 +23,7 @@ _LONGEST_NAME = 48
 # What became of packages, in the order of telling.
 _FATES = {
     Topic.GONE: "gone",
-    Topic.LOST: "lost last copies",
+    Topic.LOST: "gone from stacks",
     Topic.LEFT_OVER: "left over",
     Topic.DOWNGRADED: "downgraded",
     Topic.UPGRADED: "upgraded",
@@ -195,7 +195,9 @@ def _named(report: TopicReport) -> str:
     version = before or after
     fate = {
         Topic.GONE: "gone",
-        Topic.LOST: f"{version} gone" if Kind.VERSION_REMOVED in row.kinds else f"{version} lost last copies",
+        Topic.LOST: "gone from stacks",
+        Topic.UPGRADED: f"{version} added",
+        Topic.DOWNGRADED: f"{version} {'added' if after else 'gone'}",
         Topic.LEFT_OVER: f"{version} left over",
         Topic.NEW: f"{version} new",
         Topic.ADDED: f"{version} added",

@@ -28,8 +28,8 @@ _TILES = {
 
 # What the two characters of a state mean, and whether that is bad.
 _STATES: Mapping[str, tuple[str, str]] = {
-    "R!": ("Last copy", "bad"),
-    "r ": ("One of several", ""),
+    "R!": ("Lost", "bad"),
+    "r ": ("Removed", ""),
     "L ": ("Left over", "care"),
     "D ": ("Downgrade", "bad"),
     "U ": ("Upgrade", "good"),
@@ -42,7 +42,7 @@ _STATES: Mapping[str, tuple[str, str]] = {
     "V ": ("Reconfigured", ""),
 }
 # The note of these says it better.
-_NOTED = ("R!", "A*", "A ")
+_NOTED = ("R!", "r ", "A*", "A ", "a ")
 _EVENTS = {
     Kind.TAG_REMOVED: "Gone",
     Kind.STACK_REMOVED: "Stack gone",

@@ -18,6 +18,7 @@ from cachewatch.model import (
     Fault,
     PackageChange,
     PackageCounts,
+    PlaceChange,
     Restacked,
     Side,
     Signature,
@@ -26,7 +27,7 @@ from cachewatch.model import (
 )
 from cachewatch.safetext import safe
 
-SCHEMA = "cachewatch.changesets/1"
+SCHEMA = "cachewatch.changesets/2"
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 _encode = msgspec.json.encode
@@ -63,7 +64,7 @@ def package_json(change: PackageChange) -> bytes:
         "kinds": sorted(change.kinds),
         **{fact: delta_values(change.facts[fact]) for fact in FACTS},
         "stack_versions": change.stack_versions,
-        "last_copies": [place._asdict() for place in change.last_copies],
+        "places": [place_values(place) for place in change.places],
     }
     return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
 
@@ -84,6 +85,17 @@ def spec_values(signature: Signature) -> dict[str, Any]:
 def delta_values(delta: Delta) -> dict[str, Any]:
     """Return what came and went of one fact."""
     return {"added": delta.added, "removed": delta.removed}
+
+
+def place_values(place: PlaceChange) -> dict[str, Any]:
+    """Return what happened in one place."""
+    return {
+        "stack": place.stack,
+        "target": place.target,
+        "before": place.before,
+        "after": place.after,
+        "verdict": place.verdict,
+    }
 
 
 def side_values(side: Side) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The lines of a report, as values: one for each package and change.
 
 The state is two characters. A capital says that somebody can notice, a small letter that
-there is one copy more or less; `!` marks a last copy, `*` a new package.
+there is one copy more or less; `!` marks a loss, `*` a new package.
 """
 
 from enum import Enum

@@ -16,7 +16,7 @@ class Topic(StrEnum):
     """What lines can be about, worst first. The first four need somebody's attention."""
 
     GONE = "gone"  # whole packages
-    LOST = "lost"  # last copies
+    LOST = "lost"  # places that have nothing of the package any more
     LEFT_OVER = "left-over"
     DOWNGRADED = "downgraded"
     UPGRADED = "upgraded"

@@ -1,0 +1,236 @@
+"""What happened to a package, worked out from two documents alone, slowly and one spec at a time.
+
+Written from docs/laws.md and from nothing else, so that code and oracle agree only where both
+are right. It knows nothing of how cachewatch reads, counts or matches.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache, cmp_to_key
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Spec = dict[str, Any]
+Specs = dict[str, Spec]
+
+RENAMED = {
+    "clang": "llvm",
+    "oneapi": "intel-oneapi-compilers",
+    "dpcpp": "intel-oneapi-compilers",
+    "intel": "intel-oneapi-compilers-classic",
+    "rocmcc": "llvm-amdgpu",
+    "arm": "acfl",
+}
+WORDS = ["stable", "nightly", "trunk", "head", "master", "main", "develop"]
+EARLY = ["alpha", "beta", "rc"]
+VANISHED = ("pruned", "lost", "replaced", "retired", "dropped", "surplus")
+NEW = ("unreferenced_new", "gained", "successor", "extended", "new_combination", "extra_copy")
+
+
+def read(path: Path) -> list[Spec]:
+    """Return the records of a document."""
+    head = path.read_text("utf-8").split("---")[1]
+    return list(yaml.safe_load(head)["spec_details"])
+
+
+def specs_of(records: Iterable[Spec]) -> Specs:
+    """Return records by hash, in one spelling."""
+    return {record["hash"]: spelled(record) for record in records}
+
+
+def spelled(record: Spec) -> Spec:
+    """Return a record in one spelling."""
+    name, at, version = (record["compiler"] or "none").partition("@")
+    variants = {re.sub(r"^-", "~", v).replace(":=", "=") for v in record["variants"]}
+    return {
+        "versions": tuple(record["versions"]),
+        "compiler": RENAMED.get(name, name) + at + version.lstrip("="),
+        "os": record["os"],
+        "platform": record["platform"],
+        "target": record["target"],
+        "variants": tuple(sorted(variants, key=lambda v: (v.lstrip("+~"), v))),
+        "stacks": tuple(sorted(set(record["stacks"]) - {"root"})),
+    }
+
+
+def is_old(records: Iterable[Spec]) -> bool:
+    """Tell whether compilers are written as before Spack 1.0."""
+    return any("@=" in (record["compiler"] or "") for record in records)
+
+
+@cache
+def age(version: str) -> list[Any]:
+    """Return the parts of a version, each as something that `older` can compare."""
+    if version.startswith("git.") or "=" in version[1:]:
+        version = version.partition("=")[2]
+        if not version:
+            return [(9,)]
+    parts: list[tuple[int, Any]] = [
+        (1, int(part)) if part.isdigit() else (2, WORDS.index(part)) if part in WORDS else (0, part)
+        for part in re.findall(r"[0-9]+|[A-Za-z]+", version)
+    ]
+    early: list[int] = [len(EARLY)]
+    if len(parts) > 1 and parts[-1][0] == 0 and parts[-1][1] in EARLY:
+        early = [EARLY.index(parts.pop()[1])]
+    elif len(parts) > 2 and parts[-1][0] == 1 and parts[-2][1] in EARLY:
+        number = parts.pop()[1]
+        early = [EARLY.index(parts.pop()[1]), number]
+    return [(0,), parts, early]
+
+
+@cache
+def older(one: str, other: str) -> int:
+    """Return -1 if `one` is older than `other`, 1 if it is newer, 0 if neither is."""
+    a, b = age(one), age(other)
+    return (a > b) - (a < b)
+
+
+@cache
+def is_same(one: str, other: str) -> bool:
+    """Tell whether Spack calls two versions equal."""
+    references = [v.removeprefix("git.").partition("=")[0] if re.match("git\\.|.+=", v) else "" for v in (one, other)]
+    return older(one, other) == 0 and references[0] == references[1]
+
+
+def newest(versions: Iterable[str]) -> str:
+    """Return the newest version."""
+    found: str = max(versions, key=cmp_to_key(older))
+    return found
+
+
+def respelled(before: Specs, after: Specs) -> tuple[Specs, Specs]:
+    """Return both sides with equal versions called alike."""
+    names = sorted(
+        {v for side in (before, after) for s in side.values() for v in s["versions"]},
+        key=lambda v: (v.count("_") + v.count("-"), v),
+    )
+
+    def name(version: str) -> str:
+        return str(next(other for other in names if is_same(version, other)))
+
+    def side(specs: Specs) -> Specs:
+        return {h: s | {"versions": tuple(dict.fromkeys(map(name, s["versions"])))} for h, s in specs.items()}
+
+    return side(before), side(after)
+
+
+def told(before: list[Spec], after: list[Spec]) -> dict[str, Any]:
+    """Return the verdicts of places and the number of specs of each class."""
+    old, new = respelled(specs_of(before), specs_of(after))
+    for kept in old.keys() & new.keys():
+        # Nothing but its stacks can change of a kept hash; a compiler that is named is better than none.
+        one = min(old[kept], new[kept], key=lambda s: (s["compiler"] == "none", list(s.values())))
+        old[kept], new[kept] = (one | {"stacks": side[kept]["stacks"]} for side in (old, new))
+    is_blind = is_old(before) != is_old(after)
+    verdicts = judge(old, new, is_blind=is_blind)
+    vanished, came = ({h: s for h, s in side.items() if h not in other} for side, other in ((old, new), (new, old)))
+    pair_off(vanished, came, is_blind=is_blind)
+    classes: Counter[str] = Counter()
+    for specs, names, side in ((vanished, VANISHED, 0), (came, NEW, 1)):
+        for spec in specs.values():
+            classes[names[rank(spec, old, new, verdicts, side, is_blind=is_blind)]] += 1
+    return {
+        "places": {place: verdict for place, verdict in verdicts.items() if verdict[2] != "same"},
+        "classes": {name: classes[name] for name in VANISHED + NEW},
+    }
+
+
+def contents(specs: Specs, stack: str, target: str, *, is_blind: bool) -> set[tuple[Any, ...]]:
+    """Return what one place has."""
+    return {
+        (version, "" if is_blind else s["compiler"], s["os"], s["variants"])
+        for s in specs.values()
+        if stack in s["stacks"] and s["target"] == target
+        for version in s["versions"] or ("",)
+    }
+
+
+def judge(old: Specs, new: Specs, *, is_blind: bool) -> dict[tuple[str, str], tuple[Any, Any, str]]:
+    """Return versions before and after of every place there ever was, and its verdict."""
+    places = {(stack, s["target"]) for side in (old, new) for s in side.values() for stack in s["stacks"]}
+    found = {}
+    for stack, target in places:
+        had, has = (contents(side, stack, target, is_blind=is_blind) for side in (old, new))
+        versions = [{c[0] for c in side} for side in (had, has)]
+        found[stack, target] = (versions[0] - {""}, versions[1] - {""}, verdict(had, has, *versions))
+    return found
+
+
+def verdict(had: set[Any], has: set[Any], old: set[str], new: set[str]) -> str:
+    """Return the first verdict that holds."""
+    if not had:
+        return "gained"
+    if not has:
+        return "lost"
+    way = older(newest(new), newest(old))
+    if way:
+        return "upgraded" if way > 0 else "downgraded"
+    if old - new:
+        return "retired"
+    if new - old:
+        return "extended"
+    return "narrowed" if had - has else "widened" if has - had else "same"
+
+
+def rank(spec: Spec, old: Specs, new: Specs, verdicts: dict[Any, Any], side: int, *, is_blind: bool) -> int:
+    """Return which class holds first for an unpaired spec of one side."""
+    if not spec["stacks"]:
+        return 0
+    here, there = ((old, new), (new, old))[side]
+    replaced = retired = dropped = False
+    for stack in spec["stacks"]:
+        how = verdicts[stack, spec["target"]][2]
+        if how == ("lost", "gained")[side]:
+            return 1
+        own, others = (contents(specs, stack, spec["target"], is_blind=is_blind) for specs in (here, there))
+        mine = contents({"": spec}, stack, spec["target"], is_blind=is_blind)
+        if {c[0] for c in mine} - {c[0] for c in others}:
+            replaced |= how in ("upgraded", "downgraded")
+            retired = True
+        dropped |= bool(mine & own - others)
+    return 2 if replaced else 3 if retired else 4 if dropped else 5
+
+
+RUNGS: tuple[tuple[str, ...], ...] = ((), ("stacks",), ("versions",), ("compiler",), ("variants",))
+
+
+def pair_off(vanished: Specs, came: Specs, *, is_blind: bool) -> None:
+    """Take off both sides what the ladder pairs."""
+    for left_out in RUNGS:
+        take(vanished, came, left_out, lambda *_: True)
+        if is_blind:
+            some = {"compiler", *left_out}
+            take(vanished, came, some, lambda b, a: b["compiler"] == "none" != a["compiler"])
+            take(vanished, came, some, lambda b, a: a["compiler"] == "none" != b["compiler"])
+
+
+def take(vanished: Specs, came: Specs, left_out: Iterable[str], may: Callable[[Spec, Spec], bool]) -> None:
+    """Pair what is equal but for some attributes, newest first."""
+    for gone in in_order(vanished):
+        for new in in_order(came):
+            before, after = vanished[gone], came[new]
+            if all(before[name] == after[name] for name in before if name not in left_out) and may(before, after):
+                if "versions" in left_out and not differ(before["versions"], after["versions"]):
+                    continue
+                del vanished[gone], came[new]
+                break
+
+
+def differ(before: Iterable[str], after: Iterable[str]) -> bool:
+    """Tell whether one of two lists of versions is newer."""
+    one, other = (sorted(map(age, side), reverse=True) for side in (before, after))
+    return one != other
+
+
+def in_order(specs: Specs) -> list[str]:
+    """Return hashes, newest versions first, then by all attributes."""
+    hashes = sorted(specs, key=lambda h: list(specs[h].values()))
+    return sorted(hashes, key=lambda h: sorted(map(full_age, specs[h]["versions"]), reverse=True), reverse=True)
+
+
+def full_age(version: str) -> list[Any]:
+    """Return the age of a version, and its text where that says nothing."""
+    return [*age(version), version]

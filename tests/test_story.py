@@ -1,0 +1,189 @@
+"""What happened in each place, and of what class each spec is, against an oracle that reads the two documents alone."""
+
+import json
+import random
+import re
+from collections.abc import Set
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import oracle
+import pytest
+from conftest import Run
+from helpers import Record, catalogue, history, parsed, record
+
+from cachewatch.compare import Pair, compare, compare_all
+from cachewatch.documents import parse
+from cachewatch.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
+from cachewatch.pipeline import changesets
+from cachewatch.render.digest import DigestBody, read_tag_digest
+from cachewatch.render.records import package_json
+from cachewatch.select import Globs, Selection
+from cachewatch.sources.opening import open_comparison
+
+# All pairs of the real documents of one package, both ways, but those without hashes.
+WITHOUT_HASHES = ("cub", "aml")
+
+
+def told(change: PackageChange | None) -> dict[str, Any]:
+    """Return what the JSON says of places and classes."""
+    if change is None:
+        return {"places": {}, "classes": dict.fromkeys((*oracle.VANISHED, *oracle.NEW), 0)}
+    found = json.loads(package_json(change))
+    return {
+        "places": {
+            (place["stack"], place["target"]): (set(place["before"]), set(place["after"]), place["verdict"])
+            for place in found["places"]
+        },
+        "classes": {name: found["specs"][name] for name in (*oracle.VANISHED, *oracle.NEW)},
+    }
+
+
+def adds_up(change: PackageChange | None) -> bool:
+    """Tell whether classes add up to what is new and gone."""
+    if change is None:
+        return True
+    counts = change.counts
+    sums = [sum(getattr(counts, name) for name in names) for names in (VANISHED_CLASSES, NEW_CLASSES)]
+    return counts.adds_up and sums == [counts.gone, counts.new]
+
+
+def test_real_pairs(documents: Path) -> None:
+    """Of every two documents of a package, both ways, the verdicts and classes are those of the oracle."""
+    seen = 0
+    for folder in sorted(documents.iterdir()):
+        if not folder.is_dir() or folder.name in WITHOUT_HASHES:
+            continue
+        for before, after in permutations(sorted(folder.iterdir()), 2):
+            sides = [parse(path.read_bytes(), path.name) for path in (before, after)]
+            change = compare(folder.name, *sides)
+            assert told(change) == oracle.told(oracle.read(before), oracle.read(after)), (before, after)
+            assert adds_up(change)
+            seen += 1
+    assert seen == 24
+
+
+def test_real_documents_that_appear_and_disappear(documents: Path) -> None:
+    """A package that comes or goes gains or loses every place, and its specs are of that class."""
+    for path in sorted(documents.glob("*/*.md")):
+        if path.parent.name in WITHOUT_HASHES:
+            continue
+        document = parse(path.read_bytes(), path.name)
+        assert told(compare("zlib", None, document)) == oracle.told([], oracle.read(path))
+        assert told(compare("zlib", document, None)) == oracle.told(oracle.read(path), [])
+
+
+VALUES: dict[str, list[Any]] = {
+    "versions": [
+        ["1.9"],
+        ["1.10"],
+        ["1-10"],
+        ["2.0rc1"],
+        ["develop"],
+        ["1.9", "1.10"],
+        [],
+        ["git.a=1.9"],
+        ["git.b=1.9"],
+    ],
+    "compiler": ["gcc@11.4.0", "gcc@=11.4.0", "gcc@13.2.0", "none"],
+    "os": ["a", "a", "b"],
+    "target": ["x", "x", "y"],
+    "variants": [["+a"], ["~a"], ["+a", "v:=1,2"]],
+    "stacks": [["root"], ["e4s"], ["e4s", "ml", "root"], ["ml"], []],
+}
+
+
+def some_pair(chance: random.Random) -> tuple[list[Record], list[Record]]:
+    """Return a few records on either side, of few values each, that share some hashes."""
+    choices = {name: chance.sample(values, chance.choice((1, 1, 2, 3))) for name, values in VALUES.items()}
+
+    def some(start: int) -> list[Record]:
+        return [
+            record(start + n, **{name: chance.choice(values) for name, values in choices.items()})
+            for n in range(chance.randrange(8))
+        ]
+
+    before = some(0)
+    return before, some(max(0, len(before) - chance.randrange(4)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_pairs(seed: int) -> None:
+    """Of five hundred random pairs a seed, both ways, the verdicts and classes are those of the oracle."""
+    chance = random.Random(seed)
+    there = [some_pair(chance) for _ in range(500)]
+    pairs = there + [(after, before) for before, after in there]
+    changes = compare_all(Pair("zlib", parsed(before), parsed(after)) for before, after in pairs)
+    for (before, after), change in zip(pairs, changes, strict=True):
+        assert told(change) == oracle.told(before, after), (before, after)
+        assert adds_up(change)
+
+
+def catalogues(before: dict[str, list[Record]], after: dict[str, list[Record]], folder: Path) -> Path:
+    """Return a repository of these two states."""
+    return history(folder / "r.git", catalogue(before), catalogue(after))
+
+
+def test_every_format_finds_a_package_by_any_of_its_kinds(run: Run, tmp_path: Path) -> None:
+    """Kinds have one source: JSON, text, Markdown, page, table and digest name the same packages for each kind."""
+    chance = random.Random(3)
+    pairs = {f"package{n}x": some_pair(chance) for n in range(60)}
+    pairs["replacedx"] = ([record(1)], [record(2, versions=["2.0"])])
+    pairs["leftx"] = ([record(1, stacks=["ml", "e4s"])], [record(1, stacks=["e4s"])])
+    before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
+    repository = catalogues(before, after, tmp_path)
+    command = ("diff", "HEAD~1", "--repo", repository, "--all", "--format")
+    (found,) = json.loads(run(*command, "json").output)["changesets"]
+    kinds = {kind for package in found["packages"] for kind in package["kinds"]}
+    assert len(kinds) > 15
+    for kind in sorted(kinds):
+        expected = {package["name"] for package in found["packages"] if kind in package["kinds"]}
+        for form in ("text", "markdown", "csv", "html"):
+            named = {n for n in re.findall(r"\w+x\b", run(*command, form, "--kind", kind).output) if n in pairs}
+            assert named == expected, (kind, form)
+        assert digest_names(repository, kind) == expected, kind
+
+
+def digest_names(repository: Path, kind: str) -> set[str]:
+    """Return the packages of which a digest of this kind of change speaks."""
+
+    def wants(kinds: Set[Kind]) -> bool:
+        return kind in kinds
+
+    opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
+    with opened as comparison:
+        (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestBody(1000, wants))
+        tag = read_tag_digest(changeset, most=1000, wants=wants)
+    return {row.package for topic in tag.topics for row in topic.rows}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "line"),
+    [
+        pytest.param(
+            [{}], [{"versions": ["2.0"]}], ("--kind", "version-added"), "1.0 -> 2.0", id="a kind of the facts"
+        ),
+        pytest.param([{}], [{"versions": ["2.0"]}], ("--versions", "@2:"), "1.0 -> 2.0", id="paired, then selected"),
+        pytest.param([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "+ml -e4s", id="moved is not gone"),
+        pytest.param([{}, {}], [{}, {"versions": ["9.9"]}], (), "added, 1.0 stays", id="the old version stays"),
+        pytest.param([{}], [{}, {"os": "rhel8"}], (), "first of gcc@11.4.0, rhel8", id="a configuration came"),
+        pytest.param([{}, {"os": "rhel8"}], [{}], (), "no other of gcc@11.4.0, rhel8", id="a configuration went"),
+        pytest.param(None, [], (), "new package, without specs", id="a package without specs"),
+    ],
+)
+def test_the_words_follow_what_is_there(  # noqa: PLR0917
+    run: Run,
+    tmp_path: Path,
+    before: list[Record] | None,
+    after: list[Record],
+    options: tuple[str, ...],
+    line: str,
+) -> None:
+    """A line says what happened: what replaced what, what stays, and which configuration came or went."""
+    state = {"other": [record(50)]}
+    old = state if before is None else {**state, "zlib": [record(n, **values) for n, values in enumerate(before)]}
+    new = {**state, "zlib": [record(100 + n, **values) for n, values in enumerate(after)]}
+    repository = catalogues(old, new, tmp_path)
+
+    assert line in " ".join(run("diff", "HEAD~1", "--repo", repository, *options).output.split())
