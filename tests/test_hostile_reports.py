@@ -154,13 +154,17 @@ def test_json_keeps_everything(letter: Letter, hostile: str) -> None:
     assert versions == {hostile}
 
 
+# What a spreadsheet computes; names behind signs, as variants are, are names that it does not know.
+FORMULA = re.compile(r"[=@\t\r]|[+-][^A-Za-z]|[+-].*[^A-Za-z0-9_.,:=+~ -]")
+
+
 def test_csv(run: Run, repository: Path) -> None:
     """No cell that a spreadsheet would run, and no cell that breaks its line."""
     output = run("diff", "HEAD~1", "--repo", repository, "--format", "csv").output
     lines = list(csv.reader(io.StringIO(output, newline="")))
 
     assert {len(line) for line in lines} == {15}
-    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for line in lines for cell in line)
+    assert not any(FORMULA.match(cell) for line in lines for cell in line)
     assert len(lines) == len(output.split("\r\n")) - 1
     assert not UNSAFE.search(output.replace("\r\n", ""))
 

@@ -140,7 +140,28 @@ def test_formulas_are_text(run: Run, tmp_path: Path) -> None:
     table = list(csv.DictReader(io.StringIO(output)))
 
     assert [row["name"] for row in table if row["change"] == "version-added"] == ["'=cmd()"]
-    assert not any(cell.startswith(("=", "+", "-", "@")) for row in table for cell in row.values())
+    assert not any(cell.startswith(("=", "@")) for row in table for cell in row.values())
+
+
+@pytest.mark.parametrize(
+    ("variants", "cell"),
+    [
+        (["+shared", "~static", "build_system=cmake"], "build_system=cmake +shared ~static"),
+        (["+shared", "cflags=-O2"], "cflags=-O2 +shared"),
+        (["+cuda", "+shared"], "+cuda +shared"),
+        (["+cmd|' /C calc'!A0"], "'+cmd|' /C calc'!A0"),
+        (["+SUM(A1)"], "'+SUM(A1)"),
+        (["+1"], "'+1"),
+    ],
+)
+def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: str) -> None:
+    """An apostrophe stands only before what a spreadsheet would compute."""
+    for name, found in (("a.md", []), ("b.md", [record(1, variants=variants)])):
+        (tmp_path / name).write_bytes(document(found))
+    output = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "csv").output
+    (row,) = [row for row in csv.DictReader(io.StringIO(output)) if row["change"] == "spec-added"]
+
+    assert row["variants"] == cell
 
 
 def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:

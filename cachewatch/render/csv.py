@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 
 from cachewatch.changesets import Changeset
@@ -36,6 +37,9 @@ _SINGULAR = {
     "targets": "target",
     "variants": "variant",
 }
+
+# Names behind a sign, and nothing that calls, refers or computes.
+_VARIANTS = re.compile(r"[+-][A-Za-z][A-Za-z0-9_]*(?: [+~]?[A-Za-z][A-Za-z0-9_.,:=-]*)*")
 
 Line = dict[str, object]
 
@@ -136,5 +140,6 @@ def _cell(value: object) -> str:
     if text.isascii() and text.isalnum():
         return text  # nearly everything, and a spreadsheet sees nothing in it
     text = safe(text)
-    # A spreadsheet takes these for the beginning of a formula.
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    # A spreadsheet takes these for the beginning of a formula, which a mere list of variants cannot be.
+    is_formula = text.startswith(("=", "+", "-", "@")) and not _VARIANTS.fullmatch(text)
+    return f"'{text}" if is_formula else text
