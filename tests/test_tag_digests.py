@@ -63,8 +63,8 @@ def test_the_demo_topic_by_topic(demo_repository: Path) -> None:
         "upgraded": (2, 3),
         "new": (1, 130),
         "added": (1, 118),
+        "retired": (1, 3),
         "stacks": (1, 1),
-        "fewer": (1, 3),
         "rebuilt": (1, 15),
     }
     assert {group.names: [row.package for row in group.rows] for group in tag.places} == {

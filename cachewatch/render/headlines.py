@@ -29,6 +29,7 @@ _FATES = {
     Topic.UPGRADED: "upgraded",
     Topic.NEW: "new",
     Topic.ADDED: "with new binaries",
+    Topic.RETIRED: "with older versions retired",
     Topic.STACKS: "moved between stacks",
     Topic.COMPILERS: "recompiled",
     Topic.VARIANTS: "reconfigured",
@@ -201,6 +202,7 @@ def _named(report: TopicReport) -> str:
         Topic.LEFT_OVER: f"{version} left over",
         Topic.NEW: f"{version} new",
         Topic.ADDED: f"{version} added",
+        Topic.RETIRED: f"{version} retired" if Kind.RETIRED in row.kinds else "",
         Topic.REBUILT: "rebuilt",
     }.get(report.topic)
     return f"{package} {fate}" if fate else ""

@@ -29,6 +29,7 @@ _TILES = {
 # What the two characters of a state mean, and whether that is bad.
 _STATES: Mapping[str, tuple[str, str]] = {
     "R!": ("Lost", "bad"),
+    "R ": ("Removed", ""),
     "r ": ("Removed", ""),
     "L ": ("Left over", "care"),
     "D ": ("Downgrade", "bad"),
@@ -42,7 +43,7 @@ _STATES: Mapping[str, tuple[str, str]] = {
     "V ": ("Reconfigured", ""),
 }
 # The note of these says it better.
-_NOTED = ("R!", "r ", "A*", "A ", "a ")
+_NOTED = ("R!", "R ", "r ", "A*", "A ", "a ")
 _EVENTS = {
     Kind.TAG_REMOVED: "Gone",
     Kind.STACK_REMOVED: "Stack gone",

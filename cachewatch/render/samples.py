@@ -163,6 +163,7 @@ def _topics() -> list[TopicReport]:
         ),
         _topic(Topic.NEW, _row(Section.ADDED, "A*", "py-keras", after="3.9.2", count=6)),
         _topic(Topic.ADDED, _row(Section.ADDED, "A ", "py-ml-dtypes", after="0.4.0", count=3, note="new version")),
+        _topic(Topic.RETIRED, _row(Section.REMOVED, "R ", "hdf5", "1.12.3", count=2, note="retired")),
         _topic(
             Topic.STACKS,
             _row(Section.STACKS, "S ", "py-build", "1.2.1", count=2, note="same binaries", move="+e4s -radiuss", cause=moved),

@@ -32,8 +32,10 @@ _OF_FACTS = {Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT, Kind.STACK_ADDED
 _WITH_SPECS = {Section.ADDED, Section.REMOVED, Section.STACKS, Section.COMPILERS, Section.VARIANTS}
 _MERELY_REBUILT = frozenset({Kind.REBUILT})
 
-# Nobody misses one of these: the place keeps its versions.
+# The place keeps its versions.
 _SURPLUS = (SpecClass.PRUNED, SpecClass.DROPPED, SpecClass.SURPLUS)
+# Somebody may miss one of these, though the place keeps its newest version.
+_MISSED = (SpecClass.RETIRED, SpecClass.DROPPED)
 _COPIES = (SpecClass.EXTRA_COPY, SpecClass.UNREFERENCED_NEW)
 _VERDICTS = {Direction.UPGRADE: Verdict.UPGRADED, Direction.DOWNGRADE: Verdict.DOWNGRADED}
 _KIND_OF_CLASS = {
@@ -104,7 +106,7 @@ def _gone(change: PackageChange) -> Iterator[Row]:
         is_lost = is_whole or spec_class is SpecClass.LOST
         yield Row(
             section=Section.REMOVED,
-            state="R!" if is_lost else "r ",
+            state="R!" if is_lost else "R " if spec_class in _MISSED else "r ",
             package=change.package,
             before=_join(versions),
             count=_count(group),

@@ -22,10 +22,11 @@ class Topic(StrEnum):
     UPGRADED = "upgraded"
     NEW = "new"  # whole packages
     ADDED = "added"  # versions, and copies where there was none
+    RETIRED = "retired"  # older versions, and combinations, that a place has no more
     STACKS = "stacks"
     COMPILERS = "compilers"
     VARIANTS = "variants"
-    FEWER = "fewer"  # copies of what is still there
+    FEWER = "fewer"  # specs of what is still there, or was replaced
     MORE = "more"  # copies of what was there
     REBUILT = "rebuilt"
 
@@ -134,7 +135,7 @@ def topic_of(row: Row) -> Topic:
     if row.section is Section.REMOVED:
         if Kind.PACKAGE_REMOVED in row.kinds:
             return Topic.GONE
-        return Topic.FEWER if row.state[0].islower() else Topic.LOST
+        return {"R!": Topic.LOST, "R ": Topic.RETIRED}.get(row.state, Topic.FEWER)
     if row.section is Section.ADDED:
         if Kind.PACKAGE_ADDED in row.kinds:
             return Topic.NEW
