@@ -31,9 +31,10 @@ def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
         _announce(context, track, comparisons)
     except CachewatchError as error:
         context.go_on()  # whatever it worked with was perhaps ended by us
-        context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
         title = f"no digest can be made for {name}"
         operators.tell(context, operators.Notice(topic=f"digest {name}", title=title, lines=(str(error),)))
+        # After that: where nothing can be stored, it is no fault of this digest.
+        context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
     else:
         operators.tell_end(context, f"digest {name}", f"digests are made again for {name}")
 
