@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from cachewatch.channels.clean import without_secret_url
 from cachewatch.config.model import Config, Source
+from cachewatch.daemon.failures import Failures
 from cachewatch.daemon.monitor import Monitor
 from cachewatch.daemon.notify import notify
 from cachewatch.daemon.waker import Waker
@@ -37,8 +38,6 @@ _STUCK_SECONDS = 900.0
 _CLOCK_SECONDS = 60.0
 # At most so many at once, however often the configuration changes; a thread begins when it is needed.
 _THREADS = {"default": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
-# In a row, before /healthz says so.
-_FAILURES = 3
 # Less than the unit's TimeoutStopSec, which ends us the hard way.
 _ENDING_SECONDS = 25.0
 _INTERRUPT_SECONDS = 0.2
@@ -53,10 +52,10 @@ class Daemon:
         self._is_reloading = False
         self._beat = time.monotonic()
         self._offset = time.time() - time.monotonic()
-        self._waker = Waker(_THREADS, self._ended)
+        self._failures = Failures(context.log)
+        self._waker = Waker(_THREADS, self._failures.note)
         self._monitor: Monitor | None = None
         self._listens = ""  # where the monitor does
-        self._failures: dict[str, tuple[int, str]] = {}  # job -> how often in a row, and how
 
     def run(self) -> int:
         """Run until a signal says stop; return the exit code."""
@@ -148,17 +147,6 @@ class Daemon:
     def _is_well(self) -> bool:
         return time.monotonic() - self._beat < _STUCK_SECONDS
 
-    def _ended(self, job: str, error: BaseException | None) -> None:
-        """Count failures in a row; the same one is news once, or a full disk would fill the log as well."""
-        count, before = self._failures.get(job, (0, ""))
-        if error is None:
-            if self._failures.pop(job, None) is not None:
-                self._context.log.info("job.recovered", job=job, failures=count)
-            return
-        self._failures[job] = (count + 1, repr(error))
-        if repr(error) != before:
-            self._context.log.error("job.failed", job=job, error=repr(error))
-
     def _look_around(self) -> None:
         """Reload if asked to, notice a clock that was set, and tell the watchdog that we live."""
         if self._is_reloading:
@@ -221,8 +209,7 @@ class Daemon:
 
     def _healthz(self) -> tuple[int, str]:
         age = time.monotonic() - self._beat
-        failing = sorted(job for job, (count, _) in list(self._failures.items()) if count >= _FAILURES)
-        if failing:
+        if failing := self._failures.lasting():
             return 503, f"failing: {', '.join(failing)}\n"
         return (200, f"ok: last tick {age:.0f} s ago\n") if self._is_well() else (503, f"stuck for {age:.0f} s\n")
 

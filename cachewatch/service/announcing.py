@@ -33,9 +33,10 @@ def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
         _announce(context, track, comparisons)
     except CachewatchError as error:
         context.go_on()  # whatever it worked with was perhaps ended by us
-        context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
         title = f"no digest can be made for {name}"
         alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))
+        # After that: where nothing can be stored, it is no fault of this digest.
+        context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
     else:
         alerts.resolve_now(context, key, f"digests are made again for {name}")
 

@@ -50,6 +50,8 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
     logger.setLevel(level)
     scheduler = logging.getLogger("apscheduler")
     scheduler.handlers[:] = [handler]
+    # Each job that fails is the event `job.failed`, once; the scheduler would tell of it each time.
+    logging.getLogger("apscheduler.executors").setLevel(logging.CRITICAL)
     scheduler.setLevel(logging.ERROR)
     scheduler.propagate = False
     return Log(logger)

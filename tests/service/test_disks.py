@@ -1,17 +1,20 @@
 """The disk of the state is full, or read-only, and later it is not: seen with a small disk in memory."""
 
+import contextlib
 import os
+import signal
 import socket
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from mailservers import talking
+from mailservers import free_port, talking
 from station import Site, log, running, wait_for
 
 _MEBI = 1 << 20
@@ -114,6 +117,46 @@ def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: 
         found = reader.execute("SELECT state, may_have_arrived, attempts FROM deliveries").fetchall()
     assert len(taken) == len(set(taken)) == 2
     assert found == [("sent", 0, 1)] * 2
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_full_disk_under_a_daemon_is_said_once_for_each_job(site: Site, disk: Path) -> None:
+    """However often they are tried; with room they recover, and everything is told."""
+    listen = f"127.0.0.1:{free_port()}"
+    polls = "stale_after: 4000d, poll: {every: 1s, jitter: 0s}"
+    more = f"operators: {{channels: [files]}}\nmonitor: {{listen: '{listen}'}}"
+    site.configure(CONFIG.replace("stale_after: 4000d", polls).replace("operators: {channels: []}", more))
+    with running(site, "daemon") as daemon:
+        wait_for(lambda: "track.begun" in log(site))
+        fill(disk / "ballast", disk)
+        site.publish(1)
+        wait_for(lambda: "failing: poll public" in healthz(listen))
+        seen = [line.split(" ", 1)[1] for line in log(site).splitlines() if "source.polled" not in line]
+        (disk / "ballast").unlink()
+        wait_for(lambda: len(list((site.folder / "out" / "ml").glob("*.txt"))) == 1, seconds=60)
+        wait_for(lambda: healthz(listen).startswith("ok"))
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+    assert len(seen) == len(set(seen))
+    assert "make room on its disk; nothing was lost" in log(site)
+    assert "job.recovered" in log(site)
+    assert "raised an exception" not in log(site)
+    assert "digest.failed" not in log(site), "it is no fault of a digest, and nobody could be told"
+
+
+def fill(ballast: Path, disk: Path) -> None:
+    """Leave no byte, though somebody else writes."""
+    with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        os.posix_fallocate(file.fileno(), 0, os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - _MEBI)
+        while True:
+            file.write(b"x" * 4096)
+
+
+def healthz(listen: str) -> str:
+    """Return what the daemon says of itself."""
+    client = HTTPConnection(listen, timeout=10)
+    client.request("GET", "/healthz")
+    return client.getresponse().read().decode()
 
 
 def test_a_read_only_disk_is_named(site: Site, disk: Path, run: Run) -> None:
