@@ -18,7 +18,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -36,7 +36,10 @@ from cachewatch.cli import main, running, serving
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context import Context
-from cachewatch.service.passes import run_pass
+from cachewatch.service.delivering import deliver
+from cachewatch.service.keeping import keep_house
+from cachewatch.service.passes import tell
+from cachewatch.service.polling import poll
 from cachewatch.store.lock import only_one
 from model.mutants import MUTANTS
 
@@ -100,7 +103,7 @@ def _once(request: Request) -> int:
 
 
 def _stay(request: Request) -> int:
-    """Do pass after pass without being started again; what fails in one is left to the next."""
+    """Do pass after pass without being started again; a job that fails is left to the next pass."""
     config = read_config(Path(request["config"]))
     _CLOCK.now = datetime.fromisoformat(request["moment"])
     with only_one(config.state):
@@ -108,15 +111,26 @@ def _stay(request: Request) -> int:
         while "end" not in request:
             _CLOCK.now = datetime.fromisoformat(request["moment"])
             _prepare(request)
-            try:
-                run_pass(context)
-            except CachewatchError as error:
-                context.log.error("job.failed", error=str(error))
+            for job in _jobs(context):
+                try:
+                    job()
+                except CachewatchError as error:
+                    context.log.error("job.failed", error=str(error))
             sys.setprofile(None)
             _say(done=True)
             request = json.loads(sys.stdin.readline())
         context.database.close()
     return 0
+
+
+def _jobs(context: Context) -> Iterator[Callable[[], object]]:
+    """Yield what a daemon does when all of it is due at once."""
+    for source in context.config.sources.values():
+        yield partial(poll, context, source)
+    yield partial(tell, context)
+    for channel in context.config.channels:
+        yield partial(deliver, context, channel)
+    yield partial(keep_house, context)
 
 
 def _killer(number: int) -> Callable[[FrameType, str, Any], None]:
