@@ -8,7 +8,7 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash model powercut axe screenshots check bench lock clean
+.PHONY: help demo test crash model powercut mutants axe screenshots check bench lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -46,6 +46,9 @@ model: $(READY)  ## Play a model of the service at random: MODEL="--minutes 60 -
 
 powercut: $(READY) ## Cut the power of a disk image in the middle of a pass; takes root and loop devices
 	$(BIN)/pytest -q -s -p no:cacheprovider tests/crash/powercut.py
+
+mutants: $(READY) ## Change the code a little, SAMPLE=400 times by SEED=1, and see whether a test notices; takes an hour
+	PYTHONPATH=tests $(BIN)/python -m mutation $(SAMPLE:%=--sample=%) $(SEED:%=--seed=%) $(ONLY:%=--only=%)
 
 bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -1,0 +1,114 @@
+"""Run the tests on a sample of changes, and say which of them no test noticed."""
+
+import difflib
+import json
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+from pathlib import Path
+from queue import SimpleQueue
+
+import click
+
+from mutation.changes import Mutant, changes, sample
+from mutation.reach import Reach, reach
+from mutation.trees import End, Tree
+
+MODULES = ("cachewatch/store/", "cachewatch/service/", "cachewatch/compare/", "cachewatch/schedule.py")
+# Most changes are noticed by the first few tests, and not many files have to be loaded for those.
+_FIRST = 10
+# Seconds of tests that one change is worth.
+_MOST = 120.0
+
+Row = dict[str, object]
+
+
+@click.command()
+@click.option("--sample", "size", default=400, help="How many changes.")
+@click.option("--seed", default=1, help="Another seed chooses other changes.")
+@click.option("--only", default="", help="Only changes of modules whose path begins so, or of one line: PATH:LINE.")
+@click.option("--workers", default=2, help="How many run at once.")
+@click.option("--result", type=Path, default=Path("mutants.jsonl"), help="Where the outcomes are written.")
+def main(size: int, seed: int, only: str, workers: int, result: Path) -> None:
+    """Change the code a little, again and again, and see whether a test notices."""
+    work = Path(tempfile.gettempdir()) / "cachewatch-mutants"
+    work.mkdir(exist_ok=True)
+    trees = [Tree(Path.cwd(), work / str(number)) for number in range(workers)]
+    reached = reach(trees, work)
+    modules = [Path(path) for path in trees[0].files if path.startswith(MODULES) and path.endswith(".py")]
+    found = {path: changes(path, path.read_text("utf-8")) for path in modules}
+    found = {path: [m for m in mutants if f"{path}:{m.first}".startswith(only)] for path, mutants in found.items()}
+    chosen = sample(found, size, seed)
+    click.echo(f"{len(chosen)} of {sum(map(len, found.values())):,} changes; {len(reached.seconds)} tests")
+    rows = _try_all(chosen, reached, trees, result)
+    _check(rows, reached, trees[0])
+    _summarize(rows, seed)
+
+
+def _try_all(chosen: list[Mutant], reached: Reach, trees: list[Tree], result: Path) -> list[Row]:
+    rows = []
+    free: SimpleQueue[Tree] = SimpleQueue()
+    for tree in trees:
+        free.put(tree)
+    with ThreadPoolExecutor(len(trees)) as pool, result.open("w", encoding="utf-8") as file:
+        for row in pool.map(lambda mutant: _try(mutant, reached, free), chosen):
+            rows.append(row)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            click.echo("{0:4} {outcome:9} {seconds:6}s  {path}:{line}  {operator}".format(len(rows), **row))
+    return rows
+
+
+def _try(mutant: Mutant, reached: Reach, free: "SimpleQueue[Tree]") -> Row:
+    """Run the tests that a change may concern until one fails."""
+    tests = reached.tests(mutant)
+    sums = accumulate(reached.seconds[test] for test in tests)
+    tests = [test for test, seconds in zip(tests, sums, strict=True) if seconds <= _MOST] or tests[:1]
+    tree, begun = free.get(), time.monotonic()
+    with tree.changed(mutant.path, mutant.code) as original:
+        end = tree.run(tests[:_FIRST], reached.seconds, "-x")
+        if end.code == 0:
+            end = tree.run(tests[_FIRST:], reached.seconds, "-x")
+    free.put(tree)
+    test, _ = end.failed[-1] if end.failed else ("", "")
+    return {
+        "path": str(mutant.path),
+        "line": mutant.first,
+        "operator": mutant.operator,
+        "outcome": _outcome(end),
+        "test": test,
+        "tests": len(tests),
+        "seconds": round(time.monotonic() - begun, 1),
+        "diff": "".join(difflib.unified_diff(original.splitlines(True), mutant.code.splitlines(True), n=1)),
+    }
+
+
+def _outcome(end: End) -> str:
+    if end.code == 0:
+        return "survived"
+    if end.failed:
+        _, how = end.failed[-1]
+        return "killed" if how == "failed" else how
+    return "timeout" if end.code is None else "no start"
+
+
+def _check(rows: list[Row], reached: Reach, tree: Tree) -> None:
+    """See that what noticed a change does not fail without one."""
+    for test, _ in tree.run(sorted({str(row["test"]) for row in rows if row["test"]}), reached.seconds).failed:
+        click.echo(f"not to be relied on: {test} fails without any change")
+
+
+def _summarize(rows: list[Row], seed: int) -> None:
+    survivors = [row for row in rows if row["outcome"] == "survived"]
+    for row in survivors:
+        click.echo("\n{path}:{line}  {operator}\n{diff}".format(**row), nl=False)
+    outcomes = ", ".join(
+        f"{count} {name}" for name, count in Counter(str(row["outcome"]) for row in rows).most_common()
+    )
+    click.echo(f"\nseed {seed}: {outcomes}; {1 - len(survivors) / (len(rows) or 1):.1%} noticed")
+
+
+if __name__ == "__main__":
+    main()

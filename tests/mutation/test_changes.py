@@ -1,0 +1,61 @@
+"""The changes that `make mutants` makes: to what a module does, one at a time, and chosen by a seed."""
+
+from pathlib import Path
+
+import pytest
+
+from mutation.changes import changes, sample
+
+CODE = '''\
+"""A module."""
+
+from typing import Any
+
+Key = dict[str, Any]
+_MOST = 3
+
+
+def add(found: list[int] | None, key: str = "first of all") -> bool:
+    """Add one."""
+    if found:
+        found.append(_MOST)
+    return bool(found and len(key) > 2)
+'''
+
+
+def changed() -> dict[str, list[str]]:
+    """Return the lines that are other ones, by operator."""
+    lines: dict[str, list[str]] = {}
+    for each in changes(Path("module.py"), CODE):
+        (new,) = [new for new, old in zip(each.code.splitlines(), CODE.splitlines(), strict=True) if new != old]
+        lines.setdefault(each.operator, []).append(new.strip())
+    return lines
+
+
+def test_each_change_is_one_line_that_does_something_else() -> None:
+    """Neither words, nor types, nor imports are changed."""
+    assert changed() == {
+        "assignment": ["_MOST = None"],
+        "number": ["_MOST = 4", "return bool(found and len(key) > 3)"],
+        "negate": ["if not (found):"],
+        "drop_call": ["pass"],
+        "arg_removal": [
+            "found.append(None)",
+            "return bool(None)",
+            "return bool(found and len(None) > 2)",
+        ],
+        "return_none": ["return None"],
+        "swap_op": ["return bool(found or len(key) > 2)", "return bool(found and len(key) >= 2)"],
+    }
+
+
+@pytest.mark.parametrize("size", [2, 5, 100])
+def test_a_sample_has_something_of_every_module_and_kind(size: int) -> None:
+    """The same seed chooses the same."""
+    found = {Path(name): changes(Path(name), code) for name, code in (("a.py", CODE), ("b.py", "X = 1\n"))}
+    chosen = sample(found, size, 1)
+    assert [each.code for each in chosen] == [each.code for each in sample(found, size, 1)]
+    assert len(chosen) == min(size, sum(map(len, found.values())))
+    assert {each.path for each in chosen} == found.keys()
+    if size == 100:
+        assert {each.operator for each in chosen} == {each.operator for each in found[Path("a.py")]}
