@@ -117,7 +117,10 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
             connection.execute(begun.on_conflict_do_update(index_elements=list(where), set_=place))
         for step in each.tags:
             _move(connection, each, step, now)
-            _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
+            if step.revision is not None:
+                _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
+            else:
+                _keep_unread(connection, {**where, "tag": step.tag}, now)
 
 
 def _move(connection: Connection, by: Advance, step: CursorUpdate, now: datetime) -> None:
@@ -147,6 +150,12 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
             .filter_by(source=where["source"], tag=where["tag"], package=package, readable_at=None)
             .values(readable_at=to_text(now))
         )
+
+
+def _keep_unread(connection: Connection, where: Mapping[str, str], now: datetime) -> None:
+    """Keep what to compare with if a tag returns that is gone; until then nobody has to repair its documents."""
+    gone = update(unread).filter_by(**where, readable_at=None)
+    connection.execute(gone.values(readable_at=to_text(now)))
 
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:

@@ -43,6 +43,17 @@ FOUND = {
         change(Step("restore", is_new=True)),
         run(),
     ],
+    "a tag is gone, and is back, while one of its documents cannot be read": [
+        change(Step("break")),
+        run(),
+        change(Step("empty")),
+        run(),
+        Move("answer", {"is_released": True}),
+        change(Step("return_tag")),
+        run(),
+        change(Step("repair", is_new=True)),
+        run(),
+    ],
     "all packages that a stream asked for are gone": [
         change(Step("remove"), Step("remove", package="pb")),
         run(),
