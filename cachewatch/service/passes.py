@@ -13,6 +13,7 @@ from cachewatch.service.context import Context, EndingError
 from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.polling import poll
+from cachewatch.service.resuming import recover
 from cachewatch.service.sharing import Comparisons, alike_together
 from cachewatch.service.tracks import tracks_of
 
@@ -35,6 +36,7 @@ def run_pass(context: Context) -> Result:
 
 def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
     """Make the digest of every track that is due; `beat` hears that we live after each of them."""
+    recover(context)
     comparisons = Comparisons()
     with suppress(EndingError):
         for track in alike_together(tracks_of(context.config)):

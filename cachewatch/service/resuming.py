@@ -3,7 +3,7 @@
 import socket
 
 from cachewatch.mounts import shared_kind
-from cachewatch.service import operators
+from cachewatch.service import clocks, operators, outages
 from cachewatch.service.context import Context
 from cachewatch.service.operators import Notice
 from cachewatch.service.troubles import forget_gone
@@ -17,6 +17,7 @@ def resume(context: Context) -> None:
         # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
         host = socket.gethostname() if kind else None
         count = outbox.requeue_interrupted(connection, context.clock(), host)
+    recover(context)
     forget_gone(context)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
@@ -28,6 +29,12 @@ def resume(context: Context) -> None:
 
 def recover(context: Context) -> None:
     """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work."""
+    clocks.correct(context)
+    outages.account(context)
+    _requeue_expired(context)
+
+
+def _requeue_expired(context: Context) -> None:
     with context.database.read() as connection:
         if not outbox.expired_leases(connection):
             return

@@ -179,6 +179,14 @@ troubles = Table(
     Column("said", Text, nullable=False),
 )
 
+# When the service ran last, and its last outage.
+service = Table(
+    "service",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
 # Figures that only ever grow: digests made, deliveries by result.
 counters = Table(
     "counters",
