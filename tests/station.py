@@ -18,6 +18,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.service.context import Context
 from cachewatch.service.log import Log, open_log
 from cachewatch.service.passes import Result, run_pass
+from cachewatch.service.resuming import recover
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Database
 from cachewatch.store.digests import Stored
@@ -75,6 +76,13 @@ class Site:
         """Do one pass, as much later."""
         self.now += later
         return run_pass(self.open())
+
+    def live(self, span: timedelta) -> None:
+        """Let time pass in which the service runs, and does nothing but look at its clock."""
+        context, end = self.open(), self.now + span
+        while self.now < end:
+            self.now = min(end, self.now + timedelta(hours=4))
+            recover(context)
 
     def digests(self) -> list[Stored]:
         """Return what was made, oldest first."""

@@ -312,7 +312,7 @@ _PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
     "all_held": (digests.all_held, ["SCAN digests USING INDEX digests_held"]),
     "last_created": (
         lambda connection: digests.last_created(connection, "ml", "regular"),
-        ["SEARCH digests USING COVERING INDEX digests_by_track (subscription=? AND track=?)"],
+        ["SEARCH digests USING COVERING INDEX digests_by_track (subscription=? AND track=? AND created<?)"],
     ),
     "pending": (
         lambda connection: slots.pending(connection, "ml", "regular"),

@@ -91,7 +91,7 @@ class Daemon:
         for source in config.sources.values():
             name = f"poll {source.name}"
             wanted.add(name)
-            first = max(now, self._last_poll(source) + source.poll.every)
+            first = max(now, last + source.poll.every) if (last := self._last_poll(source)) <= now else now
             job, group = partial(self._poll, source), self._group(source)
             self._waker.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
         for channel in config.channels:

@@ -1,6 +1,9 @@
 """The service: ask sources, tell subscriptions, deliver. `passes.py` shows the whole flow; read it first.
 
-resuming.py    what another process left -> taken up
+resuming.py    what another process left -> taken up, and what time broke -> put right
+clocks.py      times that lie further ahead than they can -> computed anew
+outages.py     time in which nothing ran -> counts against nothing
+backoff.py     an attempt that failed -> how long to wait
 polling.py     a source -> its newest revision, and how the source fares
 tracks.py      a subscription -> who is told, when: its regular digests and its urgent ones
 spans.py       cursors and a newest revision -> what lies between

@@ -5,19 +5,21 @@ attempt. An answer that cannot be written down is kept in memory, and tried agai
 answer we did not live to write down is sent again: the same bytes under the same Message-ID.
 """
 
-import random
 import time
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import longest_attempt, open_channel
+from cachewatch.channels import open_channel
 from cachewatch.deliveries import Answer, Carrier, Parcel, Verdict
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.safetext import safe
-from cachewatch.service import alerts
+from cachewatch.service import alerts, outages
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind
+from cachewatch.service.backoff import BLOCKED, LONGEST_ASKED, pause
+from cachewatch.service.clocks import lease as lease_of
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
 from cachewatch.service.resuming import recover
@@ -26,12 +28,7 @@ from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.outbox import OPEN, Delivery, Lease, State
 
-# Minutes between attempts; the last one repeats.
-_PAUSES = (1, 5, 15, 60, 240)
-_BLOCKED = _LONGEST_ASKED = timedelta(hours=1)
 _REFUSALS = 3
-# How long an answer may take to be written down beside the attempt itself: what follows, many times over.
-_WRITING = timedelta(minutes=5)
 # Seconds between attempts to write an answer down; then it is the next run's turn.
 _PATIENCE = (1.0, 2.0, 4.0, 8.0)
 
@@ -52,7 +49,6 @@ def deliver_all(context: Context) -> int:
 
 
 def _deliver_due(context: Context) -> int:
-    recover(context)
     with context.database.read() as connection:
         names = outbox.due_channels(connection, context.clock())
     return sum(deliver(context, name) for name in names)
@@ -86,7 +82,7 @@ def _deliver(context: Context, name: str) -> int:
     try:
         channel = open_channel(config)
         with channel.open(lambda target, most: _shelf(context, name, target, most)) as carrier:
-            lease = Lease(owner=context.owner, lasting=longest_attempt(config) + _WRITING)
+            lease = Lease(owner=context.owner, lasting=lease_of(context.config, name))
             return _deliver_each(context, name, carrier, lease)
     except StateError:
         raise  # the channel is not to blame
@@ -97,7 +93,16 @@ def _deliver(context: Context, name: str) -> int:
 
 def _shelf(context: Context, name: str, target: str, most: int) -> list[Parcel]:
     with context.database.read() as connection:
-        return list(outbox.shelf(connection, name, target, most))
+        found = outbox.shelf(connection, name, target, most)
+    return list(_in_time(found, context.clock()))[::-1]
+
+
+def _in_time(newest_first: Sequence[Parcel], now: datetime) -> Iterator[Parcel]:
+    """Yield parcels oldest first; one that a clock made that was ahead gets the time of the one before it."""
+    before = datetime.fromtimestamp(0, UTC)
+    for parcel in reversed(newest_first):
+        before = parcel.created if parcel.created <= now else before
+        yield replace(parcel, created=before)
 
 
 def _deliver_each(context: Context, name: str, carrier: Carrier, lease: Lease) -> int:
@@ -158,17 +163,17 @@ def _settle(context: Context, delivery: Delivery, answer: Answer) -> State | Non
     without it, what was sent would be sent again.
     """
     is_known = context.unwritten.pop(delivery.id, None) is not None
-    for pause in (*_PATIENCE, None):
+    for seconds in (*_PATIENCE, None):
         try:
             return _write_down(context, delivery, answer)
         except StateError as error:
             if not is_known:
                 context.log.error("answer.unwritten", id=delivery.id, said=answer.said, error=str(error))
             is_known = True
-            if pause is None:
+            if seconds is None:
                 context.unwritten[delivery.id] = delivery, answer
                 raise
-            time.sleep(pause)
+            time.sleep(seconds)
     raise AssertionError("the last attempt either returned or raised")
 
 
@@ -210,7 +215,8 @@ def _end_blockade(connection: Connection, context: Context, delivery: Delivery, 
         return delivery
     now = context.clock()
     for each in outbox.find(connection, states=OPEN, channel=name):
-        outbox.prolong(connection, each.id, each.give_up + (now - max(since, each.created)))
+        lost = now - max(since, each.created)
+        outbox.prolong(connection, each.id, min(each.give_up + lost, now + outages.longest(context.config, name)))
     prolonged = outbox.delivery(connection, delivery.id)
     return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
 
@@ -223,12 +229,12 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
     if answer.verdict is Verdict.DEAD:
         return _Outcome(State.DEAD, answer.said)
     if answer.verdict is Verdict.BLOCKED:
-        return _Outcome(State.QUEUED, answer.said, due=now + _BLOCKED)
+        return _Outcome(State.QUEUED, answer.said, due=now + BLOCKED)
     if answer.verdict is Verdict.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
     if now >= delivery.give_up:
-        return _Outcome(State.DEAD, f"given up after {(now - delivery.created).days} days: {answer.said}")
-    return _Outcome(State.DEFERRED, answer.said, due=now + max(_pause(delivery.attempts), _asked_for(answer)))
+        return _Outcome(State.DEAD, f"given up after {max(0, (now - delivery.created).days)} days: {answer.said}")
+    return _Outcome(State.DEFERRED, answer.said, due=now + max(pause(delivery.attempts), _asked_for(answer)))
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> _Outcome:
@@ -244,14 +250,8 @@ def _shortened(connection: Connection, context: Context, delivery: Delivery, ans
     return _Outcome(State.QUEUED, f"{answer.said}; in short next", due=context.clock(), shorter=shorter)
 
 
-def _pause(attempts: int) -> timedelta:
-    """Return how long to wait after so many attempts; not to the second, or what failed together comes back together."""
-    minutes = _PAUSES[min(attempts, len(_PAUSES)) - 1]
-    return timedelta(minutes=minutes) * random.uniform(0.9, 1.2)  # noqa: S311  nothing is to be kept secret
-
-
 def _asked_for(answer: Answer) -> timedelta:
-    return min(timedelta(seconds=answer.retry_after or 0), _LONGEST_ASKED)
+    return min(timedelta(seconds=answer.retry_after or 0), LONGEST_ASKED)
 
 
 def _note_channel(connection: Connection, delivery: Delivery, answer: Answer, said: str, now: datetime) -> None:
@@ -260,7 +260,7 @@ def _note_channel(connection: Connection, delivery: Delivery, answer: Answer, sa
         health.save_channel(connection, replace(fares, blocked_until=None, failures=0, sent_at=now))
         return
     # Where the server is away, the others wait with this one and use up no attempts.
-    rest = now + _pause(fares.failures + 1) if answer.is_channel else fares.blocked_until
+    rest = now + pause(fares.failures + 1) if answer.is_channel else fares.blocked_until
     failures = fares.failures + 1
     health.save_channel(connection, replace(fares, blocked_until=rest, failures=failures, error=said, error_at=now))
 
@@ -298,7 +298,7 @@ def _block(context: Context, name: str, said: str) -> None:
     now = context.clock()
     with context.database.write() as connection:
         fares = health.channel(connection, name)
-        fares = replace(fares, blocked_until=now + _BLOCKED, failures=fares.failures + 1, error=said, error_at=now)
+        fares = replace(fares, blocked_until=now + BLOCKED, failures=fares.failures + 1, error=said, error_at=now)
         health.save_channel(connection, fares)
         alerts.open_within(connection, context, _blockade(name, said))
     context.log.error("channel.blocked", channel=name, error=said)

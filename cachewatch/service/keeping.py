@@ -2,6 +2,7 @@
 
 from cachewatch.config.model import FeedConfig
 from cachewatch.errors import CachewatchError
+from cachewatch.service import outages
 from cachewatch.service.context import Context
 from cachewatch.store import cursors, digests, outbox, slots
 
@@ -22,9 +23,10 @@ def keep_house(context: Context) -> None:
 
 def _forget(context: Context) -> None:
     """Delete what the state keeps no longer; feeds are written anew from all of their entries, which stay."""
-    retention, now = context.config.retention, context.clock()
+    retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
+        now = outages.certain(connection, context.clock())
         digests_gone = digests.forget(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         slots.forget(connection, now - retention.metadata)

@@ -14,6 +14,7 @@ from cachewatch.service.delivering import deliver_all
 from cachewatch.service.keeping import keep_house
 from cachewatch.service.polls import Polls
 from cachewatch.service.renaming import take_over_renamed
+from cachewatch.service.resuming import recover
 from cachewatch.service.reviewing import review
 from cachewatch.service.sharing import Comparisons, alike_together
 from cachewatch.service.tracks import Track, tracks_of
@@ -50,6 +51,7 @@ def run_pass(context: Context) -> Result:
 
 def tell(context: Context, beat: Callable[[], None] = lambda: None, *, tracks: Iterable[Track] | None = None) -> None:
     """Make the digest of every track that is due, or of these; `beat` hears that we live after each of them."""
+    recover(context)
     take_over_renamed(context)
     comparisons = Comparisons()
     with suppress(EndingError):

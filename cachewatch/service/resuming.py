@@ -3,7 +3,7 @@
 import socket
 
 from cachewatch.mounts import shared_kind
-from cachewatch.service import operators
+from cachewatch.service import clocks, operators, outages
 from cachewatch.service.context import Context
 from cachewatch.service.operators import Notice
 from cachewatch.store import outbox
@@ -16,6 +16,7 @@ def resume(context: Context) -> None:
         # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
         host = socket.gethostname() if kind else None
         count = outbox.requeue_interrupted(connection, context.clock(), host)
+    recover(context)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
     if kind:
@@ -26,6 +27,12 @@ def resume(context: Context) -> None:
 
 def recover(context: Context) -> None:
     """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work."""
+    clocks.correct(context)
+    outages.account(context)
+    _requeue_expired(context)
+
+
+def _requeue_expired(context: Context) -> None:
     with context.database.read() as connection:
         if not outbox.expired_leases(connection):
             return

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Letter
 from cachewatch.store.cursors import Advance, advances_from
-from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
+from cachewatch.store.moments import by_database, to_moment, to_moment_or_none, to_text
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.schema import deliveries, digests, suppressed
 
@@ -98,8 +98,10 @@ def held(connection: Connection, subscription: str, track: str) -> list[str]:
 
 
 def last_created(connection: Connection, subscription: str, track: str) -> datetime | None:
-    """Return when the newest digest of a track was made."""
-    query = select(func.max(digests.c.created)).filter_by(subscription=subscription, track=track)
+    """Return when the newest digest of a track was made; a time that is yet to come was written by a wrong clock."""
+    query = select(func.max(digests.c.created)).where(
+        digests.c.subscription == subscription, digests.c.track == track, digests.c.created <= by_database()
+    )
     return to_moment_or_none(connection.execute(query).scalar())
 
 

@@ -183,7 +183,7 @@ def requeue_interrupted(connection: Connection, now: datetime, host: str | None 
 
     Only the holder of the state's lock may: nobody else works on it, and no answer can come any more.
     """
-    query = select(deliveries.c.id).where(deliveries.c.state.in_(_OPEN), deliveries.c.state == State.SENDING)
+    query = select(deliveries.c.id).where(is_open(), deliveries.c.state == State.SENDING)
     if host is not None:
         is_of_host = deliveries.c.lease_owner.startswith(f"{host}/", autoescape=True)
         query = query.where(or_(is_of_host, _is_expired()))
@@ -206,9 +206,19 @@ def requeue_expired(connection: Connection, now: datetime) -> list[Delivery]:
 _REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": None}
 
 
+def all_open(connection: Connection) -> list[Delivery]:
+    """Return everything that is on its way."""
+    return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_open()))]
+
+
+def is_open() -> ColumnElement[bool]:
+    """Return the condition that a delivery is on its way, as the partial index has it."""
+    return deliveries.c.state.in_(_OPEN)
+
+
 def expired_leases(connection: Connection) -> list[Delivery]:
     """Return what was claimed and is neither settled nor given back in time, oldest first."""
-    is_over = and_(deliveries.c.state.in_(_OPEN), deliveries.c.state == State.SENDING, _is_expired())
+    is_over = and_(is_open(), deliveries.c.state == State.SENDING, _is_expired())
     # Sorted here: asked for their order, SQLite would look through all deliveries.
     return sorted(map(_delivery, connection.execute(select(*_ABOUT).where(is_over))), key=lambda each: each.id)
 
@@ -309,11 +319,7 @@ def queue(connection: Connection) -> dict[tuple[str, State], int]:
 
 def oldest_open(connection: Connection) -> dict[str, datetime]:
     """Return since when the oldest delivery of each channel waits."""
-    query = (
-        select(deliveries.c.channel, func.min(deliveries.c.created))
-        .where(deliveries.c.state.in_(_OPEN))
-        .group_by(deliveries.c.channel)
-    )
+    query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(is_open()).group_by(deliveries.c.channel)
     return {channel: to_moment(moment) for channel, moment in connection.execute(query)}
 
 
@@ -325,7 +331,7 @@ def has_failed(connection: Connection, channel: str, target: str) -> bool:
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:
-    return and_(deliveries.c.state.in_(_OPEN), deliveries.c.state != State.SENDING, deliveries.c.due <= to_text(now))
+    return and_(is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= to_text(now))
 
 
 def _is_expired() -> ColumnElement[bool]:

@@ -195,6 +195,14 @@ alerts = Table(
     Column("detail", Text, nullable=False, server_default=""),
 )
 
+# When the service ran last, and its last outage.
+service = Table(
+    "service",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
 # Figures that only ever grow: digests made, deliveries by result.
 counters = Table(
     "counters",

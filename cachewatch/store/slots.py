@@ -1,9 +1,10 @@
 """When each track is due next, and when it was."""
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.moments import to_moment, to_text
@@ -25,22 +26,32 @@ def pending(connection: Connection, subscription: str, track: str) -> Slot | Non
     row = connection.execute(
         select(slots).filter_by(subscription=subscription, track=track, done_at=None).order_by(slots.c.due).limit(1)
     ).one_or_none()
-    if row is None:
-        return None
-    return Slot(
-        id=row.id, subscription=row.subscription, track=row.track, schedule=row.schedule, due=to_moment(row.due)
-    )
+    return None if row is None else _slot(row)
+
+
+def latest_pending(connection: Connection) -> dict[str, datetime]:
+    """Return the latest pending slot of each schedule."""
+    query = select(slots.c.schedule, func.max(slots.c.due)).where(slots.c.done_at.is_(None)).group_by(slots.c.schedule)
+    return {schedule: to_moment(due) for schedule, due in connection.execute(query)}
+
+
+def pending_after(connection: Connection, schedule: str, moment: datetime) -> list[Slot]:
+    """Return the pending slots of a schedule that lie behind `moment`."""
+    query = select(slots).where(slots.c.done_at.is_(None), slots.c.schedule == schedule, slots.c.due > to_text(moment))
+    return [_slot(row) for row in connection.execute(query)]
 
 
 def plan(connection: Connection, subscription: str, track: str, schedule: str, due: datetime | None) -> None:
-    """Let `due` be the next slot of a track, in place of any other that is pending."""
+    """Let `due` be the next slot of a track, in place of any other that is pending.
+
+    One that is done already was done too early, by a clock that was ahead: it is pending again.
+    """
     connection.execute(delete(slots).filter_by(subscription=subscription, track=track, done_at=None))
     if due is not None:
-        connection.execute(
-            insert(slots)
-            .values(subscription=subscription, track=track, schedule=schedule, due=to_text(due))
-            .on_conflict_do_nothing()
-        )
+        where = {"subscription": subscription, "track": track, "due": to_text(due)}
+        new = insert(slots).values(**where, schedule=schedule)
+        again = {"schedule": schedule, "done_at": None, "digest": None}
+        connection.execute(new.on_conflict_do_update(index_elements=list(where), set_=again))
 
 
 def forget(connection: Connection, before: datetime) -> None:
@@ -51,3 +62,9 @@ def forget(connection: Connection, before: datetime) -> None:
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
     """Mark a slot as done, with the digest that it made, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=to_text(now), digest=digest))
+
+
+def _slot(row: Row[Any]) -> Slot:
+    return Slot(
+        id=row.id, subscription=row.subscription, track=row.track, schedule=row.schedule, due=to_moment(row.due)
+    )

@@ -60,6 +60,7 @@ _OUTBOX_2 = (
     # What 0.1 was sending when it ended has a lease of nobody, which is over.
     "ALTER TABLE deliveries ADD COLUMN lease_owner TEXT",
     "ALTER TABLE deliveries ADD COLUMN lease_until TEXT",
+    "CREATE TABLE service (name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name))",
     # What is at work must not depend on what was: partial indexes of what is open, held or pending.
     "DROP INDEX deliveries_by_state",
     "DROP INDEX deliveries_by_target",

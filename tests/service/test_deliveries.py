@@ -181,7 +181,10 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
         configure(site, server.port)
         site.publish(1)
         site.run()
-        assert site.run(later=timedelta(days=5)).dead == 1
+        site.live(timedelta(days=4, hours=23))
+        assert site.run().dead == 0
+        site.live(timedelta(hours=5))
+        assert site.run().dead == 1
         assert site.run(later=timedelta(days=5)).dead == 0
     assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
     assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
@@ -194,11 +197,13 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
         site.publish(2)
         site.run()
         assert states(site) == {"kim": [State.HELD], "lee": [State.HELD]}
-        site.now += timedelta(days=7)
+        site.live(timedelta(days=7))
         byhand.release(site.open(), mails(site)[0].digest)
         assert site.run().dead == 0
-        assert site.run(later=timedelta(days=4)).dead == 0
-        assert site.run(later=timedelta(days=1)).dead == 1
+        site.live(timedelta(days=4))
+        assert site.run().dead == 0
+        site.live(timedelta(days=1))
+        assert site.run().dead == 1
 
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")
@@ -214,14 +219,17 @@ def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None
         configure(site, server.port, wrong)
         site.publish(1)
         site.run()
-        site.run(later=timedelta(days=7))
+        site.live(timedelta(days=7))
+        site.run()
         server.replies.clear()
         configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
         assert site.run(later=HOUR * 2).dead == 0
         assert site.notices() == ["the channel mail does not work", "1 alert is open", "the channel mail works again"]
-        assert site.run(later=timedelta(days=4)).dead == 0
+        site.live(timedelta(days=4))
+        assert site.run().dead == 0
         assert states(site) == {"kim": [State.DEFERRED], "lee": [State.DEFERRED]}
-        assert site.run(later=timedelta(days=1)).dead == 2
+        site.live(timedelta(days=1))
+        assert site.run().dead == 2
 
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")
