@@ -143,7 +143,8 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
     assert run(*shlex.split(command), "--config", path).exit_code == 0
     assert open_alerts(site) == []
     site.run(later=HOUR)
-    assert site.notices() == [LOSS, SETTLED]
+    # The command was run by the clock of this machine, which is far ahead of that of the site.
+    assert [title for title in site.notices() if "clock" not in title] == [LOSS, SETTLED]
     with site.open().database.read() as connection:
         states = connection.exec_driver_sql(
             "SELECT subscription, state FROM digests WHERE state IN ('released', 'dropped') ORDER BY subscription"
@@ -162,7 +163,8 @@ def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None
     byhand.drop_digest(site.open(), "hpc", "upstream repaired it")
     assert open_alerts(site) == []
     site.run(later=HOUR)
-    assert site.notices() == [LOSS, SETTLED]
+    # The command was run by the clock of this machine, which is far ahead of that of the site.
+    assert [title for title in site.notices() if "clock" not in title] == [LOSS, SETTLED]
 
 
 def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
@@ -207,7 +209,11 @@ def test_a_time_that_lies_ahead_is_not_believed(site: Site) -> None:
     site.now -= timedelta(days=30)
     for _ in range(24):
         site.run(later=2 * HOUR)
-    assert sorted(site.notices()) == ["1 alert is open", "the source public cannot be read"]
+    assert sorted(site.notices()) == [
+        "1 alert is open",
+        "the clock of this machine was wrong",
+        "the source public cannot be read",
+    ]
     assert read_status(site.open()).alerts[0].since <= site.now
     hidden.rename(site.upstream)
     site.run(later=HOUR)
