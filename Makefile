@@ -47,7 +47,7 @@ model: $(READY)  ## Play a model of the service at random: MODEL="--minutes 60 -
 powercut: $(READY) ## Cut the power of a disk image in the middle of a pass; takes root and loop devices
 	$(BIN)/pytest -q -s -p no:cacheprovider tests/crash/powercut.py
 
-mutants: $(READY) ## Change the code a little, SAMPLE=400 times by SEED=1, and see whether a test notices; takes an hour
+mutants: $(READY) ## Change the code a little, SAMPLE=400 times by SEED=1, and see whether a test notices; takes long
 	PYTHONPATH=tests $(BIN)/python -m mutation $(SAMPLE:%=--sample=%) $(SEED:%=--seed=%) $(ONLY:%=--only=%)
 
 bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md

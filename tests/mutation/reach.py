@@ -15,7 +15,7 @@ from mutation.changes import Mutant
 from mutation.trees import Tree
 
 # They try a whole pass hundreds of times over, or take a browser.
-_LEFT_OUT = ("tests/crash/", "tests/browser/")
+_LEFT_OUT = ("tests/crash/", "tests/model/", "tests/browser/")
 _SETTINGS = """\
 [run]
 source_pkgs = cachewatch
