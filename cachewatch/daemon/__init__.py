@@ -27,6 +27,7 @@ from cachewatch.service.passes import tell
 from cachewatch.service.polling import has_answered, poll
 from cachewatch.service.polls import ANSWERING, OTHERS
 from cachewatch.service.reporting import metrics
+from cachewatch.service.summaries import summarize
 from cachewatch.sources.git import interrupt
 from cachewatch.store import health
 
@@ -119,6 +120,7 @@ class Daemon:
         context = self._snapshot()
         tell(context, self._live)
         tell_of_gone(context)
+        summarize(context)
         for channel in context.config.channels:
             self._waker.wake(f"deliver {channel}")
 

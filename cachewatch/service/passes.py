@@ -17,6 +17,7 @@ from cachewatch.service.renaming import take_over_renamed
 from cachewatch.service.resuming import recover
 from cachewatch.service.reviewing import review
 from cachewatch.service.sharing import Comparisons, alike_together
+from cachewatch.service.summaries import summarize
 from cachewatch.service.tracks import Track, tracks_of
 from cachewatch.store import suppressions
 
@@ -42,6 +43,8 @@ def run_pass(context: Context) -> Result:
             ready = [track for track in untold if not track.depends_on(pending)]
             untold = [track for track in untold if track.depends_on(pending)]
             tell(context, tracks=ready)
+            if not pending:
+                summarize(context)
             dead += deliver_all(context)
     keep_house(context)
     with context.database.read() as connection:

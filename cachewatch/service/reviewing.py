@@ -1,4 +1,4 @@
-"""Review the alerts: which of them are over, which follow from the state, and whether a summary is due.
+"""Review the alerts: which of them are over, and which follow from the state.
 
 What is held and which addresses are suppressed stand in the state, and so do the alerts about
 them: they are opened and resolved to agree with it, whoever changed it. No alert stays open that
@@ -13,7 +13,6 @@ from cachewatch.service.alerts import Alert, AlertKey, AlertKind, open_within, r
 from cachewatch.service.context import Context
 from cachewatch.service.holding import place, questions
 from cachewatch.service.readers import is_reader, is_used
-from cachewatch.service.summaries import summarize_within
 from cachewatch.service.tracks import tracks_of
 from cachewatch.service.unread import unreadable
 from cachewatch.store import alerts, cursors, held, outbox, suppressions
@@ -22,7 +21,7 @@ from cachewatch.store.database import Connection
 
 
 def review(context: Context) -> None:
-    """Bring the alerts up to date, notify operators of what is new, and once a day of all that is open."""
+    """Bring the alerts up to date, and notify operators of what is new."""
     with context.database.read() as connection:
         causes = (alerts.has_any, held.all_held, cursors.unreadable, suppressions.all_suppressed)
         if not any(each(connection) for each in causes):
@@ -34,7 +33,6 @@ def review(context: Context) -> None:
             open_within(connection, context, alert)
         for over in alerts.all_resolved(connection):
             resolve_within(connection, context, over.key, _end(context.config, over))
-        summarize_within(connection, context)
 
 
 def resolve_settled(connection: Connection, context: Context) -> None:

@@ -16,13 +16,19 @@ _AFTER = timedelta(hours=12)
 _LISTED = 200
 
 
-def summarize_within(connection: Connection, context: Context) -> None:
+def summarize(context: Context) -> None:
     """Notify operators of all open alerts once it is due, and some alert was open for long by then."""
+    due = _last_due(context.clock(), ZoneInfo(context.config.timezone))
+    with context.database.read() as connection:
+        if not any(_is_due(alert, due) for alert in alerts.all_open(connection)):
+            return
+    with context.database.write() as connection:
+        _summarize(connection, context)
+
+
+def _summarize(connection: Connection, context: Context) -> None:
     now, found = context.clock(), alerts.all_open(connection)
-    due = _last_due(now, ZoneInfo(context.config.timezone))
     down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
-    if not any(_is_due(alert, due) for alert in found):
-        return
     if down.issuperset(context.config.operators.channels):
         return  # summaries would pile up; one is made when a channel works again
     notify_within(connection, context, _summary(found, tuple(sorted(down))))

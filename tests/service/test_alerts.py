@@ -3,14 +3,14 @@
 import re
 import shlex
 import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import free_port, post
-from station import Site, day
+from station import Site, day, running, wait_for
 
 from cachewatch.errors import StateError, UsageError
 from cachewatch.service import byhand
@@ -356,3 +356,13 @@ def test_the_alerts_of_0_1_go_on(tmp_path: Path, loopback: None) -> None:
     site.run(later=HOUR)
     assert {"no digest for bulk is held any more", "lee@example.org gets digests again"} <= set(site.notices())
     assert open_alerts(site) == [("source-failed", "away", "")]
+
+
+def test_the_daemon_summarizes_too(site: Site) -> None:
+    key = AlertKey(AlertKind.TEMPLATE_FAILED, "ml")
+    with site.open().database.write() as connection:
+        long_ago = datetime.now(UTC) - timedelta(days=3)
+        alerts.put(connection, key, "a template for ml is wrong", "line 2", long_ago)
+        alerts.note_notified(connection, key, long_ago)
+    with running(site, "daemon"):
+        wait_for(lambda: "1 alert is open" in site.notices())
