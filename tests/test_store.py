@@ -1,5 +1,6 @@
 """What is remembered: transactions that are whole, claims that are single, and a database that says what is wrong."""
 
+import gc
 import shutil
 import sqlite3
 import subprocess
@@ -495,6 +496,21 @@ def test_the_database_is_durable_at_every_commit(database: Database) -> None:
 def test_whoever_finds_the_database_locked_waits_for_ten_seconds(database: Database) -> None:
     with database.read() as connection:
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 10_000
+
+
+def test_a_database_that_nobody_uses_any_more_holds_no_file_open(tmp_path: Path) -> None:
+    def files() -> int:
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    def use() -> None:
+        with Database(tmp_path).read() as connection:
+            health.figures(connection)
+
+    before = files()
+    for _ in range(5):
+        use()
+    assert files() <= before
 
 
 def test_the_log_is_cut_when_no_reader_needs_it(database: Database) -> None:
