@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from model.sums import Digest, Sum, read_digest
+from model.sums import Sum, read_digest
 from model.world import Stream, Told, World
 
 _OUT = ("ready", "released")
@@ -33,10 +33,10 @@ def _of(world: World, stream: Stream, *states: str) -> list[Told]:
 
 def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
     """Add up what was told, and what operators dropped."""
-    read = [read_digest(told.json) for told in _of(world, stream, *_OUT, "dropped")]
     if not stream.is_everything:
-        yield from _gone_problems(world, stream, read)
+        yield from _gone_problems(world, stream)
         return
+    read = [read_digest(told.json) for told in _of(world, stream, *_OUT, "dropped")]
     total = Sum(stream.selected(world.published[world.first]))
     for number, digest in enumerate(read, 1):
         for problem in total.add(digest, stream.selected(world.published[digest.revision])):
@@ -45,12 +45,12 @@ def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
         yield f"in the end: {problem}"
 
 
-def _gone_problems(world: World, stream: Stream, urgent: list[Digest]) -> Iterator[str]:
-    """What the regular digests say has gone was said at once too, though perhaps more often."""
+def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
+    """What the regular digests say has gone was said at once too, or held until upstream took it back."""
     regular = next(each for each in world.streams if each.subscription == stream.subscription)
     told = Counter[tuple[str, str]]()
-    for digest in urgent:
-        told += digest.gone()
+    for each in _of(world, stream, *_OUT, "dropped", "superseded"):
+        told += read_digest(each.json).gone()
     for each in _of(world, regular, *_OUT):
         for tag, package in read_digest(each.json).gone() - told:
             yield f"{tag}/{package} is gone, which was not told at once"

@@ -62,6 +62,11 @@ FOUND = {
         Move("change_process", {"is_daemon": True}),
         *(move for first in range(6, 26, 2) for move in (UPGRADE, run(locked=(first, 2)))),
     ],
+    "a loss is held, then taken back, and one of two held digests is released": [
+        change(Step("remove_tag")),
+        run(30 * DAY),
+        Move("rewind", {"back": 3}),
+    ],
     "the clock is a year ahead for one pass": [run(skew=365 * DAY), UPGRADE, run()],
     "the clock is 30 days ahead for one pass": [run(skew=30 * DAY), UPGRADE, run()],
     "the clock is 30 days ahead while the mail server is away": [
