@@ -10,6 +10,7 @@ from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
 from cachewatch.render.words import how_long
 from cachewatch.safetext import safe
+from cachewatch.service.readiness import Finding, Readiness, judge
 from cachewatch.service.reporting import (
     AlertStatus,
     ChannelStatus,
@@ -26,16 +27,30 @@ from cachewatch.store.moments import utc_now
 
 @click.command()
 @configured_without_secrets
+@click.option("--check", "is_check", is_flag=True, help="Print only what is wrong; exit with 1 if there is a problem.")
 @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def status(*, config: Config, is_json: bool) -> None:
+@click.pass_context
+def status(command: click.Context, /, *, config: Config, is_check: bool, is_json: bool) -> None:
     """Show how sources and channels fare, who is told next, and what waits."""
     with reading(config) as context:
         found = read_status(context)
+    readiness = judge(found, config, utc_now())
     if is_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
-        return
-    for line in _lines(found, utc_now()):
-        click.echo(safe(line))
+        click.echo(msgspec.json.format(msgspec.json.encode(readiness if is_check else found)).decode())
+    else:
+        for line in _findings(readiness) if is_check else _lines(found, utc_now()):
+            click.echo(safe(line))
+    command.exit(int(is_check and not readiness.is_ready))
+
+
+def _findings(readiness: Readiness) -> list[str]:
+    lines = [f"problem: {_finding(found)}" for found in readiness.problems]
+    lines += [f"warning: {_finding(found)}" for found in readiness.warnings]
+    return lines or ["nothing is wrong"]
+
+
+def _finding(found: Finding) -> str:
+    return f"{found.what}: {found.detail}" if found.detail else found.what
 
 
 def _lines(found: Status, now: datetime) -> list[str]:

@@ -106,7 +106,7 @@ _OPERATORS = Table(
 _MONITOR = Table(
     "Where health and figures can be read, and who is pinged",
     {
-        "listen": Key(LISTEN, "host:port for /healthz and /metrics; nothing listens if left out"),
+        "listen": Key(LISTEN, "host:port for /healthz, /readyz and /metrics; nothing listens if left out"),
         **secret_keys("ping_url", "a URL that is fetched after each pass", url_parser("https", "http")),
     },
     Monitor,

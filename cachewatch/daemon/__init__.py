@@ -14,19 +14,21 @@ from msgspec.structs import replace
 
 from cachewatch.channels.clean import without_secret_url
 from cachewatch.config.model import Config, Source
+from cachewatch.daemon import pages
 from cachewatch.daemon.failures import Failures
 from cachewatch.daemon.monitor import Monitor
 from cachewatch.daemon.notify import notify
+from cachewatch.daemon.pages import Page
 from cachewatch.daemon.waker import Waker
 from cachewatch.errors import CachewatchError
 from cachewatch.http import post
 from cachewatch.service.context import Context
 from cachewatch.service.delivering import deliver, tell_of_gone, unblock
 from cachewatch.service.keeping import keep_house
+from cachewatch.service.metrics import DaemonStatus
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import has_answered, poll
 from cachewatch.service.polls import ANSWERING, OTHERS
-from cachewatch.service.reporting import metrics
 from cachewatch.service.summaries import summarize
 from cachewatch.sources.git import interrupt
 from cachewatch.store import health
@@ -35,7 +37,6 @@ _TICK = timedelta(seconds=30)
 _HOUSE = timedelta(hours=1)
 _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
-_STUCK_SECONDS = 900.0
 _CLOCK_SECONDS = 60.0
 # At most so many at once, however often the configuration changes; a thread begins when it is needed.
 _THREADS = {"default": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
@@ -52,6 +53,7 @@ class Daemon:
         self._reload = reload
         self._is_reloading = False
         self._beat = time.monotonic()
+        self._started = time.time()
         self._offset = time.time() - time.monotonic()
         self._failures = Failures(context.log)
         self._waker = Waker(_THREADS, self._failures.note)
@@ -147,7 +149,7 @@ class Daemon:
             self._context.log.warning("ping.failed", error=said)
 
     def _is_well(self) -> bool:
-        return time.monotonic() - self._beat < _STUCK_SECONDS
+        return time.monotonic() - self._beat < pages.STUCK_SECONDS
 
     def _look_around(self) -> None:
         """Reload if asked to, notice a clock that was set, and tell the watchdog that we live."""
@@ -197,7 +199,8 @@ class Daemon:
             return
         host, _, port = listen.rpartition(":")
         try:
-            self._monitor = Monitor(host, int(port), {"/healthz": self._healthz, "/metrics": self._metrics})
+            answers = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+            self._monitor = Monitor(host, int(port), answers)
         except OSError as error:
             self._context.log.error("monitor.failed", listen=listen, error=str(error))
             return
@@ -209,14 +212,20 @@ class Daemon:
             self._monitor.stop()
         self._monitor, self._listens = None, ""
 
-    def _healthz(self) -> tuple[int, str]:
-        age = time.monotonic() - self._beat
-        if failing := self._failures.lasting():
-            return 503, f"failing: {', '.join(failing)}\n"
-        return (200, f"ok: last tick {age:.0f} s ago\n") if self._is_well() else (503, f"stuck for {age:.0f} s\n")
+    def _healthz(self) -> Page:
+        return pages.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
-    def _metrics(self) -> tuple[int, str]:
-        return 200, metrics(self._context, tick_age=time.monotonic() - self._beat)
+    def _readyz(self) -> Page:
+        return pages.readyz(self._snapshot(), self._healthz())
+
+    def _metrics(self) -> Page:
+        daemon = DaemonStatus(
+            tick=time.time() - (time.monotonic() - self._beat),
+            started=self._started,
+            job_failures=dict.fromkeys(self._waker.names(), 0) | self._failures.totals,
+            failing_jobs=len(self._failures.lasting()),
+        )
+        return pages.figures(self._snapshot(), daemon)
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

@@ -1,4 +1,4 @@
-"""Answer /healthz and /metrics on a local port; no secrets, no names from documents."""
+"""Answer /healthz, /readyz and /metrics on a local port; no secrets, no names from documents."""
 
 import re
 import socket

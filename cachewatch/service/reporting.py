@@ -1,15 +1,16 @@
-"""How the service fares: for `status`, as JSON, and as Prometheus metrics."""
+"""The status of the service: for `status`, as JSON, and for what is judged and measured by it."""
 
-from datetime import date, datetime
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
-from cachewatch import __version__
 from cachewatch.config.model import Config, Silence
 from cachewatch.schedule import quiet_until
 from cachewatch.service.context import Context
 from cachewatch.service.tracks import Track, tracks_of
-from cachewatch.store import alerts, digests, health, outbox, slots
+from cachewatch.store import alerts, digests, health, outbox, slots, suppressions
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import Stored
@@ -33,6 +34,9 @@ class ChannelStatus(Struct, frozen=True, kw_only=True):
     is_configured: bool
     queue: dict[str, int]  # by state
     oldest: datetime | None  # since when the oldest of what is open waits
+    due_since: datetime | None  # since when what was due first should have been tried
+    expired_leases: int  # deliveries of which nothing was heard since they were claimed
+    suppressed: int  # addresses that get no more digests
 
 
 class HeldDigest(Struct, frozen=True, kw_only=True):
@@ -90,21 +94,11 @@ def read_status(context: Context) -> Status:
     now = context.clock()
     is_over = quiet_until(config.quiet, now)
     with context.database.read() as connection:
-        queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
-        names = dict.fromkeys((*config.channels, *(channel for channel, _ in queue)))
         return Status(
             sources=tuple(health.source(connection, name) for name in config.sources),
             tracks=tuple(_track(connection, track) for track in tracks_of(config)),
             quiet_until=is_over if is_over > now else None,
-            channels=tuple(
-                ChannelStatus(
-                    health=health.channel(connection, name),
-                    is_configured=name in config.channels,
-                    queue={state: count for (channel, state), count in queue.items() if channel == name},
-                    oldest=oldest.get(name),
-                )
-                for name in names
-            ),
+            channels=tuple(_channels(connection, config, now)),
             held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
             silences=tuple(_silence(silence, context.today()) for silence in config.silences),
             alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
@@ -120,6 +114,23 @@ def _track(connection: Connection, track: Track) -> TrackStatus:
         # A slot of another schedule is one of a configuration that was: the next look replaces it.
         due=None if slot is None or track.is_each_revision or slot.schedule != track.schedule_text else slot.due,
     )
+
+
+def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:
+    queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
+    due = {each.channel: each.due for each in reversed(outbox.overdue(connection, now, timedelta(0)))}
+    expired = Counter(each.channel for each in outbox.expired_leases(connection))
+    suppressed = Counter(each.channel for each in suppressions.all_suppressed(connection))
+    for name in dict.fromkeys((*config.channels, *(channel for channel, _ in queue))):
+        yield ChannelStatus(
+            health=health.channel(connection, name),
+            is_configured=name in config.channels,
+            queue={state: count for (channel, state), count in queue.items() if channel == name},
+            oldest=oldest.get(name),
+            due_since=due.get(name),
+            expired_leases=expired[name],
+            suppressed=suppressed[name],
+        )
 
 
 def _held(stored: Stored, config: Config) -> HeldDigest:
@@ -149,25 +160,3 @@ def _silence(silence: Silence, day: date) -> SilenceStatus:
     return SilenceStatus(
         name=silence.name, until=silence.until, is_active=silence.is_active(day), reason=silence.reason
     )
-
-
-def metrics(context: Context, tick_age: float) -> str:
-    """Return the figures in Prometheus' text form; labels are names of the configuration alone."""
-    status, now = read_status(context), context.clock()
-    with context.database.read() as connection:
-        figures = health.figures(connection)
-    lines = [f'cachewatch_build_info{{version="{__version__}"}} 1']
-    lines.append(f"cachewatch_last_tick_timestamp_seconds {now.timestamp() - tick_age:.0f}")
-    for source in status.sources:
-        for name, moment in (("last_success", source.succeeded_at), ("revision", source.revision_time)):
-            if moment is not None:
-                lines.append(
-                    f'cachewatch_source_{name}_timestamp_seconds{{source="{source.name}"}} {moment.timestamp():.0f}'
-                )
-    for channel in status.channels:
-        for state, count in channel.queue.items():
-            lines.append(f'cachewatch_outbox_rows{{channel="{channel.health.name}",state="{state}"}} {count}')
-        age = 0.0 if channel.oldest is None else (now - channel.oldest).total_seconds()
-        lines.append(f'cachewatch_outbox_oldest_seconds{{channel="{channel.health.name}"}} {age:.0f}')
-    lines += [f"cachewatch_{name} {value:g}" for name, value in figures.items()]
-    return "".join(f"{line}\n" for line in lines)

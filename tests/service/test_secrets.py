@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -163,7 +164,7 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
                     site.publish(1)
                     for name in ("mail", "again", "hook", "chat", "local", "desk"):
                         wait_for(lambda name=name: settled(site, name), daemon)
-                    pages = [urlopen(f"http://127.0.0.1:{port}/{page}").read() for page in ("metrics", "healthz")]
+                    pages = [read(f"http://127.0.0.1:{port}/{page}") for page in ("metrics", "healthz", "readyz")]
                 daemon.terminate()
                 assert daemon.wait(30) == 0
             finally:
@@ -212,6 +213,16 @@ def stored(folder: Path) -> bytes:
             b"".join(outbox.parcel(connection, number).payload for number in numbers)
             + repr([outbox.story(connection, number) for number in numbers]).encode()
         )
+
+
+def read(url: str) -> bytes:
+    """Return a page, also one that says that something is wrong."""
+    try:
+        with urlopen(url) as answer:
+            return bytes(answer.read())
+    except HTTPError as error:
+        with error:
+            return error.read()
 
 
 def settled(site: Site, channel: str) -> bool:
