@@ -57,10 +57,10 @@ class Database:
         _make_private(folder)
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
         journal = "TRUNCATE" if shared_kind(folder) else "WAL"
-        # SQLite hides what its functions refer to from the collector: by a strong reference, none of this would ever go.
+        # The collector cannot see what functions of SQLite refer to: a strong reference would keep it all for ever.
         weak = weakref.proxy(self)
         pragmas = [f"journal_mode = {journal}", "synchronous = FULL"]
-        self._engine = make_engine(self.path, pragmas, clock=lambda: weak.clock())
+        self._engine = make_engine(self.path, pragmas, clock=lambda: weak.clock())  # noqa: PLW0108  another one later
         with self._explained():
             if is_checked:
                 _check(self._engine, self.path)
