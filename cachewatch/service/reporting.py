@@ -12,7 +12,7 @@ from cachewatch.service.tracks import Track, tracks_of
 from cachewatch.store import alerts, digests, health, outbox, slots
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import Stored
+from cachewatch.store.digests import Record
 from cachewatch.store.health import ChannelHealth, SourceHealth
 from cachewatch.store.outbox import State
 
@@ -122,7 +122,7 @@ def _track(connection: Connection, track: Track) -> TrackStatus:
     )
 
 
-def _held(stored: Stored, config: Config) -> HeldDigest:
+def _held(stored: Record, config: Config) -> HeldDigest:
     return HeldDigest(
         key=stored.key,
         subscription=stored.subscription,
