@@ -12,6 +12,7 @@
     │   ├── UnreadableDocument
     │   └── NotComparableDocument
     ├── StateError             5   the state cannot be used
+    │   └── DamagedRow         5   one digest or delivery in it cannot; all others can
     ├── TemplateError          6   a template is missing or wrong
     ├── DeliveryError          7   something could not be delivered, for good
     └── AnotherInstance       75   another cachewatch works on the same state
@@ -107,6 +108,10 @@ class StateError(CachewatchError):
 
 class OlderState(StateError):
     """An older version wrote the state, and it has to be upgraded before this one reads it."""
+
+
+class DamagedRow(StateError):
+    """One digest or delivery in the state is damaged; all others can be used."""
 
 
 class DeliveryError(CachewatchError):

@@ -92,7 +92,8 @@ class Site:
     def held(self) -> list[Stored]:
         """Return the digests that wait for an operator."""
         with Database(self.folder / "state").read() as connection:
-            return digests.all_held(connection)
+            found = [digests.get(connection, record.key) for record in digests.all_held(connection)]
+        return [stored for stored in found if stored is not None]
 
     def told(self, subscription: str = "ml") -> list[str]:
         """Return the text of every digest that went to readers of `subscription`, oldest first."""

@@ -292,7 +292,7 @@ _PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
         ],
     ),
     "shelf": (
-        lambda connection: outbox.shelf(connection, "mail", "a@example.org", 1),
+        lambda connection: outbox.shelf(connection, "mail", "a@example.org", 1, lambda _: None),
         [f"SEARCH {_OF_TARGET})"],
     ),
     "end of a blockade": (

@@ -61,7 +61,7 @@ def show(*, config: Config, number: int, raw: bool) -> None:
         if raw:
             sys.stdout.buffer.write(byhand.parcel_of(connection, context, number).payload)
             return
-        stored = digests.get(connection, found.digest)
+        stored = digests.find(connection, found.digest)
         story = outbox.story(connection, number)
     click.echo(safe(_line(found)))
     if stored is not None:

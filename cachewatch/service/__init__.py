@@ -3,6 +3,7 @@
 resuming.py    what another process left -> taken up, and what time broke -> put right
 clocks.py      times that lie further ahead than they can -> computed anew
 outages.py     time in which nothing ran -> counts against nothing
+repairing.py   stored bytes that are damaged -> made anew, or set aside
 backoff.py     an attempt that failed -> how long to wait
 polling.py     a source -> its newest revision, and how the source fares
 tracks.py      a subscription -> who is told, when: its regular digests and its urgent ones

@@ -7,9 +7,10 @@ from msgspec import structs
 from cachewatch.channels import open_channel
 from cachewatch.config.durations import duration_in_words
 from cachewatch.deliveries import Parcel
-from cachewatch.errors import UsageError
+from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
+from cachewatch.service.repairing import set_aside
 from cachewatch.service.reviewing import resolve_settled
 from cachewatch.store import cursors, digests, health, held, outbox, suppressions
 from cachewatch.store.database import Connection
@@ -78,6 +79,7 @@ def parcel_of(connection: Connection, context: Context, number: int) -> Parcel:
 def release(context: Context, name: str) -> Stored:
     """Let a held digest go out, and move the cursors that it covers."""
     now = context.clock()
+    _check_damage(context, name)
     with context.database.write() as connection:
         stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.RELEASED, "released by hand", now)
@@ -91,6 +93,7 @@ def release(context: Context, name: str) -> Stored:
 def drop_digest(context: Context, name: str, reason: str) -> Stored:
     """Give up a held digest: its changes are told to nobody, and the cursors move on."""
     now = context.clock()
+    _check_damage(context, name)
     with context.database.write() as connection:
         stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
@@ -138,12 +141,32 @@ def _check_reader(connection: Connection, context: Context, delivery: Delivery) 
         raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")
 
 
-def _held(connection: Connection, name: str) -> Stored:
-    """Return a held digest by its key, its subscription, or its subscription and stream."""
+def _check_damage(context: Context, name: str) -> None:
+    """Set a held digest aside if it is damaged, and say so: nobody can tell where its cursors would go."""
+    with context.database.write() as connection:
+        record = digests.find(connection, _key(connection, name))
+        if record is None or record.state is not DigestState.HELD:
+            return
+        try:
+            digests.get(connection, record.key)
+            return
+        except DamagedRow as error:
+            set_aside(connection, context, record, error)
+            said = f"{error}; it was set aside, and the next pass makes it anew"
+    raise UsageError(said)
+
+
+def _key(connection: Connection, name: str) -> str:
+    """Return the key of a held digest, or its beginning, by that, by its subscription, or by that and its stream."""
     found = [each for each in held.all_held(connection) if name in (each.subscription, _stream(each))]
     if len(found) > 1:
         raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")
-    key = found[0].key if found else name
+    return found[0].key if found else name
+
+
+def _held(connection: Connection, name: str) -> Stored:
+    """Return a held digest by its key, its subscription, or its subscription and stream."""
+    key = _key(connection, name)
     stored = digests.get(connection, key)
     if stored is None:
         raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")

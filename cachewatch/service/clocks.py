@@ -7,7 +7,7 @@ whoever reads them takes none for more than now.
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from cachewatch.channels import longest_attempt
 from cachewatch.config.model import Config
@@ -23,6 +23,7 @@ from cachewatch.store.database import Connection
 
 # Clocks are adjusted by less than that every day.
 _SLACK = timedelta(minutes=1)
+_NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 # How long an answer may take to be written down, beside the attempt itself.
 _WRITING = timedelta(minutes=5)
 
@@ -64,8 +65,10 @@ def _signs(now: datetime) -> Iterator[tuple[str, Limit]]:
         yield "times of sources and channels", Limit(column=column, latest=soon, instead=now)
     yield "channels that rest", Limit(column=channels.blocked_until, latest=soon + LONGEST_PAUSE, instead=None)
     yield "times of the service", Limit(column=schema.service.c.value, latest=soon, instead=now)
-    due, only = schema.deliveries.c.due, (outbox.is_open(),)
-    yield "deliveries", Limit(column=due, latest=soon + LONGEST_PAUSE, instead=now, only=only)
+    columns, only = schema.deliveries.c, (outbox.is_open(),)
+    yield "deliveries", Limit(column=columns.due, latest=soon + LONGEST_PAUSE, instead=now, only=only)
+    yield "ends of deliveries", Limit(column=columns.give_up, latest=_NEVER, instead=now + LONGEST_PAUSE, only=only)
+    yield "leases", Limit(column=columns.lease_until, latest=_NEVER, instead=now, only=only)
 
 
 def _limits_of_deliveries(config: Config, now: datetime) -> Iterator[tuple[str, Limit]]:

@@ -18,7 +18,7 @@ from cachewatch.service.pins import environment_of, found_pins, joined
 from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
 from cachewatch.store.cursors import Advance
-from cachewatch.store.digests import get as stored_digest
+from cachewatch.store.digests import find as stored_digest
 from cachewatch.store.held import Loss
 
 # Part of every key: digests of another form are other digests.

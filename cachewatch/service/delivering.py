@@ -8,13 +8,14 @@ answer we did not live to write down is sent again: the same bytes under the sam
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
 from cachewatch.deliveries import Answer, Carrier, Parcel, Verdict
-from cachewatch.errors import CachewatchError, StateError
+from cachewatch.errors import CachewatchError, DamagedRow, StateError
 from cachewatch.safetext import safe
 from cachewatch.service import alerts, outages
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind
@@ -22,6 +23,7 @@ from cachewatch.service.backoff import BLOCKED, LONGEST_ASKED, pause
 from cachewatch.service.clocks import lease as lease_of
 from cachewatch.service.context import Context
 from cachewatch.service.readers import why_not
+from cachewatch.service.repairing import rebuilt, repair
 from cachewatch.service.resuming import recover
 from cachewatch.service.reviewing import suppression
 from cachewatch.store import digests, health, outbox, suppressions
@@ -93,7 +95,7 @@ def _deliver(context: Context, name: str) -> int:
 
 def _shelf(context: Context, name: str, target: str, most: int) -> list[Parcel]:
     with context.database.read() as connection:
-        found = outbox.shelf(connection, name, target, most)
+        found = outbox.shelf(connection, name, target, most, partial(rebuilt, connection, context))
     return list(_in_time(found, context.clock()))[::-1]
 
 
@@ -112,6 +114,10 @@ def _deliver_each(context: Context, name: str, carrier: Carrier, lease: Lease) -
         if found is None:
             break
         delivery, parcel = found
+        if parcel is None:
+            _bury(context, delivery)
+            dead += 1
+            continue
         answer = _attempt(carrier, parcel)
         state = _settle(context, delivery, answer)
         dead += state is State.DEAD
@@ -122,13 +128,35 @@ def _deliver_each(context: Context, name: str, carrier: Carrier, lease: Lease) -
     return dead
 
 
-def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Parcel] | None:
-    """Claim the next parcel that somebody still wants; those before it are given up."""
+def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Parcel | None] | None:
+    """Claim the next parcel that somebody still wants; those before it are given up. One that is damaged for good is None."""
     with context.database.write() as connection:
         while (delivery := outbox.claim(connection, name, context.clock(), lease)) is not None:
-            if not _is_dropped(connection, context, delivery):
-                return delivery, outbox.parcel(connection, delivery.id)
+            parcel = _parcel(connection, context, delivery)
+            # Whom damaged bytes are for cannot be known, so that they are not judged by it.
+            if parcel is None or not _is_dropped(connection, context, delivery):
+                return delivery, parcel
     return None
+
+
+def _parcel(connection: Connection, context: Context, delivery: Delivery) -> Parcel | None:
+    try:
+        found = outbox.parcel(connection, delivery.id)
+        if found.payload:
+            return found
+    except DamagedRow:
+        pass
+    return repair(connection, context, delivery)
+
+
+def _bury(context: Context, delivery: Delivery) -> None:
+    """Give up a delivery whose bytes are lost."""
+    said = "its stored bytes are damaged, and cannot be made anew from the digest; the database may have more damage"
+    with context.database.write() as connection:
+        if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
+            answer = Answer(verdict=Verdict.DEAD, said=said)
+            _note_target(connection, context, delivery, _Outcome(State.DEAD, said), answer)
+    context.log.error("delivery.dead", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said)
 
 
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
@@ -239,13 +267,16 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> _Outcome:
     """Return the short form of the letter, which takes the place of what was too large; if that was it, give up."""
-    stored = digests.get(connection, delivery.digest)
     config = context.config.channels.get(delivery.channel)
+    try:
+        stored, size = digests.get(connection, delivery.digest), len(outbox.parcel(connection, delivery.id).payload)
+    except DamagedRow as error:
+        return _Outcome(State.DEAD, f"{answer.said}; {error}")
     if stored is None or config is None:
         return _Outcome(State.DEAD, answer.said)
     letter = replace(stored.short, to=(delivery.target,))
     shorter = next((p for p in open_channel(config).pack(letter) if p.target == delivery.target), None)
-    if shorter is None or len(shorter.payload) >= len(outbox.parcel(connection, delivery.id).payload):
+    if shorter is None or len(shorter.payload) >= size:
         return _Outcome(State.DEAD, answer.said)
     return _Outcome(State.QUEUED, f"{answer.said}; in short next", due=context.clock(), shorter=shorter)
 

@@ -4,11 +4,13 @@ from cachewatch.config.model import FeedConfig
 from cachewatch.errors import CachewatchError
 from cachewatch.service import outages
 from cachewatch.service.context import Context
+from cachewatch.service.repairing import set_aside_damaged
 from cachewatch.store import cursors, digests, outbox, slots
 
 
 def keep_house(context: Context) -> None:
     """Do what nobody waits for; nothing here may stop anything else."""
+    set_aside_damaged(context)
     for source in context.config.sources.values():
         with context.database.read() as connection:
             used = cursors.revisions_in_use(connection, source.name)

@@ -13,7 +13,7 @@ from cachewatch.service.tracks import Track, tracks_of
 from cachewatch.store import alerts, digests, health, outbox, slots, suppressions
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import Stored
+from cachewatch.store.digests import Record
 from cachewatch.store.health import ChannelHealth, SourceHealth
 from cachewatch.store.outbox import State
 
@@ -133,7 +133,7 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
         )
 
 
-def _held(stored: Stored, config: Config) -> HeldDigest:
+def _held(stored: Record, config: Config) -> HeldDigest:
     return HeldDigest(
         key=stored.key,
         subscription=stored.subscription,

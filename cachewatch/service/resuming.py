@@ -6,6 +6,7 @@ from cachewatch.mounts import shared_kind
 from cachewatch.service import clocks, operators, outages
 from cachewatch.service.context import Context
 from cachewatch.service.operators import Notice
+from cachewatch.service.repairing import bury_unknown, set_aside_damaged
 from cachewatch.store import outbox
 
 
@@ -17,6 +18,8 @@ def resume(context: Context) -> None:
         host = socket.gethostname() if kind else None
         count = outbox.requeue_interrupted(connection, context.clock(), host)
     recover(context)
+    bury_unknown(context)
+    set_aside_damaged(context)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
     if kind:

@@ -98,5 +98,5 @@ def is_held(context: Context, track: Track, advances: Collection[Advance]) -> bo
 
 def _held_advances(connection: Connection, track: Track) -> frozenset[Advance]:
     """Return how far a track is compared if what is held is released."""
-    stored = (digests.get(connection, key) for key in digests.held(connection, track.subscription.name, track.name))
-    return frozenset(advance for each in stored if each is not None for advance in each.advances)
+    keys = digests.held(connection, track.subscription.name, track.name)
+    return frozenset(advance for key in keys for advance in digests.advances(connection, key))

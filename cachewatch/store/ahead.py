@@ -1,12 +1,12 @@
-"""Times in the state that lie further ahead than a right clock could have put them."""
+"""Times in the state that lie further ahead than a right clock could have put them, or that cannot be read at all."""
 
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Column, ColumnElement, Connection, select, update
+from sqlalchemy import Column, ColumnElement, Connection, or_, select, update
 
-from cachewatch.store.moments import to_text
+from cachewatch.store.moments import PATTERN, to_text
 
 
 class Limit(Struct, frozen=True, kw_only=True):
@@ -31,4 +31,5 @@ def correct(connection: Connection, limit: Limit) -> int:
 
 
 def _conditions(limit: Limit) -> tuple[ColumnElement[bool], ...]:
-    return (*limit.only, limit.column > to_text(limit.latest))
+    is_none = ~limit.column.op("GLOB", is_comparison=True)(PATTERN)  # a bit of it flipped
+    return (*limit.only, or_(limit.column > to_text(limit.latest), is_none))

@@ -139,6 +139,8 @@ def make_engine(path: Path, pragmas: Iterable[str] = (), *, clock: Clock = utc_n
 def _prepare(connection: Any, pragmas: Iterable[str], clock: Clock) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
     connection.create_function("moment_in", 1, lambda seconds: to_text(clock() + timedelta(seconds=seconds)))
+    # A bit that flipped in a name or a sentence stops nothing.
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
     for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}")
 

@@ -1,6 +1,7 @@
 """Digests as they are kept: what was told to whom, and the cursors that went with it."""
 
 import zlib
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -11,6 +12,8 @@ from sqlalchemy import Connection, Row, delete, exists, func, literal, select, u
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Letter
+from cachewatch.errors import DamagedRow, StateError
+from cachewatch.store.checksums import BYTES, of_parts
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.moments import by_database, to_moment, to_moment_or_none, to_text
 from cachewatch.store.outbox import OPEN, State
@@ -25,14 +28,19 @@ class DigestState(StrEnum):
     RELEASED = "released"
     DROPPED = "dropped"
     SUPERSEDED = "superseded"
+    DAMAGED = "damaged"  # it was held, and is made anew
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DigestState":  # noqa: ARG003  the contract of an Enum
+        return cls.DAMAGED
 
 
 # In the text of a query, so that it finds the partial index of schema.py.
 IS_HELD = digests.c.state == literal(DigestState.HELD, literal_execute=True)
 
 
-class Stored(Struct, frozen=True, kw_only=True):
-    """A digest as it is kept."""
+class Record(Struct, frozen=True, kw_only=True):
+    """What is known of a digest that is kept, without its content."""
 
     key: str
     subscription: str
@@ -42,13 +50,25 @@ class Stored(Struct, frozen=True, kw_only=True):
     period: str
     created: datetime
     reason: str
+
+
+class Stored(Record, frozen=True, kw_only=True):
+    """A digest as it is kept."""
+
     advances: tuple[Advance, ...]  # that go with it if it is released or dropped
     letter: Letter
     short: Letter  # for whom it was too large
 
 
+# Of advances and letters, raised whenever they are stored in another way.
+_FORM = 1
+# What is known of a digest without its content.
+_ABOUT = tuple(digests.c[name] for name in Record.__struct_fields__)
+
+
 def add(connection: Connection, stored: Stored) -> bool:
     """Store a digest unless it is there already, and tell whether it was new."""
+    moves, letter, short = msgspec.msgpack.encode(stored.advances), _packed(stored.letter), _packed(stored.short)
     done = connection.execute(
         insert(digests)
         .values(
@@ -60,35 +80,62 @@ def add(connection: Connection, stored: Stored) -> bool:
             period=stored.period,
             created=to_text(stored.created),
             reason=stored.reason,
-            moves=msgspec.msgpack.encode(stored.advances),
-            letter=_packed(stored.letter),
-            short=_packed(stored.short),
+            moves=moves,
+            letter=letter,
+            short=short,
+            checksum=of_parts([moves]) + of_parts([letter, short]),
+            form=_FORM,
         )
         .on_conflict_do_nothing()
     )
     return done.rowcount > 0
 
 
-def get(connection: Connection, key: str) -> Stored | None:
-    """Return the digest whose key begins with `key`, if there is just one."""
-    row = connection.execute(select(digests).where(digests.c.key == key)).one_or_none()
+def find(connection: Connection, key: str) -> Record | None:
+    """Return what is known of the digest whose key begins with `key`, if there is just one."""
+    row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
     if row is not None:
-        return _stored(row)
+        return Record(**_about(row))
     # Not LIKE, for which SQLite looks through all of them.
     begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
-    rows = connection.execute(select(digests).where(begins_so).limit(2)).all()
-    return _stored(rows[0]) if len(rows) == 1 else None
+    rows = connection.execute(select(*_ABOUT).where(begins_so).limit(2)).all()
+    return Record(**_about(rows[0])) if len(rows) == 1 else None
+
+
+def get(connection: Connection, key: str) -> Stored | None:
+    """Return the digest whose key begins with `key`, if there is just one; raise DamagedRow if it is damaged."""
+    found = find(connection, key)
+    if found is None:
+        return None
+    return _stored(connection.execute(select(digests).where(digests.c.key == found.key)).one())
+
+
+def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
+    """Return how far streams are compared with a digest; raise DamagedRow if that is damaged."""
+    columns = [digests.c[name] for name in ("key", "moves", "checksum", "form")]
+    return _advances(connection.execute(select(*columns).where(digests.c.key == key)).one())
 
 
 def subscription_of(connection: Connection, key: str) -> str:
-    """Return for which subscription a digest was made."""
-    return str(connection.execute(select(digests.c.subscription).filter_by(key=key)).scalar_one())
+    """Return for which subscription a digest was made; empty if that was damaged."""
+    return str(connection.execute(select(digests.c.subscription).filter_by(key=key)).scalar() or "")
 
 
-def all_held(connection: Connection) -> list[Stored]:
+def all_held(connection: Connection) -> list[Record]:
     """Return every digest that waits for an operator, oldest first."""
-    found = [_stored(row) for row in connection.execute(select(digests).where(IS_HELD))]
-    return sorted(found, key=lambda stored: (stored.created, stored.key))
+    found = [Record(**_about(row)) for row in connection.execute(select(*_ABOUT).where(IS_HELD))]
+    return sorted(found, key=lambda record: (record.created, record.key))
+
+
+def damaged_held(connection: Connection) -> list[tuple[Record, DamagedRow]]:
+    """Return the digests that wait for an operator and are damaged, and how."""
+    found = []
+    for record in all_held(connection):
+        try:
+            get(connection, record.key)
+        except DamagedRow as error:
+            found.append((record, error))
+    return found
 
 
 def held(connection: Connection, subscription: str, track: str) -> list[str]:
@@ -107,8 +154,12 @@ def last_created(connection: Connection, subscription: str, track: str) -> datet
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors move to if a held digest is released."""
-    advances = (each for stored in all_held(connection) for each in stored.advances if each.source == source)
-    return frozenset(revision for each in advances for revision in each.revisions)
+    found: set[str] = set()
+    for record in all_held(connection):
+        with suppress(DamagedRow):  # it is set aside, and made anew
+            those = (each for each in advances(connection, record.key) if each.source == source)
+            found.update(revision for each in those for revision in each.revisions)
+    return frozenset(found)
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
@@ -126,14 +177,25 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
         connection.execute(waiting.values(state=State.DROPPED, said=reason, settled_at=to_text(now)))
 
 
+def settle_unknown(connection: Connection, reason: str, now: datetime) -> None:
+    """Mark digests as damaged whose state is: if one was held, it is made anew."""
+    known = [digests.c.state != state for state in DigestState]
+    for key in connection.execute(select(digests.c.key).where(*known)).scalars().all():
+        settle(connection, key, DigestState.DAMAGED, reason, now)
+
+
 def archive(connection: Connection) -> list[Stored]:
-    """Return every digest that went out, newest first."""
+    """Return every digest that went out, newest first; those that are damaged are left out."""
     query = (
         select(digests)
         .where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
         .order_by(digests.c.created.desc(), digests.c.key)
     )
-    return [_stored(row) for row in connection.execute(query)]
+    found = []
+    for row in connection.execute(query):
+        with suppress(DamagedRow):
+            found.append(_stored(row))
+    return found
 
 
 def forget(connection: Connection, before: datetime) -> int:
@@ -147,25 +209,49 @@ def forget(connection: Connection, before: datetime) -> int:
     return len(keys)
 
 
+def _about(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "key": row.key,
+        "subscription": row.subscription,
+        "track": row.track,
+        "state": DigestState(row.state),
+        "title": row.title,
+        "period": row.period,
+        "created": to_moment(row.created),
+        "reason": row.reason,
+    }
+
+
 def _stored(row: Row[Any]) -> Stored:
-    return Stored(
-        key=row.key,
-        subscription=row.subscription,
-        track=row.track,
-        state=DigestState(row.state),
-        title=row.title,
-        period=row.period,
-        created=to_moment(row.created),
-        reason=row.reason,
-        advances=advances_from(row.moves),
-        letter=_unpacked(row.letter),
-        short=_unpacked(row.short),
-    )
+    steps = _advances(row)
+    if row.checksum is not None and row.checksum[BYTES:] != of_parts([row.letter, row.short]):
+        raise _damaged(row, "its content has another checksum")
+    return Stored(**_about(row), advances=steps, letter=_unpacked(row, row.letter), short=_unpacked(row, row.short))
+
+
+def _advances(row: Row[Any]) -> tuple[Advance, ...]:
+    if row.form > _FORM:
+        raise StateError(
+            f"digest {row.key[:12]}: of form {row.form}, and this cachewatch knows {_FORM}; use a newer one"
+        )
+    if row.checksum is not None and row.checksum[:BYTES] != of_parts([row.moves]):
+        raise _damaged(row, "its cursors have another checksum")
+    try:
+        return advances_from(row.moves)
+    except msgspec.DecodeError as error:
+        raise _damaged(row, error) from error
 
 
 def _packed(letter: Letter) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(letter))
 
 
-def _unpacked(content: bytes) -> Letter:
-    return msgspec.msgpack.decode(zlib.decompress(content), type=Letter)
+def _unpacked(row: Row[Any], content: bytes) -> Letter:
+    try:
+        return msgspec.msgpack.decode(zlib.decompress(content), type=Letter)
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise _damaged(row, error) from error
+
+
+def _damaged(row: Row[Any], how: object) -> DamagedRow:
+    return DamagedRow(f"digest {row.key[:12]}: it is damaged ({how})")

@@ -8,6 +8,9 @@ from sqlalchemy import ColumnElement, func
 Clock = Callable[[], datetime]
 
 _FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
+# The same for GLOB.
+PATTERN = "[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z"
+UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
 def utc_now() -> datetime:
@@ -21,8 +24,11 @@ def to_text(moment: datetime) -> str:
 
 
 def to_moment(text: str) -> datetime:
-    """Return the moment that the database keeps as `text`."""
-    return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
+    """Return the moment that the database keeps as `text`; one that is damaged was long ago."""
+    try:
+        return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
+    except ValueError:
+        return UNKNOWN
 
 
 def to_moment_or_none(text: str | None) -> datetime | None:

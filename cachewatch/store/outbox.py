@@ -1,7 +1,7 @@
 """Deliveries: written together with their digest, sent from here alone, and settled one by one."""
 
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -11,6 +11,8 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bind
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.deliveries import Parcel
+from cachewatch.errors import DamagedRow
+from cachewatch.store.checksums import of_parcel
 from cachewatch.store.moments import by_database, to_moment, to_moment_or_none, to_text
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
@@ -27,6 +29,10 @@ class State(StrEnum):
     SUPPRESSED = "suppressed"
     HELD = "held"
     DROPPED = "dropped"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "State":  # noqa: ARG003  the contract of an Enum
+        return cls.DEAD  # which is what becomes of those whose state is damaged
 
 
 # Not yet at an end, in the order in which they wait.
@@ -88,6 +94,7 @@ def add(
             message_id=parcel.message_id,
             content_type=parcel.content_type,
             payload=zlib.compress(parcel.payload),
+            checksum=of_parcel(parcel),
         )
         .on_conflict_do_nothing()
     )
@@ -206,6 +213,17 @@ def requeue_expired(connection: Connection, now: datetime) -> list[Delivery]:
 _REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": None}
 
 
+def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Delivery]:
+    """Put deliveries into the dead letters whose state is damaged, and return them."""
+    known = [deliveries.c.state != state for state in State]
+    rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
+    values = {"state": State.DEAD, "said": said, "settled_at": to_text(now)}
+    for number in rows:
+        connection.execute(update(deliveries).filter_by(id=number).values(**values, lease_owner=None, lease_until=None))
+        note(connection, number, State.DEAD, said, now)
+    return [found for number in rows if (found := delivery(connection, number)) is not None]
+
+
 def all_open(connection: Connection) -> list[Delivery]:
     """Return everything that is on its way."""
     return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_open()))]
@@ -258,19 +276,28 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
 
 
 def parcel(connection: Connection, number: int) -> Parcel:
-    """Return the bytes of a delivery; none if they were deleted since it was sent."""
-    return _parcel(connection.execute(select(deliveries).filter_by(id=number)).one())
+    """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
+    return _parcel(connection.execute(select(deliveries).where(deliveries.c.id == number)).one())
 
 
-def shelf(connection: Connection, channel: str, target: str, most: int) -> Sequence[Parcel]:
-    """Return the parcels that were sent to `target` before, newest first."""
+def checksum(connection: Connection, number: int) -> bytes | None:
+    """Return the checksum of the bytes of a delivery, if they were stored with one."""
+    found: bytes | None = connection.execute(select(deliveries.c.checksum).filter_by(id=number)).scalar_one()
+    return found
+
+
+def shelf(
+    connection: Connection, channel: str, target: str, most: int, rebuild: Callable[[Delivery], Parcel | None]
+) -> Sequence[Parcel]:
+    """Return the parcels that were sent to `target` before, newest first; what is damaged is asked of `rebuild`."""
     query = (
         select(deliveries)
         .filter_by(channel=channel, target=target, state=State.SENT)
         .order_by(deliveries.c.id.desc())
         .limit(most)
     )
-    return [_parcel(row) for row in connection.execute(query)]
+    found = (_parcel_or_none(row) or rebuild(_delivery(row)) for row in connection.execute(query).all())
+    return [each for each in found if each is not None]
 
 
 def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
@@ -279,12 +306,17 @@ def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]
     return [(to_moment(row.at), row.event, row.said) for row in connection.execute(query)]
 
 
-def replace_parcel(connection: Connection, number: int, shorter: Parcel) -> None:
-    """Put a shorter form in the place of bytes that were refused as too large."""
+def replace_parcel(connection: Connection, number: int, new: Parcel) -> None:
+    """Put other bytes in the place of those that were refused as too large, or are damaged."""
     connection.execute(
         update(deliveries)
         .filter_by(id=number)
-        .values(payload=zlib.compress(shorter.payload), content_type=shorter.content_type)
+        .values(
+            payload=zlib.compress(new.payload),
+            content_type=new.content_type,
+            message_id=new.message_id,
+            checksum=of_parcel(new),
+        )
     )
 
 
@@ -370,11 +402,25 @@ def _delivery(row: Row[Any]) -> Delivery:
 
 
 def _parcel(row: Row[Any]) -> Parcel:
-    return Parcel(
+    try:
+        payload = zlib.decompress(row.payload) if row.payload else b""
+    except zlib.error as error:
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
+    found = Parcel(
         key=row.digest,
         target=row.target,
-        payload=zlib.decompress(row.payload) if row.payload else b"",
+        payload=payload,
         content_type=row.content_type,
         message_id=row.message_id,
         created=to_moment(row.created),
     )
+    if row.payload and row.checksum is not None and row.checksum != of_parcel(found):
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
+    return found
+
+
+def _parcel_or_none(row: Row[Any]) -> Parcel | None:
+    try:
+        return _parcel(row)
+    except DamagedRow:
+        return None

@@ -82,7 +82,7 @@ digests = Table(
     Column("key", Text, primary_key=True),
     Column("subscription", Text, nullable=False),
     Column("track", Text, nullable=False),
-    Column("state", Text, nullable=False),  # ready | held | released | dropped | superseded
+    Column("state", Text, nullable=False),  # ready | held | released | dropped | superseded | damaged
     Column("title", Text, nullable=False),
     Column("period", Text, nullable=False),
     Column("created", Text, nullable=False),
@@ -90,6 +90,8 @@ digests = Table(
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("letter", LargeBinary, nullable=False),
     Column("short", LargeBinary, nullable=False),  # for whom it was too large
+    Column("checksum", LargeBinary),  # of the moves, then of both letters; none if 0.1 stored it
+    Column("form", Integer, nullable=False, server_default="1"),  # of the moves and letters
     Index("digests_held", "subscription", "track", sqlite_where=text("state = 'held'")),
     Index("digests_by_track", "subscription", "track", "created"),
     Index("digests_by_creation", "created"),
@@ -129,6 +131,7 @@ deliveries = Table(
     Column("payload", LargeBinary, nullable=False),
     Column("lease_owner", Text),  # the run that claimed it, until it is settled
     Column("lease_until", Text),  # by the database's clock; none is one that is over
+    Column("checksum", LargeBinary),  # of the payload and of where it goes; none if 0.1 stored it
     UniqueConstraint("digest", "channel", "target", "copy"),
     Index("deliveries_by_state", "channel", "state", "due"),
     Index("deliveries_by_target", "channel", "target", "state", "id"),

@@ -59,6 +59,12 @@ def forget(connection: Connection, before: datetime) -> None:
     connection.execute(delete(slots).where(slots.c.done_at < to_text(before)))
 
 
+def hasten(connection: Connection, subscription: str, track: str, now: datetime) -> None:
+    """Let the pending slot of a track be due now."""
+    pending_one = update(slots).filter_by(subscription=subscription, track=track, done_at=None)
+    connection.execute(pending_one.values(due=to_text(now)))
+
+
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
     """Mark a slot as done, with the digest that it made, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=to_text(now), digest=digest))

@@ -60,6 +60,10 @@ _OUTBOX_2 = (
     # What 0.1 was sending when it ended has a lease of nobody, which is over.
     "ALTER TABLE deliveries ADD COLUMN lease_owner TEXT",
     "ALTER TABLE deliveries ADD COLUMN lease_until TEXT",
+    # What 0.1 stored has no checksum.
+    "ALTER TABLE deliveries ADD COLUMN checksum BLOB",
+    "ALTER TABLE digests ADD COLUMN checksum BLOB",
+    "ALTER TABLE digests ADD COLUMN form INTEGER DEFAULT '1' NOT NULL",
     "CREATE TABLE service (name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name))",
     # What is at work must not depend on what was: partial indexes of what is open, held or pending.
     "DROP INDEX deliveries_by_state",
