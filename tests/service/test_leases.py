@@ -113,7 +113,7 @@ def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: 
 
 def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process holds it longer than a writer waits; the same pass writes the answer, and sends no copy."""
-    monkeypatch.setattr(database, "_BUSY_MILLISECONDS", 50)
+    monkeypatch.setattr(database, "_PRAGMAS", ("busy_timeout = 50", "foreign_keys = ON"))
     monkeypatch.setattr(delivering, "_PATIENCE", (0.1,) * 100)
     attempt, threads = delivering._attempt, []
 
