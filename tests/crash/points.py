@@ -13,7 +13,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (announcing, "_store"),
     (announcing, "compose"),
     (announcing, "pack"),
-    (cursors, "move"),
+    (cursors, "advance"),
     (delivering, "_attempt"),
     (delivering, "_settle"),
     (digests, "add"),
