@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.events import Events, Tally
 from cachewatch.model import Fault, Kind, PackageChange, PackageCounts, Side, Unreadable
+from cachewatch.statements import Statement
 
 
 class Body(Protocol):
@@ -42,6 +43,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     revisions_between: int | None
     packages: PackageCounts
     tally: Tally
+    statements: tuple[Statement, ...]
     events: Events
     faults: tuple[Fault, ...]
     unreadable: tuple[Unreadable, ...] = ()
@@ -51,8 +53,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         """Every kind of change that happened."""
         kinds = {kind for kind, count in self.tally.kinds.items() if count}
         kinds |= {event.kind for event in self.events.events}
-        if self.events.lost or self.events.gained:
-            kinds.add(Kind.STACK_EVENT)
+        kinds |= {Kind.STACK_EVENT for one in self.statements if Kind.STACK_EVENT in one.kinds}
         if self.is_partial:
             kinds.add(Kind.UNREADABLE)
         return frozenset(kinds)

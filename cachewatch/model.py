@@ -292,6 +292,7 @@ class Alike(Struct, frozen=True):
     signature: Signature
     count: int
     spec_class: SpecClass
+    counterpart: Signature | None = None  # of another compiler, system or target, in the same stack
 
 
 class Pairing(Struct, frozen=True):

@@ -6,7 +6,7 @@ which the events of the whole tag are found (events), and whatever the output fo
 of each package (render). Nothing here prints.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeGuard
 
@@ -17,11 +17,14 @@ from cachewatch.compare import Pair, compare_all, load_deepdiff
 from cachewatch.compare.part import part_of
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
-from cachewatch.events import Events, Tally, find_events
-from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageChange, PackageCounts, Unreadable
+from cachewatch.events import Tally, events_of
+from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageChange, PackageCounts, Side, Unreadable
 from cachewatch.parallel import in_processes
 from cachewatch.select import Selection
-from cachewatch.sources import Blob, Comparison, Content, DocumentPair, Readers, TagPair
+from cachewatch.sources import Blob, Comparison, Content, Difference, DocumentPair, Readers, TagPair
+from cachewatch.statements import Items, Judgement, StatementKind, items_of, judge, statements_of
+from cachewatch.statements.assembling import counted
+from cachewatch.statements.judging import Found, Survey
 
 # Below this many bytes a second process costs more than it gains.
 _WORTH_TWO_PROCESSES = 4 * 2**20
@@ -36,9 +39,12 @@ class Contents(NamedTuple):
 
     pairs: Iterable[tuple[DocumentPair, Content | None, Content | None]]
     is_pruned: bool
+    others: frozenset[str]  # packages that nobody asked for
 
 
 Assistant = Ask[Contents, Chunk]
+# What happened to whole tags between two states of them.
+Judgements = MutableMapping[tuple[Side, Side], Judgement]
 
 
 def changesets(
@@ -49,13 +55,17 @@ def changesets(
     jobs: int = 1,
     progress: Progress = lambda _: None,
     assistant: Assistant | None = None,
+    judgements: Judgements | None = None,
 ) -> Iterator[Changeset]:
     """Compare everything that `comparison` names, one pair of tags after the other.
 
     `make_body` makes what the output format keeps of packages; `progress` is told the bytes
-    that are done. An `assistant` (see `assistance`) compares what one process can.
+    that are done. An `assistant` (see `assistance`) compares what one process can. Of a pair of
+    tags that `judgements` know, only what was asked for is read; others they learn.
     """
     for pair in comparison.pairs:
+        known = None if judgements is None else judgements.get(_name(pair))
+        documents = pair.difference.all_documents if known is None else pair.difference.documents
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
         if assistant is None or enough > 1:
             make_work = partial(_alone, comparison.readers, pair, selection, make_body, is_forked=enough > 1)
@@ -64,9 +74,13 @@ def changesets(
         yield Changeset(
             pair.before,
             pair.after,
-            _chunks(pair.difference.documents, make_work, enough, progress),
-            partial(_conclude, comparison, pair),
+            _chunks(documents, make_work, enough, progress),
+            partial(_conclude, _Compared(comparison, pair, known, judgements)),
         )
+
+
+def _name(pair: TagPair) -> tuple[Side, Side]:
+    return pair.before, pair.after
 
 
 def _alone(
@@ -75,13 +89,19 @@ def _alone(
     """Compare in the process that we are in, which reads for itself if it was forked."""
     is_pruned = tags.is_mutable(pair.after.tag)
     own = readers.again() if is_forked else readers
-    return lambda documents: _compare_chunk(Contents(_read(documents, own), is_pruned), selection, make_body())
+    others = _others(pair)
+    return lambda documents: _compare_chunk(Contents(_read(documents, own), is_pruned, others), selection, make_body())
 
 
 def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Chunk]:
     """Read here, let another process compare, and meanwhile count what nobody has to read."""
     is_pruned, count = tags.is_mutable(pair.after.tag), pair.difference.count_unchanged
-    return lambda documents: assistant(Contents(tuple(_read(documents, readers)), is_pruned), count)
+    others = _others(pair)
+    return lambda documents: assistant(Contents(tuple(_read(documents, readers)), is_pruned, others), count)
+
+
+def _others(pair: TagPair) -> frozenset[str]:
+    return frozenset(other.package for other in pair.difference.others)
 
 
 def _chunks(
@@ -105,36 +125,62 @@ def assistance(selection: Selection, make_body: Callable[[], Body]) -> Callable[
 
 def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chunk:
     """Compare the documents of some packages."""
-    tally = Tally()
-    faults: list[Fault] = []
-    unreadable: list[Unreadable] = []
-    pairs = [_parsed(*pair, faults, unreadable) for pair in contents.pairs]
+    # What everybody asked for is not kept twice.
+    tally = Tally(selected=[] if contents.others or not selection.takes_all_specs else None)
+    problems = _Problems(contents.others)
+    pairs = [_parsed(*pair, problems) for pair in contents.pairs]
     readable = [pair for pair in pairs if pair is not None]
     for pair, change in zip(readable, compare_all(readable, is_pruned=contents.is_pruned), strict=True):
-        part = None if change is None else _chosen(change, selection)
-        if part is not None:
-            tally.add(part)
-            if selection.wants(part.kinds):
-                body.add(part)
+        if change is not None:
+            items = items_of(change)
+            tally.observe(change, items)
+            if pair.package not in contents.others:
+                _select(change, items, selection, tally, body)
         elif pair.after is not None:
             tally.witness(pair.after)
-    return Chunk(tally, tuple(faults), body.take(), tuple(unreadable))
+    return Chunk(tally, tuple(problems.faults), body.take(), tuple(problems.unreadable))
+
+
+def _select(change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, body: Body) -> None:
+    """Count what was asked for of one package, and hand it to the output format."""
+    part = _chosen(change, selection)
+    if part is None:
+        return
+    tally.note(part)
+    tally.select(items if part is change else items_of(part, selection.sees_stack))
+    if selection.wants(part.kinds):
+        tally.add(part)
+        body.add(part)
+
+
+class _Problems:
+    """What is wrong with the documents that were asked for."""
+
+    def __init__(self, others: frozenset[str]) -> None:
+        self._others = others
+        self.faults: list[Fault] = []
+        self.unreadable: list[Unreadable] = []
+
+    def note(self, package: str, before: Document | Fault | None, after: Document | Fault | None) -> None:
+        if package in self._others:
+            return
+        self.faults += _faults(before, after)
+        if isinstance(before, Fault) or isinstance(after, Fault):
+            self.unreadable += _unreadable(package, before, after)
 
 
 def _parsed(
     pair: DocumentPair,
     old_content: Content | None,
     new_content: Content | None,
-    faults: list[Fault],
-    unreadable: list[Unreadable],
+    problems: "_Problems",
 ) -> Pair | None:
     """Parse both documents of a package, and note what is wrong with them; None if one cannot be used."""
     known = Known()
     before = _parse(pair.before, old_content, known)
     after = _parse(pair.after, new_content, known)
-    faults += _faults(before, after)
+    problems.note(pair.package, before, after)
     if isinstance(before, Fault) or isinstance(after, Fault):
-        unreadable += _unreadable(pair.package, before, after)
         return None
     return Pair(pair.package, before, after)
 
@@ -215,43 +261,74 @@ def _runs(documents: Documents) -> Iterator[Documents]:
         yield documents[start:]
 
 
+class _Compared(NamedTuple):
+    """What was compared, and what is known of the whole tags."""
+
+    comparison: Comparison
+    pair: TagPair
+    known: Judgement | None
+    judgements: Judgements | None
+
+
 def _conclude(
-    comparison: Comparison,
-    pair: TagPair,
-    tally: Tally,
-    faults: tuple[Fault, ...],
-    unreadable: tuple[Unreadable, ...] = (),
+    compared: _Compared, tally: Tally, faults: tuple[Fault, ...], unreadable: tuple[Unreadable, ...] = ()
 ) -> Outcome:
-    packages = PackageCounts(
-        before=pair.difference.packages_before,
-        after=pair.difference.packages_after,
-        added=pair.difference.packages_added,
-        removed=pair.difference.packages_removed,
-        changed=tally.changed,
-        rebuilt_only=tally.rebuilt_only,
-    )
+    comparison, pair, known, judgements = compared
+    packages = _packages(pair.difference, tally)
+    judgement = known or _judged(comparison, pair, tally)
+    if judgements is not None:
+        judgements[_name(pair)] = judgement
+    tag = pair.after.tag or pair.before.tag or ""
+    selected = tally.seen.items if tally.selected is None else tally.selected
+    statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
     return Outcome(
         before=pair.before,
         after=pair.after,
         revisions_between=comparison.revisions_between,
         packages=packages,
         tally=tally,
-        events=_events(comparison, pair, tally, packages),
+        statements=statements,
+        events=events_of(judgement, statements, _tag_event(pair, tally)),
         faults=(*(comparison.faults if pair is comparison.pairs[0] else ()), *pair.difference.faults, *faults),
         unreadable=(*pair.difference.unreadable, *unreadable),
     )
 
 
-def _events(comparison: Comparison, pair: TagPair, tally: Tally, packages: PackageCounts) -> Events:
-    lost, gained = tally.lost_and_gained_stacks()
-    before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
-    return find_events(
-        tally,
-        packages,
-        tag_event=_tag_event(pair, tally),
-        declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
-        is_complete=pair.difference.is_complete,
+def _packages(difference: Difference, tally: Tally) -> PackageCounts:
+    return PackageCounts(
+        before=difference.packages_before,
+        after=difference.packages_after,
+        added=difference.packages_added,
+        removed=difference.packages_removed,
+        changed=tally.changed,
+        rebuilt_only=tally.rebuilt_only,
     )
+
+
+def _judged(comparison: Comparison, pair: TagPair, tally: Tally) -> Judgement:
+    """Judge the whole tag, whatever was asked for."""
+    lost, gained = tally.seen.moved_stacks()
+    before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
+    whole = pair.difference.whole
+    judgement = judge(
+        tally.seen,
+        _packages(whole, tally),
+        whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
+        declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
+        survey=lambda: _survey(comparison.readers, whole),
+    )
+    return counted(tally.seen.items, judgement, pair.after.tag or pair.before.tag or "")
+
+
+def _survey(readers: Readers, difference: Difference) -> Found:
+    """Read the documents that are the same on both sides."""
+    blobs = [blob for blob in difference.unchanged() if _is_readable(blob)]
+    found = Survey()
+    for blob, content in zip(blobs, readers.after.read(blobs), strict=True):
+        document = _parse(blob, content, Known())
+        if isinstance(document, Document):
+            found.add(document)
+    return found.found()
 
 
 def _tag_event(pair: TagPair, tally: Tally) -> Event | None:

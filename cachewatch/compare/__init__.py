@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
+from cachewatch.compare.across import matched_across
 from cachewatch.compare.classes import class_of_new, class_of_vanished
 from cachewatch.compare.delta import Found, Side, find_deltas, known_compilers, load_deepdiff
 from cachewatch.compare.form import in_one_form
@@ -123,10 +124,10 @@ def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
     touched = _touched((*found.vanished, *found.new), one.restacked)
     after = _applied(one.old.counts, found, one.restacked)
     judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
-    gone = tuple(
-        Alike(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.gone
+    gone, new = matched_across(
+        [Alike(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.gone],
+        [Alike(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new],
     )
-    new = tuple(Alike(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new)
     status = Status.ADDED if found.is_added else Status.REMOVED if found.is_removed else Status.CHANGED
     facts = _known(found.facts, one)
     places = place_changes(judged)

@@ -11,6 +11,7 @@ from cachewatch.render.records import (
     fault_values,
     package_json,
     side_values,
+    statement_values,
     summary_values,
 )
 
@@ -50,13 +51,15 @@ def write_json(changesets: Iterable[Changeset]) -> Iterator[bytes]:
 
 
 def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
-    """Yield one JSON object a line, told apart by `type`: changeset, package, event, warning, summary."""
+    """Yield one JSON object a line, told apart by `type`: changeset, package, statement, event, warning, summary."""
     for changeset in changesets:
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
         for parts in changeset.bodies():
             yield b"".join(b'{"type":"package",' + part[1:] + b"\n" for part in parts)
         outcome = changeset.outcome
+        for statement in outcome.statements:
+            yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
         for event in outcome.events.events:
             yield encode({"type": "event", **event_values(event)}) + b"\n"
         for fault in outcome.faults:
@@ -68,4 +71,14 @@ def _rest(outcome: Outcome) -> bytes:
     events = encode([event_values(event) for event in outcome.events.events])
     summary = encode(summary_values(outcome.packages, outcome.tally.specs))
     warnings = encode([fault_values(fault) for fault in outcome.faults])
-    return b',\n"events":' + events + b',\n"summary":' + summary + b',\n"warnings":' + warnings
+    statements = encode([statement_values(statement) for statement in outcome.statements])
+    return (
+        b',\n"statements":'
+        + statements
+        + b',\n"events":'
+        + events
+        + b',\n"summary":'
+        + summary
+        + b',\n"warnings":'
+        + warnings
+    )

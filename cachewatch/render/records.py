@@ -26,6 +26,7 @@ from cachewatch.model import (
     Specs,
 )
 from cachewatch.safetext import safe
+from cachewatch.statements import Statement
 
 SCHEMA = "cachewatch.changesets/2"
 
@@ -106,6 +107,25 @@ def side_values(side: Side) -> dict[str, Any]:
 def event_values(event: Event) -> dict[str, Any]:
     """Return one event."""
     return asdict(event)
+
+
+def statement_values(statement: Statement) -> dict[str, Any]:
+    """Return one statement; places as in a package, items by what became of them."""
+    return {
+        "kind": statement.kind,
+        "severity": statement.severity,
+        "name": safe(statement.name),
+        "from": statement.before,
+        "to": statement.after,
+        "kinds": sorted(statement.kinds),
+        "packages": statement.packages,
+        "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
+        "stacks": statement.stacks,
+        "items": asdict(statement.counts),
+        "of": statement.of,
+        "exceptions": statement.exceptions,
+        "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
+    }
 
 
 def fault_values(fault: Fault) -> dict[str, Any]:

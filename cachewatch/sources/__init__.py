@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cachewatch.model import Fault, Side, Unreadable
 from cachewatch.sources.layout import DOCUMENT
@@ -63,6 +64,31 @@ class Difference(Struct, frozen=True, kw_only=True):
     count_unchanged: Callable[[], int]
     faults: tuple[Fault, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()  # documents that are no regular files
+    # What differs and nobody asked for: what happened to the whole tag is judged with it.
+    others: tuple[DocumentPair, ...] = ()
+    count_other_unchanged: Callable[[], int] = lambda: 0
+    # The later documents of all packages that have the same on both sides, asked for or not.
+    unchanged: Callable[[], Iterable[Blob]] = tuple
+
+    @property
+    def all_documents(self) -> tuple[DocumentPair, ...]:
+        """The documents that differ, asked for or not, by package."""
+        if not self.others:
+            return self.documents
+        return tuple(sorted((*self.documents, *self.others), key=lambda pair: pair.package))
+
+    @property
+    def whole(self) -> "Difference":
+        """The same, as if everything had been asked for."""
+        if not self.others and not self.count_other_unchanged():
+            return self
+        return replace(
+            self,
+            documents=self.all_documents,
+            count_unchanged=lambda: self.count_unchanged() + self.count_other_unchanged(),
+            others=(),
+            count_other_unchanged=lambda: 0,
+        )
 
     @property
     def packages_before(self) -> int:

@@ -4,12 +4,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from cachewatch import tags
 from cachewatch.errors import UsageError
-from cachewatch.model import Side
+from cachewatch.model import Fault, Side
 from cachewatch.sources import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair, files
-from cachewatch.sources.layout import Wanted
+from cachewatch.sources.layout import DOCUMENT, Wanted
 
 Choice = Callable[[str], bool]
 
@@ -46,14 +47,12 @@ def open_comparison(
     try:
         if files.is_documents(before) or files.is_documents(after):
             old, new = (
-                files.list_path(name, wanted_package=wanted_package)
+                files.list_path(name, wanted_package=_all)
                 if files.is_documents(name)
-                else [
-                    list_revision(opened, resolve(opened, name), wanted_tag=wanted_tag, wanted_package=wanted_package)
-                ]
+                else [list_revision(opened, resolve(opened, name), wanted_tag=wanted_tag, wanted_package=_all)]
                 for name in (before, after)
             )
-            yield _compare_listings(_match(old, new, wanted_tag))
+            yield _compare_listings(_match(old, new, wanted_tag), wanted_package)
         else:
             yield compare_revisions(
                 opened,
@@ -67,9 +66,14 @@ def open_comparison(
 
 
 def _compare_paths(before: str, after: str, wanted_tag: Choice, wanted_package: Wanted) -> Comparison:
-    old, new = (files.list_path(name, wanted_package=wanted_package) for name in (before, after))
+    old, new = (files.list_path(name, wanted_package=_all) for name in (before, after))
     stacks = (partial(files.stacks_of, before), partial(files.stacks_of, after))
-    return _compare_listings(_match(old, new, wanted_tag), stacks)
+    return _compare_listings(_match(old, new, wanted_tag), wanted_package, stacks)
+
+
+def _all(_: str) -> bool:
+    """Want every package: what happened to the whole tag is judged on all of it."""
+    return True
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
@@ -98,18 +102,19 @@ def _nothing(like: Listing, tag: str) -> Listing:
 
 def _compare_listings(
     matched: list[tuple[Listing, Listing]],
+    wanted: Wanted,
     stacks: tuple[Callable[[], Mapping[str, frozenset[str]]], Callable[[], Mapping[str, frozenset[str]]]] | None = None,
 ) -> Comparison:
     if not matched:
         raise UsageError("no tag matches")
-    pairs = tuple(_compare_two(old, new) for old, new in matched)
+    pairs = tuple(_compare_two(old, new, wanted) for old, new in matched)
     readers = Readers(matched[0][0].reader, matched[0][1].reader)
     if stacks is None:
         return Comparison(pairs=pairs, readers=readers)
     return Comparison(pairs=pairs, readers=readers, stacks=stacks)
 
 
-def _compare_two(old: Listing, new: Listing) -> TagPair:
+def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     had, has = old.blobs, new.blobs
     if old.is_one_document and new.is_one_document:
         # Who names two documents wants them compared, whatever their titles say.
@@ -124,11 +129,20 @@ def _compare_two(old: Listing, new: Listing) -> TagPair:
         before=old.side,
         after=new.side,
         difference=Difference(
-            documents=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names),
+            documents=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names if wanted(name)),
             count_unchanged=lambda: 0,  # all of them are compared
-            faults=old.faults + new.faults,
+            faults=tuple(fault for fault in old.faults + new.faults if _concerns(fault, wanted)),
+            others=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names if not wanted(name)),
         ),
     )
+
+
+def _concerns(fault: Fault, wanted: Wanted) -> bool:
+    """Tell whether a fault is of a document that was asked for, or of none in particular."""
+    path = Path(fault.path)
+    if path.suffix != ".md":
+        return True
+    return wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 
 
 def _is_nothing(listing: Listing) -> bool:

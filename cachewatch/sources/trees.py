@@ -81,20 +81,20 @@ def differing_documents(
     differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     odd = [name for name in differing if not is_name(name) or _is_odd(old.get(name)) or _is_odd(new.get(name))]
     ignorable = frozenset(odd)
-    names = [name for name in differing if name not in ignorable and wanted(name.decode())]
-    documents, unreadable = _documents(repository, label, names, old, new)
+    names = [name for name in differing if name not in ignorable]
+    chosen = {name for name in names if wanted(name.decode())}
+    documents, unreadable = _documents(repository, label, [n for n in names if n in chosen], old, new)
+    others, _ = _documents(repository, label, [n for n in names if n not in chosen], old, new)
     replaced = [
         Unreadable(package=name.decode(), reason=_REPLACED, before=_is_odd(old.get(name)), after=_is_odd(new.get(name)))
         for name in odd
         if is_name(name) and wanted(name.decode())
     ]
-    repository.obtain(blob.name for pair in documents for blob in (pair.before, pair.after) if blob)
+    repository.obtain(blob.name for pair in (*documents, *others) for blob in (pair.before, pair.after) if blob)
     # A list: what is asked later must not keep the two states in memory until then.
-    unchanged = [
-        _tree(entry)
-        for name, entry in new.items()
-        if old.get(name) == entry and is_name(name) and wanted(name.decode())
-    ]
+    same = [(name, _tree(entry)) for name, entry in new.items() if old.get(name) == entry and is_name(name)]
+    unchanged = [tree for name, tree in same if wanted(name.decode())]
+    unasked = [tree for name, tree in same if not wanted(name.decode())]
     return Difference(
         documents=tuple(documents),
         count_unchanged=cache(partial(_count_documents, repository, unchanged)),
@@ -103,7 +103,23 @@ def differing_documents(
             *(Fault(f"{label}/{each.package}/{DOCUMENT}", FaultKind.UNREADABLE, each.reason) for each in unreadable),
         ),
         unreadable=(*replaced, *unreadable),
+        others=tuple(others),
+        count_other_unchanged=cache(partial(_count_documents, repository, unasked)),
+        unchanged=partial(_blobs, repository, label, same),
     )
+
+
+def _blobs(repository: Repository, label: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
+    """Return the documents in the trees of some packages."""
+    entries = _document_entries(repository, (tree for _, tree in trees))
+    found = (
+        _blob(label, name.decode(), entry)
+        for (name, _), entry in zip(trees, entries, strict=False)
+        if not _problem(entry)
+    )
+    blobs = [blob for blob in found if blob is not None]
+    repository.obtain(blob.name for blob in blobs)
+    return blobs
 
 
 def _count_documents(repository: Repository, trees: Iterable[str | None]) -> int:
