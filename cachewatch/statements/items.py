@@ -5,6 +5,7 @@ is lost because its stack left is the stack's story.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ from cachewatch.model import (
 )
 from cachewatch.spelling import NO_COMPILER
 from cachewatch.statements.values import RANKS, Build, Counts, Items, Replacement, StatementKind, Story
-from cachewatch.versions import newest, sorted_versions
+from cachewatch.versions import is_newer, newest, sorted_versions
 
 SeesStack = Callable[[str], bool]
 
@@ -307,9 +308,23 @@ class _Reader:
                 after=key[2],
                 places=frozenset(found),
                 stays=frozenset(stays.get(key, ())),
+                behind=self._behind(key[2]) if key[0] is StatementKind.UPGRADED else (),
+                of_stacks=len(self._newest_in),
             )
             for key, found in places.items()
         }
+
+    def _behind(self, version: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(s for s, has in self._newest_in.items() if version and is_newer(version[0], has)))
+
+    @cached_property
+    def _newest_in(self) -> Mapping[str, str]:
+        """The newest version of each stack that has the package now."""
+        versions: dict[str, set[str]] = {}
+        for place in self._change.copies_after:
+            if self._sees(place.stack):
+                versions.setdefault(place.stack, set()).add(place.version)
+        return {stack: newest(has) for stack, has in versions.items()}
 
     def _kinds(self, step: _Step, places: Iterable[Place]) -> set[Kind]:
         kinds = set(step.kinds)

@@ -116,6 +116,8 @@ class Story(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     places: frozenset[Place] = frozenset()  # in which it happened
     stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions is still, or was before
+    behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
+    of_stacks: int = 0  # stacks that have the package now
 
 
 class Counts(Struct, frozen=True):

@@ -1,0 +1,161 @@
+"""The facts of statements in words, the same on a terminal, on a page and in a mail."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from cachewatch.model import Place
+from cachewatch.report.cover import name_stacks
+from cachewatch.safetext import safe
+from cachewatch.spelling import NO_COMPILER
+from cachewatch.statements import Line, Statement, StatementKind
+from cachewatch.statements.values import Story
+
+# How a section of each kind is called. Kinds that are told in one sentence have none.
+HEADINGS = {
+    StatementKind.PACKAGE_REMOVED: "Packages removed",
+    StatementKind.PACKAGE_ADDED: "New packages",
+    StatementKind.DOWNGRADED: "Downgraded",
+    StatementKind.UPGRADED: "Upgraded",
+    StatementKind.PLACE_LOST: "No build any more",
+    StatementKind.PLACE_GAINED: "Built in more places",
+    StatementKind.RETIRED: "Older versions retired",
+    StatementKind.EXTENDED: "Older versions added",
+    StatementKind.NARROWED: "Fewer configurations",
+    StatementKind.WIDENED: "More configurations",
+    StatementKind.RECONFIGURED: "Built in another way",
+    StatementKind.MOVED: "Moved between stacks",
+    StatementKind.UNREFERENCED: "Built by no stack any more",
+    StatementKind.PRUNED: "Pruned",
+    StatementKind.SURPLUS: "Fewer copies",
+    StatementKind.EXTRA_COPY: "More copies",
+    StatementKind.REBUILT: "Rebuilt",
+}
+
+# What becomes of the specs of a statement, for sums: "+96: 64 rebuilt, 15 in upgrades".
+SHARES = {
+    StatementKind.TAG_REMOVED: "with the tag",
+    StatementKind.TAG_ADDED: "with the tag",
+    StatementKind.STACK_REMOVED: "in stacks that left",
+    StatementKind.STACK_ADDED: "in stacks that joined",
+    StatementKind.MIGRATION: "migrated",
+    StatementKind.PRUNE: "pruned",
+    StatementKind.REBUILD_WAVE: "rebuilt",
+    StatementKind.PACKAGE_REMOVED: "in removed packages",
+    StatementKind.PACKAGE_ADDED: "in new packages",
+    StatementKind.DOWNGRADED: "in downgrades",
+    StatementKind.UPGRADED: "in upgrades",
+    StatementKind.PLACE_LOST: "in lost builds",
+    StatementKind.PLACE_GAINED: "in new places",
+    StatementKind.RETIRED: "of older versions",
+    StatementKind.EXTENDED: "of older versions",
+    StatementKind.NARROWED: "of other configurations",
+    StatementKind.WIDENED: "of other configurations",
+    StatementKind.RECONFIGURED: "built in another way",
+    StatementKind.MOVED: "moved",
+    StatementKind.UNREFERENCED: "of no stack",
+    StatementKind.PRUNED: "pruned",
+    StatementKind.SURPLUS: "copies",
+    StatementKind.EXTRA_COPY: "copies",
+    StatementKind.REBUILT: "rebuilt",
+}
+
+
+def number(count: int, noun: str, plural: str = "") -> str:
+    """Return `count` with its noun: 1 spec, 1,204 specs."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+# What happened to a package, by what was there before and what is there now.
+_FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
+    StatementKind.PACKAGE_REMOVED: lambda before, _: f"removed, had {before}" if before else "removed",
+    StatementKind.PACKAGE_ADDED: lambda _, after: after or "without specs",
+    StatementKind.RETIRED: lambda before, after: f"{before} removed" + (f", {after} added" if after else ""),
+    StatementKind.EXTENDED: lambda _, after: f"{after} added",
+    StatementKind.NARROWED: lambda before, after: (
+        f"{before} no longer with {after}" if after else f"{before} in fewer combinations"
+    ),
+    StatementKind.WIDENED: lambda before, after: (
+        f"{after} now also with {before}" if before else f"{after} in more combinations"
+    ),
+    StatementKind.RECONFIGURED: lambda before, after: f"{before or 'default'} -> {after or 'default'}",
+    StatementKind.UNREFERENCED: lambda before, _: f"{before} goes at the next prune".strip(),
+}
+
+
+def fact(line: Line) -> str:
+    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `left radiuss`."""
+    story = line.story
+    before, after = _listed(story.before), _listed(story.after)
+    if story.kind in (StatementKind.UPGRADED, StatementKind.DOWNGRADED):
+        return _regraded(story, before, after)
+    if story.kind is StatementKind.MOVED:
+        return f"{before} {_moved(line)}".strip()
+    return _FACTS.get(story.kind, lambda old, new: old or new)(before, after)
+
+
+def _regraded(story: Story, before: str, after: str) -> str:
+    is_upgrade = story.kind is StatementKind.UPGRADED
+    if not story.stays:
+        return f"{before} -> {after}"
+    if story.stays >= story.places:
+        return f"{after} added, {before} stays" if is_upgrade else f"{before} removed, {after} stays"
+    older = before if is_upgrade else after
+    return f"{before} -> {after}, {older} {'stays' if is_upgrade else 'was there'} in {_stacks(story.stays)}"
+
+
+def where(line: Line) -> str:
+    """Say where it happened: `in 7 of 9 stacks; not yet in e4s-cray`, `in e4s, radiuss on aarch64`."""
+    story = line.story
+    stacks = {place.stack for place in story.places}
+    if story.kind is StatementKind.UPGRADED and story.of_stacks > 1:
+        told = f"in {len(stacks)} of {story.of_stacks} stacks" if len(stacks) < story.of_stacks else "in all stacks"
+        return f"{told}; not yet in {names(story.behind)}" if story.behind else told
+    if story.kind is StatementKind.MOVED:
+        return ""
+    return in_places(story.places) if story.places else f"in {_named(line.stacks)}" if line.stacks else ""
+
+
+def in_places(places: Iterable[Place]) -> str:
+    """Name places: `in e4s, radiuss on aarch64`; targets only where there are few."""
+    places = set(places)
+    if not places:
+        return ""
+    targets = sorted({place.target for place in places})
+    stacks = f"in {_named({place.stack for place in places})}"
+    return f"{stacks} on {names(targets, 2)}" if len(targets) <= 2 else f"{stacks} on {len(targets)} targets"
+
+
+def names(words: Sequence[str], most: int = 3) -> str:
+    """Name the first of `words`, and count the rest."""
+    told = [safe(word) for word in words[:most]]
+    rest = len(words) - len(told)
+    return ", ".join(told) + (f" and {rest} more" if rest else "")
+
+
+def replaced(statement: Statement) -> str:
+    """Say what took the place of what in a migration: `gcc 11.4.0 -> 13.3.0`."""
+    before, after = statement.before, statement.after
+    if len(before) == len(after) == 1:
+        (old,), (new,) = before, after
+        name, at, version = old.partition("@")
+        other, _, newer = new.partition("@")
+        if at and name == other:
+            return safe(f"{name} {version} -> {newer}")
+    return safe(f"{' '.join(before)} -> {' '.join(after)}")
+
+
+def _moved(line: Line) -> str:
+    parts = [f"joined {_named(line.joined)}"] if line.joined else []
+    parts += [f"left {_named(line.left)}"] if line.left else []
+    return ", ".join(parts)
+
+
+def _named(stacks: Iterable[str]) -> str:
+    return safe(name_stacks(stacks).replace(",", ", "))
+
+
+def _stacks(places: Iterable[Place]) -> str:
+    return _named({place.stack for place in places})
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join("no compiler" if word == NO_COMPILER else safe(word) for word in words)
