@@ -89,7 +89,8 @@ def fact(line: Line) -> str:
         return _regraded(story, before, after)
     if story.kind is StatementKind.MOVED:
         return f"{before} {_moved(line)}".strip()
-    return _FACTS.get(story.kind, lambda old, new: old or new)(before, after)
+    said = _FACTS.get(story.kind)
+    return said(before, after) if said else before or after
 
 
 def _regraded(story: Story, before: str, after: str) -> str:
