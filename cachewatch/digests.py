@@ -9,8 +9,7 @@ from msgspec import Struct
 from cachewatch.coverage import CoverageChange
 from cachewatch.model import Side, Unreadable
 from cachewatch.report import Report
-from cachewatch.report.places import TableGroup
-from cachewatch.report.topics import TopicReport
+from cachewatch.statements import Statement
 
 
 class Gap(Struct, frozen=True):
@@ -55,14 +54,22 @@ class Table(Struct, frozen=True):
     is_complete: bool = True  # False if it grew too large, and is empty then
 
 
+class VersionsChange(Struct, frozen=True):
+    """The versions that came to and went from one package."""
+
+    package: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
 class TagDigest(Struct, frozen=True, kw_only=True):
     """What happened to one tag of one source."""
 
     source: str
     report: Report
-    topics: tuple[TopicReport, ...] = ()
-    places: tuple[TableGroup, ...] = ()  # versions, compilers and targets by stack
-    place_packages: int = 0  # that `places` speaks of
+    statements: tuple[Statement, ...] = ()  # that are told, most important first
+    rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
+    versions: tuple[VersionsChange, ...] = ()
     examples: tuple[Example, ...] = ()
     table: Table = Table()
     unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
@@ -117,14 +124,14 @@ class Digest(Struct, frozen=True, kw_only=True):
     unsubscribe: str | None = None  # mailto: or https:
     operator: str = ""  # who runs this, as people may write to them
     links: str = ""  # base of links to the catalogue's pages; empty for none
-    group_by: str = "stack"
+    rows: int = 25  # of each list, at most
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened of what was asked for."""
         if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
             return False
-        return all(tag.report.is_empty for tag in self.tags)
+        return not any(tag.statements or tag.report.events for tag in self.tags)
 
 
 class Notice(Struct, frozen=True, kw_only=True):

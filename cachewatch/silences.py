@@ -5,7 +5,7 @@ that happened to the package happened to specs that it matches. What is only par
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from datetime import date
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from cachewatch.config.model import Silence
 from cachewatch.model import Kind, PackageChange, Signature
 from cachewatch.patterns import Globs
 from cachewatch.select import Selection, selection_of
+from cachewatch.statements import Line
 
 Wants = Callable[[Set[Kind]], bool]
 
@@ -55,6 +56,7 @@ class Silencing:
             for silence in silences
             if silence.is_active(day) and Globs(silence.match.sources)(source) and Globs(silence.match.tags)(tag or "")
         ]
+        self._hidden: dict[str, frozenset[Kind]] = {}  # by package
         self._everywhere = frozenset(k for hush in self._hushes if hush.is_everywhere for k in hush.kinds)
 
     def wants(self, kinds: Set[Kind]) -> bool:
@@ -70,12 +72,17 @@ class Silencing:
         if not self._hushes:
             return changeset
 
-        def open_body(taken: tuple[object, Counter[str]]) -> object:
-            inner, counts = taken
+        def open_body(taken: tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]) -> object:
+            inner, counts, kinds = taken
             hidden.update(counts)
+            self._hidden.update(kinds)
             return inner
 
         return changeset.mapped(open_body)
+
+    def wants_line(self, line: Line) -> bool:
+        """Tell whether a line of a statement is told, once all bodies were read."""
+        return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))
 
 
 class _SilencedBody:
@@ -86,6 +93,7 @@ class _SilencedBody:
         self._wants = wants
         self._hidden: frozenset[Kind] = frozenset()  # of the package in hand
         self._counts: Counter[str] = Counter()
+        self._kinds: dict[str, frozenset[Kind]] = {}
         self._body = make_body(self._wants_now)
 
     def add(self, change: PackageChange) -> None:
@@ -93,13 +101,16 @@ class _SilencedBody:
         hushes = [hush for hush in self._hushes if self._wants_any(change, hush) and hush.covers(change)]
         self._counts.update(hush.name for hush in hushes)
         self._hidden = frozenset(kind for hush in hushes for kind in hush.kinds)
+        if self._hidden:
+            self._kinds[change.package] = self._hidden
         if self._wants_now(change.kinds):
             self._body.add(change)
 
-    def take(self) -> tuple[object, Counter[str]]:
-        """Hand over what the body has, and how many packages each silence kept from it."""
+    def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
+        """Hand over what the body has, how many packages each silence kept from it, and the hidden kinds of each."""
         counts, self._counts = self._counts, Counter()
-        return self._body.take(), counts
+        kinds, self._kinds = self._kinds, {}
+        return self._body.take(), counts, kinds
 
     def _wants_any(self, change: PackageChange, hush: _Hush) -> bool:
         silenced = change.kinds & hush.kinds

@@ -3,19 +3,16 @@
 import heapq
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Set
-from typing import Any
 
 from msgspec import Struct
 
 from cachewatch.changesets import Changeset
-from cachewatch.digests import Example, Table, TagDigest
+from cachewatch.digests import Example, Table, TagDigest, VersionsChange
 from cachewatch.model import Kind, PackageChange, Signature
 from cachewatch.render.csv import CsvBody, csv_table
 from cachewatch.report import Report
-from cachewatch.report.board import Board, Buckets
-from cachewatch.report.lines import rows_of
-from cachewatch.report.places import Table as Places
-from cachewatch.report.topics import Ledger
+from cachewatch.statements import Line
+from cachewatch.statements.telling import told
 
 # Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
 MOST_CSV = 4 * 2**20
@@ -28,61 +25,62 @@ Ranked = tuple[int, str, Example]
 class Taken(Struct, frozen=True):
     """What was collected of some packages."""
 
-    board: Buckets
-    ledger: Any
-    places: Any
+    versions: tuple[VersionsChange, ...]
     examples: list[Ranked]
     csv: bytes
 
 
 class DigestBody:
-    """What is kept of packages for a digest."""
+    """What is kept of packages for a digest, beside its statements."""
 
-    def __init__(self, most: int, wants: Wants, group_by: str = "stack", *, has_table: bool = True) -> None:
-        """Keep `most` lines a section, topic or group, of the kinds that `wants` chooses."""
+    def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
+        """Keep what is of the kinds that `wants` chooses."""
         self._wants = wants
-        self._board, self._ledger, self._places = _collectors(most, wants, group_by)
+        self._versions: list[VersionsChange] = []
         self._examples: list[Ranked] = []
         self._csv = CsvBody()
         self._has_table = has_table
 
     def add(self, change: PackageChange) -> None:
         """Take what there is to say of one package."""
-        rows = [row for row in rows_of(change) if self._wants(row.kinds)]
-        self._board.add_rows(rows)
-        self._ledger.add(rows)
-        self._places.add(change)
-        if rows:
-            if self._has_table:
-                self._csv.add(change)
-            self._examples = _best([*self._examples, *_examples(change)])
+        if not self._wants(change.kinds):
+            return
+        delta = change.facts["versions"]
+        if delta:
+            self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
+        if self._has_table:
+            self._csv.add(change)
+        self._examples = _best([*self._examples, *_examples(change)])
 
     def take(self) -> Taken:
         """Hand over what was collected."""
         examples, self._examples = self._examples, []
-        return Taken(
-            self._board.take(), self._ledger.take(), self._places.take(), examples, csv_table(self._csv.take())
-        )
+        versions, self._versions = tuple(self._versions), []
+        return Taken(versions, examples, csv_table(self._csv.take()))
 
 
 def read_tag_digest(
-    changeset: Changeset, *, source: str = "", most: int, wants: Wants, group_by: str = "stack", room: int | None = None
+    changeset: Changeset,
+    *,
+    source: str = "",
+    wants: Wants,
+    wants_line: Callable[[Line], bool] | None = None,
+    room: int | None = None,
 ) -> TagDigest:
-    """Take all packages of `changeset`, which was made with a DigestBody of the same options.
+    """Take all packages of `changeset`, which was made with a DigestBody.
 
-    The table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
+    `wants` chooses what happened to the whole tag, and lines too unless `wants_line` does. The
+    table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
     """
-    board, ledger, places = _collectors(most, wants, group_by)
     examples: list[Ranked] = []
+    versions: list[VersionsChange] = []
     table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
     for taken in changeset.bodies():
-        board.join(taken.board)
-        ledger.join(taken.ledger)
-        places.join(taken.places)
+        versions += taken.versions
         examples = _best([*examples, *taken.examples])
         table.add(taken.csv)
     outcome = changeset.outcome
-    explains = outcome.events.explains
+    parted = told(outcome.statements, wants_line or (lambda line: wants(line.kinds)), wants)
     return TagDigest(
         source=source,
         report=Report(
@@ -92,20 +90,16 @@ def read_tag_digest(
             packages=outcome.packages,
             specs=outcome.tally.specs,
             events=tuple(event for event in outcome.events.events if wants({event.kind})),
-            sections=tuple(board.sections(explains)),
+            sections=(),
             faults=outcome.faults,
         ),
-        topics=tuple(ledger.reports(explains)),
-        places=places.groups(explains),
-        place_packages=places.packages(explains),
+        statements=parted.statements,
+        rest=parted.rest,
+        versions=tuple(versions),
         examples=tuple(example for _, _, example in examples),
         table=table.finish(),
         unreadable=outcome.unreadable,
     )
-
-
-def _collectors(most: int, wants: Wants, group_by: str) -> tuple[Board, Ledger, Places]:
-    return Board(most, lambda row: wants(row.kinds)), Ledger(most), Places(most, wants, group_by)
 
 
 def _best(examples: Iterable[Ranked]) -> list[Ranked]:

@@ -58,38 +58,17 @@ def arrows(text: str) -> str:
     return text.replace(" -> ", "\u00a0\u2192 ")
 
 
-def named(items: Iterable[Mapping[str, Any]], *names: str) -> list[Mapping[str, Any]]:
-    """Choose the items with one of these names, in the order of the names."""
-    items = list(items)
-    return [item for name in names for item in items if item["name"] == name]
-
-
 def short(revision: str | None) -> str:
     """Return as much of a revision as people read."""
     return (revision or "")[:10]
 
 
-def in_need(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Choose the tags that have something for which people should stop."""
+def told(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Choose the tags of which there is something to tell, to add up, or to warn of."""
     return [
         tag
         for tag in tags
-        if any(event["is_bad"] for event in tag["events"])
-        or any(topic["is_bad"] and topic["packages"] for topic in tag["topics"])
-        or tag["warnings"]
-        or tag["more_warnings"]
-    ]
-
-
-def changed(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Choose the tags of which there is something to tell or to add up."""
-    return [
-        tag
-        for tag in tags
-        if tag["events"]
-        or any(topic["packages"] for topic in tag["topics"])
-        or tag["specs"]["added"]
-        or tag["specs"]["removed"]
+        if tag["events"] or tag["accounting"] or tag["changes"]["lines"] or tag["warnings"] or tag["more_warnings"]
     ]
 
 
@@ -104,8 +83,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "days_until": days_between,
     "fill": fill,
     "arrows": arrows,
-    "named": named,
     "short": short,
-    "in_need": in_need,
-    "changed": changed,
+    "told": told,
 }

@@ -1,84 +1,49 @@
-"""What comes first: the title of a digest and its first sentence, bad news before good."""
+"""What comes first: the subject of a digest and its first sentence, names before counts, worst first."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
 from cachewatch.digests import Digest, TagDigest
-from cachewatch.model import Event, Kind
-from cachewatch.render.words import number
-from cachewatch.report.topics import Topic, TopicReport
+from cachewatch.render.phrases import fact, number, replaced
 from cachewatch.safetext import safe
+from cachewatch.statements import Statement, StatementKind
 
 # Of a subject line, with the prefix that the mail adds.
 WIDEST = 78
 _NARROWEST = 24
-_FEW_FACTS = 2
-_MOST_FACTS = 4  # of a title
-_MOST_TOLD = 6  # of a sentence
+_MOST_FACTS = 6
+_IN_HEADING = 2
 _LONGEST_NAME = 48
-
-# What became of packages, in the order of telling.
-_FATES = {
-    Topic.GONE: "gone",
-    Topic.LOST: "gone from stacks",
-    Topic.LEFT_OVER: "left over",
-    Topic.DOWNGRADED: "downgraded",
-    Topic.UPGRADED: "upgraded",
-    Topic.NEW: "new",
-    Topic.ADDED: "with new binaries",
-    Topic.RETIRED: "with older versions retired",
-    Topic.STACKS: "moved between stacks",
-    Topic.COMPILERS: "recompiled",
-    Topic.VARIANTS: "reconfigured",
-}
-# Told only where there is little else to tell.
-_QUIET_FATES = {Topic.FEWER: "with fewer copies", Topic.MORE: "with more copies", Topic.REBUILT: "rebuilt"}
-
-_EVENTS_BEFORE = {
-    Kind.SUSPICIOUS: ("suspicious loss: {}", "{} suspicious losses"),
-    Kind.TAG_REMOVED: ("tag {} gone", "{} tags gone"),
-    Kind.STACK_REMOVED: ("stack {} gone", "{} stacks gone"),
-}
-_EVENTS_BEHIND = {
-    Kind.PRUNE: ("prune of {} specs", "{} prunes"),
-    Kind.TAG_ADDED: ("new tag {}", "{} new tags"),
-    Kind.STACK_ADDED: ("new stack {}", "{} new stacks"),
-    Kind.COMPILER: ("compiler {}", "{} compilers replaced"),
-    Kind.OS: ("operating system {}", "{} operating systems replaced"),
-    Kind.TARGET: ("target {}", "{} targets replaced"),
-}
 
 
 class Fact(Struct, frozen=True):
-    """One thing to say, with as many packages as it is about."""
+    """One thing to say, in as many words as there is room for: the longest first."""
 
-    words: str
-    packages: int = 0  # 0 where packages are not what is counted
-    named: str = ""  # the same in other words, where it is about one package
+    forms: tuple[str, ...]
+
+    @property
+    def whole(self) -> str:
+        """All that it says."""
+        return self.forms[0]
 
 
 def title(digest: Digest) -> str:
-    """Return what a subject line says: facts, then where, then when, as far as there is room; ASCII."""
+    """Return what a subject line says: as many facts as there is room for, worst first; ASCII."""
     facts = _facts(digest)
-    room = _room(digest.subscription)
-    for line in _titles(digest, facts[:_MOST_FACTS]):
-        if len(line) <= room:
-            return _ascii(line)
-    return fitted(_told(facts[:1], named=0)[0], digest.subscription)
-
-
-def _titles(digest: Digest, facts: list[Fact]) -> Iterator[str]:
-    """Yield titles, each saying less than the one before; two facts are worth more than where and when."""
-    where = f" - {scope(digest.tags)}" if digest.tags else ""
-    when = f" - {days}" if (days := _days(digest, month="%b", to="-", has_year=False)) else ""
-    few = min(2, len(facts))
-    for tail, least in ((where + when, few), (where, few), ("", 1)):
-        for count in range(len(facts), least - 1, -1):
-            for named in (count, 1, 0):
-                yield ", ".join(_told(facts[:count], named)) + tail
+    where = f"{scope(digest.tags)}: " if len(_tags(digest.tags)) > 1 or _is_snapshot(digest) else ""
+    room = _room(digest.subscription) - len(where)
+    said: list[str] = []
+    for one in facts[:_MOST_FACTS]:
+        left = room - len("; ".join([*said, ""])) if said else room
+        form = next((form for form in one.forms if len(form) <= left), None)
+        if form is None:
+            break
+        said.append(form)
+    if not said:
+        return fitted(where + facts[0].forms[-1], digest.subscription)
+    return _ascii(where + "; ".join(said))
 
 
 def fitted(title: str, subscription: str) -> str:
@@ -92,30 +57,38 @@ def _room(subscription: str) -> int:
 
 
 def sentence(digest: Digest) -> str:
-    """Return what to read first, whoever reads no more than that."""
-    facts = _facts(digest)[:_MOST_TOLD]
-    told = _told(facts, named=1)
-    listed = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
-    where = f" in {scope(digest.tags)}" if digest.tags else ""
-    when = f", {days}" if (days := _days(digest)) else ""
-    return f"{listed if facts[0].named else listed[0].upper() + listed[1:]}{where}{when}."
+    """Return what to read first, whoever reads no more than that: two facts at most."""
+    said = "; ".join(one.whole for one in _facts(digest)[:_IN_HEADING])
+    return f"{said[0].upper() if not _is_name(digest, said) else said[0]}{said[1:]}."
+
+
+def subtitle(digest: Digest) -> str:
+    """Say of which tags and days the digest is."""
+    where = scope(digest.tags) if digest.tags else ""
+    return ", ".join(filter(None, (where, _days(digest))))
+
+
+def _is_name(digest: Digest, said: str) -> bool:
+    """Tell whether a sentence begins with the name of a package, which keeps its small letters."""
+    names = {package for tag in digest.tags for one in tag.statements for package in one.packages}
+    return said.split(maxsplit=1)[0].rstrip(",;:") in {safe(name) for name in names} or said.startswith("gcc")
 
 
 def _facts(digest: Digest) -> list[Fact]:
     if facts := [*_own_facts(digest), *facts_of(digest.tags)]:
         return facts
     if any(span.is_unknown for span in digest.spans):
-        return [Fact("what changed cannot be known")]
+        return [Fact(("what changed cannot be known",))]
     unread = [safe(package) for span in digest.spans for package in span.unread]
     if unread:
         which = unread[0][:_LONGEST_NAME] if len(unread) == 1 else f"{len(unread)} documents"
-        return [Fact(f"{which} could not be read")]
-    return [Fact("no changes")]
+        return [Fact((f"{which} could not be read",))]
+    return [Fact(("no changes",))]
 
 
 def _own_facts(digest: Digest) -> Iterator[Fact]:
     """Yield what became of the reader's own: binaries of the environment, and a pinned snapshot that is gone."""
-    yield from (Fact(f"pinned {safe(pin.tag)[:_LONGEST_NAME]} gone") for pin in digest.pinned if pin.is_gone)
+    yield from (Fact((f"pinned {safe(pin.tag)[:_LONGEST_NAME]} gone",)) for pin in digest.pinned if pin.is_gone)
     change = digest.environment
     if change is None:
         return
@@ -125,87 +98,163 @@ def _own_facts(digest: Digest) -> Iterator[Fact]:
         told = [(len(change.came), "newly cached")]
     total = number(len(change.after.needs), "binary", "binaries")
     for place, (count, fate) in enumerate(told):
-        yield Fact(f"{count:,} {fate}" if place else f"{count:,} of your {total} {fate}")
+        yield Fact((f"{count:,} {fate}" if place else f"{count:,} of your {total} {fate}",))
 
 
 def facts_of(tags: Iterable[TagDigest]) -> Iterator[Fact]:
     """Yield what happened, worst first."""
-    tags = list(tags)
-    events = [event for tag in tags for event in tag.report.events]
-    packages: Counter[Topic] = Counter()
+    found: dict[StatementKind, list[Statement]] = {}
     for tag in tags:
-        packages.update({report.topic: report.packages for report in tag.topics})
-    yield from _event_facts(events, _EVENTS_BEFORE)
-    loud = [Fact(words, packages[t], _name(tags, t)) for t, words in _FATES.items() if packages[t]]
-    yield from (fact for fact in loud if fact.words in _WORST)
-    yield from _event_facts(events, _EVENTS_BEHIND)
-    yield from (fact for fact in loud if fact.words not in _WORST)
-    if len(loud) + len(events) < _FEW_FACTS:
-        yield from (Fact(words, packages[t], _name(tags, t)) for t, words in _QUIET_FATES.items() if packages[t])
+        for one in tag.statements:
+            found.setdefault(one.kind, []).append(one)
+    for kind, say in _SAYINGS.items():
+        if kind in found:
+            yield from say(found[kind])
 
 
-_WORST = {_FATES[topic] for topic in (Topic.GONE, Topic.LOST, Topic.LEFT_OVER, Topic.DOWNGRADED)}
+def _each(words: str, short: str = "") -> Callable[[Sequence[Statement]], Iterator[Fact]]:
+    """Say each statement by its name and its packages."""
+
+    def say(found: Sequence[Statement]) -> Iterator[Fact]:
+        for one in found:
+            packages = number(len(one.packages), "package")
+            name = safe(one.name)[:_LONGEST_NAME]
+            yield Fact(
+                (words.format(name=name, packages=packages), (short or words).format(name=name, packages=packages))
+            )
+
+    return say
+
+
+def _removed(found: Sequence[Statement]) -> Iterator[Fact]:
+    names = [safe(one.name)[:_LONGEST_NAME] for one in found]
+    yield _listed(names, "removed", number(len(names), "package") + " removed")
+
+
+def _added(found: Sequence[Statement]) -> Iterator[Fact]:
+    names = [safe(" ".join((one.name, *one.after[-1:])))[:_LONGEST_NAME] for one in found]
+    yield _listed([f"new {name}" for name in names], "", number(len(names), "new package"))
+
+
+def _listed(names: Sequence[str], fate: str, counted: str) -> Fact:
+    """Name two, or one, or none of several."""
+    forms = []
+    for count in (2, 1):
+        more = len(names) - count
+        if more >= 0:
+            told = f"{', '.join(names[:count])}{f' and {more} more' if more else ''}"
+            forms.append(f"{told} {fate}".strip())
+    return Fact((*forms, counted))
+
+
+def _downgraded(found: Sequence[Statement]) -> Iterator[Fact]:
+    for one in found:
+        said = f"{safe(one.name)} {fact(one.lines[0])}"[:_LONGEST_NAME]
+        yield Fact((f"{said} (downgrade)" if "->" in said else said,))
+
+
+def _upgraded(found: Sequence[Statement]) -> Iterator[Fact]:
+    first, rest = found[0], len(found) - 1
+    name = safe(first.name)[:_LONGEST_NAME]
+    more = f", {number(rest, 'more upgrade')}" if rest else ""
+    counted = number(len(found), "upgrade")
+    yield Fact(
+        (
+            f"{name} {fact(first.lines[0])}{more}",
+            f"{name} {safe(first.after[0] if first.after else '')}{more}",
+            counted,
+        )
+    )
+
+
+def _places(found: Sequence[Statement]) -> Iterator[Fact]:
+    packages = {package for one in found for package in one.packages}
+    stacks = {place.stack for one in found for place in one.places}
+    if len(packages) == 1 and len(stacks) == 1:
+        yield Fact((f"{safe(*packages)[:_LONGEST_NAME]} lost in {safe(*stacks)[:_LONGEST_NAME]}",))
+    elif len(stacks) == 1:
+        yield Fact((f"{safe(*stacks)[:_LONGEST_NAME]} lost {number(len(packages), 'package')}",))
+    else:
+        yield Fact((f"{number(len(packages), 'package')} lost in {number(len(stacks), 'stack')}",))
+
+
+def _migrated(found: Sequence[Statement]) -> Iterator[Fact]:
+    for one in found:
+        yield Fact((f"{replaced(one)[: 2 * _LONGEST_NAME]} ({number(len(one.packages), 'package')})", replaced(one)))
+
+
+def _wave(found: Sequence[Statement]) -> Iterator[Fact]:
+    for one in found:
+        packages = number(len(one.packages), "package")
+        if one.counts.new > one.counts.vanished:
+            yield Fact((f"{packages} rebuilt, the old builds go at the next prune", f"{packages} rebuilt"))
+        else:
+            yield Fact((f"{packages} rebuilt",))
+
+
+def _prune(found: Sequence[Statement]) -> Iterator[Fact]:
+    yield Fact((f"routine prune of {number(sum(one.counts.vanished for one in found), 'old build')}",))
+
+
+def _packages(words: str) -> Callable[[Sequence[Statement]], Iterator[Fact]]:
+    """Say of how many packages something is true, and of which if it is one."""
+
+    def say(found: Sequence[Statement]) -> Iterator[Fact]:
+        packages = {package for one in found for package in one.packages}
+        lines = [line for one in found for line in one.lines]
+        counted = f"{number(len(packages), 'package')} {words}"
+        if len(lines) == 1:
+            yield Fact((f"{safe(lines[0].package)} {fact(lines[0])}"[: 2 * _LONGEST_NAME], counted))
+        else:
+            yield Fact((counted,))
+
+    return say
+
+
+_SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]] = {
+    StatementKind.SUSPICIOUS: _each("suspicious: {name}", "suspicious loss"),
+    StatementKind.TAG_REMOVED: _each("tag {name} removed"),
+    StatementKind.STACK_REMOVED: _each("stack {name} disappeared ({packages})", "stack {name} disappeared"),
+    StatementKind.PACKAGE_REMOVED: _removed,
+    StatementKind.PLACE_LOST: _places,
+    StatementKind.DOWNGRADED: _downgraded,
+    StatementKind.MIGRATION: _migrated,
+    StatementKind.STACK_ADDED: _each("new stack {name} ({packages})", "new stack {name}"),
+    StatementKind.TAG_ADDED: _each("new tag {name}"),
+    StatementKind.UPGRADED: _upgraded,
+    StatementKind.REBUILD_WAVE: _wave,
+    StatementKind.PACKAGE_ADDED: _added,
+    StatementKind.PRUNE: _prune,
+    StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),
+    StatementKind.PLACE_GAINED: _packages("in more places"),
+    StatementKind.RETIRED: _packages("with older versions retired"),
+    StatementKind.EXTENDED: _packages("with older versions added"),
+    StatementKind.NARROWED: _packages("with fewer configurations"),
+    StatementKind.WIDENED: _packages("with more configurations"),
+    StatementKind.RECONFIGURED: _packages("built in another way"),
+    StatementKind.MOVED: _packages("moved between stacks"),
+    StatementKind.PRUNED: _packages("pruned"),
+    StatementKind.SURPLUS: _packages("with fewer copies"),
+    StatementKind.EXTRA_COPY: _packages("with more copies"),
+    StatementKind.REBUILT: _packages("rebuilt"),
+}
 
 
 def scope(tags: Iterable[TagDigest]) -> str:
     """Name the tags, or count them."""
-    names = {safe(tag.report.after.tag or tag.report.before.tag or tag.report.after.name) for tag in tags}
+    names = _tags(tags)
     return names.pop()[:_LONGEST_NAME] if len(names) == 1 else f"{len(names):,} tags"
 
 
-def _told(facts: list[Fact], named: int) -> list[str]:
-    """Say each fact, the first `named` of them by name; the first that counts packages says so."""
-    told = []
-    has_noun = True
-    for place, fact in enumerate(facts):
-        if place < named and fact.named:
-            told.append(fact.named)
-        elif fact.packages:
-            told.append(f"{number(fact.packages, 'package') if has_noun else f'{fact.packages:,}'} {fact.words}")
-            has_noun = False
-        else:
-            told.append(fact.words)
-    return told
+def _tags(tags: Iterable[TagDigest]) -> set[str]:
+    return {safe(tag.report.after.tag or tag.report.before.tag or tag.report.after.name) for tag in tags}
 
 
-def _event_facts(events: list[Event], words: dict[Kind, tuple[str, str]]) -> Iterator[Fact]:
-    for kind, (one, several) in words.items():
-        found = [event for event in events if event.kind is kind]
-        if kind is Kind.PRUNE and found:
-            yield Fact(one.format(f"{sum(event.specs for event in found):,}"))
-        elif found:
-            yield Fact(
-                one.format(safe(found[0].name)[:_LONGEST_NAME]) if len(found) == 1 else several.format(len(found))
-            )
-
-
-def _name(tags: Iterable[TagDigest], topic: Topic) -> str:
-    """Name the one package that a topic is about, and what became of it; empty if that takes too long."""
-    reports = [report for tag in tags for report in tag.topics if report.topic is topic and report.packages]
-    if len(reports) != 1 or reports[0].packages != 1 or len(reports[0].rows) != 1:
-        return ""
-    named = _named(reports[0])
-    return named if len(named) <= _LONGEST_NAME else ""
-
-
-def _named(report: TopicReport) -> str:
-    row = report.rows[0]
-    package, before, after = safe(row.package), safe(row.before), safe(row.after)
-    if before and after:
-        return f"{package} {before} -> {after}" + (" (downgrade)" if report.topic is Topic.DOWNGRADED else "")
-    version = before or after
-    fate = {
-        Topic.GONE: "gone",
-        Topic.LOST: "gone from stacks",
-        Topic.UPGRADED: f"{version} added",
-        Topic.DOWNGRADED: f"{version} {'added' if after else 'gone'}",
-        Topic.LEFT_OVER: f"{version} left over",
-        Topic.NEW: f"{version} new",
-        Topic.ADDED: f"{version} added",
-        Topic.RETIRED: f"{version} retired" if Kind.RETIRED in row.kinds else "",
-        Topic.REBUILT: "rebuilt",
-    }.get(report.topic)
-    return f"{package} {fate}" if fate else ""
+def _is_snapshot(digest: Digest) -> bool:
+    """Tell whether the one tag is new: its name is news."""
+    return any(one.kind is StatementKind.TAG_ADDED for tag in digest.tags for one in tag.statements) or any(
+        tag.report.before.tag != tag.report.after.tag for tag in digest.tags
+    )
 
 
 def _days(digest: Digest, *, month: str = "%B", to: str = " to ", has_year: bool = True) -> str:

@@ -23,19 +23,19 @@ _MOST_FOR_ALL = 16 * MOST_CSV
 
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
-_FULL = Form(rows=25, group_rows=100, tags=30, others=20, longest=110)
+_FULL = Form(rows=25, tags=30, others=20, longest=110)
 _FORM = re.compile(r"(\.(html|txt|md))?(\.j2)?$")
 
 # What is left out when it does not fit, one after the other.
 _STEPS = (
     _FULL,
-    Form(rows=25, group_rows=100, tags=30, others=20, longest=110, has_links=False),
-    Form(rows=25, group_rows=75, tags=30, others=10, longest=80, has_links=False, has_details=False),
-    Form(rows=12, group_rows=40, tags=30, others=10, longest=80, has_links=False, has_details=False),
-    Form(rows=5, group_rows=20, tags=20, others=5, longest=60, has_links=False, has_details=False),
-    Form(rows=2, group_rows=0, tags=20, others=3, longest=60, has_links=False, has_details=False),
-    Form(rows=0, group_rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
-    Form(rows=0, group_rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
+    Form(rows=25, tags=30, others=20, longest=110, has_links=False),
+    Form(rows=25, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    Form(rows=12, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    Form(rows=5, tags=20, others=5, longest=60, has_links=False, has_details=False),
+    Form(rows=2, tags=20, others=3, longest=60, has_links=False, has_details=False),
+    Form(rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
+    Form(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
 )
 
 # Where to begin: whoever could not take more gets less from the first step on.
@@ -61,7 +61,11 @@ def render_letter(
     """
     names = _Names(templates_dir, template)
     table = None if shortness else _table(digest, readers=len(to))
-    head: dict[str, Any] = {"title": headlines.title(digest), "sentence": headlines.sentence(digest)}
+    head: dict[str, Any] = {
+        "title": headlines.title(digest),
+        "sentence": headlines.sentence(digest),
+        "subtitle": headlines.subtitle(digest),
+    }
     budget = max_html // 2 if shortness else max_html
     html, told = "", head
     for form in _STEPS[_BEGIN[min(shortness, 2)] :]:
@@ -134,7 +138,7 @@ def _table(digest: Digest, *, readers: int) -> Attachment | None:
 
 
 def _kinds(digest: Digest) -> tuple[str, ...]:
-    kinds = {kind for tag in digest.tags for topic in tag.topics for kind in topic.kinds}
+    kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
     kinds |= {event.kind for tag in digest.tags for event in tag.report.events}
     return tuple(sorted(kinds))
 

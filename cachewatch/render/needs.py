@@ -5,15 +5,15 @@ from typing import Any
 
 from cachewatch.coverage import CoverageChange, Covered, Standing
 from cachewatch.digests import Pinned, TagDigest
-from cachewatch.report.topics import Topic
+from cachewatch.statements import StatementKind
 
 Data = dict[str, Any]
 Clean = Callable[[str], str]
 
 _MOST_PINNED = 5
 # What the newest snapshot has less of, and more of.
-_LOSSES = (Topic.GONE, Topic.LOST, Topic.DOWNGRADED)
-_GAINS = (Topic.UPGRADED, Topic.NEW, Topic.ADDED)
+_LOSSES = (StatementKind.PACKAGE_REMOVED, StatementKind.PLACE_LOST, StatementKind.DOWNGRADED)
+_GAINS = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.PLACE_GAINED)
 
 
 def coverage_data(change: CoverageChange, most: int, clean: Clean) -> Data:
@@ -72,15 +72,16 @@ def _row(covered: Covered, clean: Clean) -> Data:
     }
 
 
-def _changes(tag: TagDigest | None, topics: Iterable[Topic], most: int, clean: Clean) -> list[Data]:
-    reports = {report.topic: report for report in tag.topics} if tag else {}
+def _changes(tag: TagDigest | None, kinds: Iterable[StatementKind], most: int, clean: Clean) -> list[Data]:
+    statements = tag.statements if tag else ()
+    packages = {kind: sorted({p for one in statements if one.kind is kind for p in one.packages}) for kind in kinds}
     return [
         {
-            "name": topic.value,
-            "packages": reports[topic].packages,
-            "names": (names := [clean(n) for n in dict.fromkeys(row.package for row in reports[topic].rows)][:most]),
-            "more": reports[topic].packages - len(names),
+            "name": kind.value,
+            "packages": len(found),
+            "names": [clean(name) for name in found[:most]],
+            "more": max(0, len(found) - most),
         }
-        for topic in topics
-        if topic in reports and reports[topic].packages
+        for kind, found in packages.items()
+        if found
     ]

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,10 +11,11 @@ from msgspec.structs import asdict
 from cachewatch.changesets import Changeset
 from cachewatch.model import Kind
 from cachewatch.render import words
+from cachewatch.render.phrases import number
 from cachewatch.render.reports import Wants, read_report
 from cachewatch.render.templates import render
-from cachewatch.render.view import where_of
 from cachewatch.report import Report, SectionReport
+from cachewatch.report.cover import name_stacks
 from cachewatch.report.rows import Row, Section
 from cachewatch.safetext import safe
 
@@ -146,3 +148,21 @@ def _row(row: Row) -> dict[str, Any]:
         "grade": grade,
         "note": note,
     }
+
+
+_COMMA = re.compile(r",(?![^{}]*\})")  # outside of braces
+
+
+def where_of(row: Row, longest: int) -> str:
+    """Say where: `in e4s, radiuss on x86_64_v3`, `for aarch64`, or `joined e4s, left radiuss`."""
+    if row.section is Section.STACKS:
+        joined, left = (name_stacks(stacks) if stacks else "" for stacks in (row.cause.gained, row.cause.lost))
+        return ", ".join(filter(None, (joined and f"joined {joined}", left and f"left {left}")))
+    if not row.where:
+        return ""
+    stacks = {stack for _, found in row.spots for stack in found}
+    where = ("in " if row.move or stacks else "for ") + _COMMA.sub(", ", row.where.replace("|", " on "))
+    if len(where) <= longest or row.move:
+        return where
+    targets = number(len({target for target, _ in row.spots}), "target")
+    return f"in {number(len(stacks), 'stack')} on {targets}" if stacks else f"for {targets}"

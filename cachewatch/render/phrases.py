@@ -59,6 +59,9 @@ SHARES = {
 }
 
 
+_LONGEST_NAME = 60
+
+
 def number(count: int, noun: str, plural: str = "") -> str:
     """Return `count` with its noun: 1 spec, 1,204 specs."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
@@ -127,7 +130,7 @@ def in_places(places: Iterable[Place]) -> str:
 
 def names(words: Sequence[str], most: int = 3) -> str:
     """Name the first of `words`, and count the rest."""
-    told = [safe(word) for word in words[:most]]
+    told = [safe(word)[:_LONGEST_NAME] for word in words[:most]]
     rest = len(words) - len(told)
     return ", ".join(told) + (f" and {rest} more" if rest else "")
 

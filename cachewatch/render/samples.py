@@ -1,16 +1,16 @@
 """A digest and a notice that never happened, with something under every heading: to try templates and channels on."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from cachewatch.causes import Cause
+from msgspec.structs import replace
+
 from cachewatch.coverage import Coverage, CoverageChange, Covered, Environment, Need, Standing, compare_coverage
-from cachewatch.digests import Digest, Example, Gap, Notice, Pinned, Silenced, Span, TagDigest
-from cachewatch.model import Direction, Event, Fault, FaultKind, Kind, PackageCounts, Side, SpecCounts
+from cachewatch.digests import Digest, Example, Gap, Notice, Pinned, Silenced, Span, TagDigest, VersionsChange
+from cachewatch.model import Event, Fault, FaultKind, Kind, PackageCounts, Place, Side, SpecCounts
 from cachewatch.report import Report
-from cachewatch.report.cover import Spots
-from cachewatch.report.places import Entry, TableGroup
-from cachewatch.report.rows import Row, Section
-from cachewatch.report.topics import Topic, TopicReport
+from cachewatch.statements import Line, Statement, StatementKind
+from cachewatch.statements.values import Counts, Story, severity_of
 
 _BEGIN = datetime(2025, 5, 25, 4, tzinfo=UTC)
 _END = datetime(2025, 6, 1, 4, tzinfo=UTC)
@@ -20,7 +20,6 @@ _BEFORE = Side(
 _AFTER = Side(
     name="HEAD", revision="1afa5ee7584b8a73efd0282719f02952eefa5964", tag="develop", time="2025-06-01T04:00:00Z"
 )
-_X86: Spots = (("x86_64_v3", ("e4s", "ml-linux-x86_64-cpu")),)
 
 
 def sample_digest(subscription: str = "sample", *, created: datetime = _END + timedelta(hours=3)) -> Digest:
@@ -123,12 +122,9 @@ def _tag() -> TagDigest:
             sections=(),
             faults=(Fault("_cache/develop/apfel/specs.md", FaultKind.UNREADABLE, "ends in the middle of a record"),),
         ),
-        topics=tuple(_topics()),
-        places=(
-            TableGroup(("e4s", "ml-linux-x86_64-cpu"), (_UPGRADE, _DOWNGRADE, _RECOMPILED), 4),
-            TableGroup(("radiuss",), (_BESIDE,), 1),
-        ),
-        place_packages=5,
+        statements=tuple(_statements()),
+        rest=(_statement(StatementKind.REBUILT, _line("py-gpytorch", StatementKind.REBUILT, counts=Counts(40, 40))),),
+        versions=(VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
         examples=(
             Example(
                 package="py-keras", version="3.9.2", hash="4cndtqqkxselgikq53txkbo6k2f2gzsv", stacks=("e4s",), target="x86_64_v3"
@@ -137,82 +133,105 @@ def _tag() -> TagDigest:
     )  # fmt: skip
 
 
-_UPGRADE = Entry(package="py-build", direction=Direction.UPGRADE, gone=("1.2.0",), came=("1.2.1",))
-_DOWNGRADE = Entry(package="rocblas", direction=Direction.DOWNGRADE, gone=("6.4.0",), came=("6.2.4",))
-_BESIDE = Entry(package="py-ml-dtypes", direction=Direction.UPGRADE, came=("0.4.0",), stayed=("0.3.1",))
-_RECOMPILED = Entry(
-    package="hdf5", compilers=(("gcc@11.4.0", "gcc@13.2.0"),), targets=(("", "x86_64_v4"), ("x86_64", ""))
-)
+_X86 = frozenset({Place("e4s", "x86_64_v3"), Place("ml-linux-x86_64-cpu", "x86_64_v3")})
+_SOME = tuple(f"py-package-{number}" for number in range(12))
 
 
-def _topics() -> list[TopicReport]:
-    moved = Cause(gained=frozenset({"e4s"}), lost=frozenset({"radiuss"}))
-    return [
-        _topic(Topic.GONE, _row(Section.REMOVED, "R!", "py-old", "1.0", count=5, kinds={Kind.PACKAGE_REMOVED})),
-        _topic(
-            Topic.LOST,
-            _row(Section.REMOVED, "R!", "py-safetensors", "0.4.3", count=3, note="version gone", kinds={Kind.VERSION_REMOVED}),
-            more=4,
+def _statements() -> Iterator[Statement]:
+    """Yield a statement of nearly every kind, most important first."""
+    kinds = StatementKind
+    lost = Place("ml-darwin-aarch64-mps", "aarch64")
+    yield _whole(kinds.STACK_REMOVED, "ml-linux-aarch64-cpu", Counts(480), kind=Kind.STACK_EVENT)
+    yield replace(
+        _whole(kinds.MIGRATION, "gcc@11.4.0 -> gcc@13.2.0", Counts(950, 950), kind=Kind.COMPILER),
+        before=("gcc@11.4.0",),
+        after=("gcc@13.2.0",),
+        exceptions=("cuda", "hdf5"),
+    )
+    yield _whole(kinds.PRUNE, "", Counts(2730), kind=Kind.PRUNE)
+    yield _statement(kinds.PACKAGE_REMOVED, _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5)))
+    yield _statement(kinds.DOWNGRADED, _line("rocblas", kinds.DOWNGRADED, ("6.4.0",), ("6.2.4",), counts=Counts(1, 1)))
+    yield _statement(
+        kinds.UPGRADED,
+        _line("py-build", kinds.UPGRADED, ("1.2.0",), ("1.2.1",), counts=Counts(3, 3), behind=("radiuss",)),
+    )
+    yield _statement(
+        kinds.UPGRADED, _line("py-ml-dtypes", kinds.UPGRADED, ("0.3.1",), ("0.4.0",), counts=Counts(0, 3), stays=_X86)
+    )
+    yield _statement(kinds.PACKAGE_ADDED, _line("py-keras", kinds.PACKAGE_ADDED, after=("3.9.2",), counts=Counts(0, 6)))
+    yield replace(
+        _statement(
+            kinds.PLACE_LOST,
+            *(
+                _line(name, kinds.PLACE_LOST, ("0.4.3",), counts=Counts(1), places=frozenset({lost}))
+                for name in ("py-safetensors", *_SOME)
+            ),
         ),
-        _topic(Topic.LEFT_OVER, _row(Section.LEFT_OVER, "L ", "zlib", "1.2.13", count=2, spots=(("aarch64", ()),))),
-        _topic(Topic.DOWNGRADED, _row(Section.DOWNGRADED, "D ", "rocblas", "6.4.0", "6.2.4", count=1)),
-        _topic(
-            Topic.UPGRADED,
-            _row(Section.UPGRADED, "U ", "py-build", "1.2.0", "1.2.1", count=3),
-            _row(Section.UPGRADED, "U ", "py-ml-dtypes", "0.3.1", "0.3.1, 0.4.0", move="radiuss"),
+        name=f"{lost.stack} ({lost.target})",
+    )
+    yield _statement(kinds.RETIRED, _line("hdf5", kinds.RETIRED, ("1.12.3",), counts=Counts(2)))
+    yield _statement(kinds.RECONFIGURED, _line("hdf5", kinds.RECONFIGURED, ("~mpi",), ("+mpi",), counts=Counts(1, 1)))
+    yield _statement(
+        kinds.MOVED,
+        replace(
+            _line("py-build", kinds.MOVED, ("1.2.1",), counts=Counts(0, 0, 2)),
+            joined=frozenset({"e4s"}),
+            left=frozenset({"radiuss"}),
         ),
-        _topic(Topic.NEW, _row(Section.ADDED, "A*", "py-keras", after="3.9.2", count=6)),
-        _topic(Topic.ADDED, _row(Section.ADDED, "A ", "py-ml-dtypes", after="0.4.0", count=3, note="new version")),
-        _topic(Topic.RETIRED, _row(Section.REMOVED, "R ", "hdf5", "1.12.3", count=2, note="retired")),
-        _topic(
-            Topic.STACKS,
-            _row(Section.STACKS, "S ", "py-build", "1.2.1", count=2, note="same binaries", move="+e4s -radiuss", cause=moved),
-        ),
-        _topic(Topic.COMPILERS, _row(Section.COMPILERS, "C ", "hdf5", "gcc@11.4.0", "gcc@13.2.0", count=4)),
-        _topic(Topic.VARIANTS, _row(Section.VARIANTS, "V ", "hdf5", "~mpi", "+mpi", count=1)),
-        _topic(Topic.FEWER, _row(Section.REMOVED, "r ", "openmpi", "5.0.3", count=4, note="7 left")),
-        _topic(Topic.MORE, _row(Section.ADDED, "a ", "openmpi", after="5.0.5", count=2, note="another copy")),
-        _topic(Topic.REBUILT, _row(Section.REBUILT, "  ", "py-gpytorch", count=40)),
-    ]  # fmt: skip
+    )
+    yield _statement(
+        kinds.UNREFERENCED, _line("zlib", kinds.UNREFERENCED, ("1.2.13",), counts=Counts(0, 0, 2), places=frozenset())
+    )
+    yield _statement(kinds.SURPLUS, _line("openmpi", kinds.SURPLUS, ("5.0.3",), counts=Counts(4)))
 
 
-def _topic(topic: Topic, *rows: Row, more: int = 0) -> TopicReport:
-    """Return a topic of these lines, and of `more` packages of one spec each that are not among them."""
-    return TopicReport(
-        topic=topic,
-        rows=rows,
-        packages=len({row.package for row in rows}) + more,
-        specs=sum(row.count or 0 for row in rows) + more,
-        lines=sum(row.count is None for row in rows),
-        explained_specs=0,
-        kinds=frozenset(),
+def _whole(about: StatementKind, name: str, counts: Counts, *, kind: Kind) -> Statement:
+    return Statement(
+        kind=about,
+        name=name,
+        packages=_SOME,
+        stacks=("e4s", "radiuss"),
+        counts=counts,
+        kinds=frozenset({kind}),
+        severity=severity_of(about),
     )
 
 
-def _row(
-    section: Section,
-    state: str,
+def _statement(kind: StatementKind, *lines: Line) -> Statement:
+    """Return a statement of these lines."""
+    story = lines[0].story
+    return Statement(
+        kind=kind,
+        name=lines[0].package,
+        before=story.before,
+        after=story.after,
+        packages=tuple(line.package for line in lines),
+        places=tuple(sorted({place for line in lines for place in line.story.places})),
+        stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
+        counts=sum((line.counts for line in lines), start=Counts()),
+        lines=lines,
+        severity=severity_of(kind),
+    )
+
+
+def _line(
     package: str,
-    before: str = "",
-    after: str = "",
+    kind: StatementKind,
+    before: tuple[str, ...] = (),
+    after: tuple[str, ...] = (),
     *,
-    count: int | None = None,
-    note: str = "",
-    move: str = "",
-    spots: Spots = _X86,
-    kinds: set[Kind] | None = None,
-    cause: Cause | None = None,
-) -> Row:
-    return Row(
-        section=section,
-        state=state,
+    counts: Counts,
+    places: frozenset[Place] = _X86,
+    stays: frozenset[Place] = frozenset(),
+    behind: tuple[str, ...] = (),
+) -> Line:
+    story = Story(
+        kind=kind, before=before, after=after, places=places, stays=stays, behind=behind, of_stacks=2 + len(behind)
+    )
+    return Line(
         package=package,
-        before=before,
-        after=after,
-        count=count,
-        note=note,
-        move=move,
-        spots=spots,
-        kinds=frozenset(kinds or ()),
-        cause=cause or Cause(),
+        story=story,
+        stacks=frozenset(place.stack for place in places),
+        counts=counts,
+        kinds=frozenset(),
     )

@@ -4,8 +4,7 @@ Nothing but dictionaries, lists, strings, numbers and None, so that a template o
 reach nothing else. A Form says how much of it is there; what a form leaves out it counts.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -14,33 +13,34 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from cachewatch.digests import Digest, Span, TagDigest
-from cachewatch.model import Event, Fault, Kind, Side
+from cachewatch.model import Fault, Side
+from cachewatch.render.advice import act, ignore, know, sentence_of_tag
 from cachewatch.render.needs import coverage_data, pinned_data
-from cachewatch.render.words import event_sentence, number
-from cachewatch.report.cover import name_stacks
-from cachewatch.report.places import Entry, TableGroup
-from cachewatch.report.rows import Row, Section
-from cachewatch.report.topics import ATTENTION, Topic, TopicReport
+from cachewatch.render.phrases import HEADINGS, fact, where
+from cachewatch.render.sums import accounting
 from cachewatch.safetext import safe
-from cachewatch.spelling import NO_COMPILER
+from cachewatch.statements import Line, Severity, Statement, StatementKind
+from cachewatch.statements.telling import is_of_tag
+from cachewatch.statements.values import severity_of
 
-SCHEMA = "cachewatch.digest/1"
-# Topics that are told line by line; the others are numbers.
-LISTED = ("gone", "lost", "left-over", "downgraded", "new", "added", "stacks", "variants")
+SCHEMA = "cachewatch.digest/2"
 
-# Topics of which every line has the same note, which the heading says.
-_TOLD = (Topic.GONE, Topic.LEFT_OVER, Topic.NEW)
+# Rows of the one table that most readers look at.
+_CHANGES = (
+    StatementKind.PACKAGE_REMOVED,
+    StatementKind.DOWNGRADED,
+    StatementKind.UPGRADED,
+    StatementKind.PACKAGE_ADDED,
+)
 
 # Upstream's own catalogue, and where Spack installs what it lists.
 _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
 _LONGEST_WORD = 100
-_COMMA = re.compile(r",(?![^{}]*\})")  # outside of braces
 _MOST_SPANS = 50
 _MOST = 10**9
 _LONGEST_LINE = 1000
-_BAD_EVENTS = {Kind.TAG_REMOVED, Kind.STACK_REMOVED, Kind.SUSPICIOUS}
 
 Data = dict[str, Any]
 Clean = Callable[[str], str]
@@ -49,8 +49,7 @@ Clean = Callable[[str], str]
 class Form(Struct, frozen=True, kw_only=True):
     """How much of a digest is told."""
 
-    rows: int = _MOST  # of each topic of each tag
-    group_rows: int = _MOST  # of the table of all stacks together, for each tag
+    rows: int = _MOST  # of each list of each tag
     tags: int = _MOST
     others: int = _MOST  # warnings, commands, reasons, notes
     has_details: bool = True  # where, and why
@@ -91,7 +90,6 @@ def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
         "archive_url": web_address(digest.archive_url),
         "unsubscribe": web_address(digest.unsubscribe),
         "operator": clean(digest.operator),
-        "group_by": digest.group_by,
     }
 
 
@@ -131,7 +129,6 @@ class _Maker:
 
     def tag(self, tag: TagDigest) -> Data:
         report = tag.report
-        mirror = mirror_of(self._digest, tag)
         return {
             "source": self._clean(tag.source),
             "tag": self._clean(report.after.tag or report.before.tag or ""),
@@ -139,9 +136,18 @@ class _Maker:
             "after": self.side(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
-            "events": [self.event(event) for event in report.events],
-            "topics": [self.topic(topic, tag) for topic in tag.topics],
-            "places": self.places(tag),
+            "act": [safe(said) for said in act(tag.statements)],
+            "know": know(tag.statements),
+            "ignore": ignore(tag.statements, tag.rest),
+            "events": [self.event(one) for one in tag.statements if is_of_tag(one)],
+            "changes": self.listed([one for one in tag.statements if one.kind in _CHANGES], tag),
+            "losses": self.losses(tag),
+            "others": [self.other(kind, tag) for kind in _others(tag.statements)],
+            "accounting": accounting((*tag.statements, *tag.rest)),
+            "versions": [
+                {"package": self._clean(one.package), "added": list(one.added), "removed": list(one.removed)}
+                for one in (tag.versions if self._form is WHOLE else ())
+            ],
             "examples": [
                 {
                     **self.plain(example),
@@ -150,86 +156,80 @@ class _Maker:
                 }
                 for example in tag.examples
             ],
-            "mirror": mirror,
+            "mirror": mirror_of(self._digest, tag),
             "warnings": self.many(report.faults, self.warning),
             "more_warnings": max(0, len(report.faults) - self._form.others),
         }
 
-    def event(self, event: Event) -> Data:
+    def event(self, one: Statement) -> Data:
+        """Return what happened to the whole tag."""
         return {
-            "kind": event.kind.value,
-            "name": self._clean(event.name),
-            "packages": event.packages,
-            "specs": event.specs,
-            "is_bad": event.kind in _BAD_EVENTS,
-            "sentence": self._clean(event_sentence(event)),
+            "kind": one.kind.value,
+            "severity": one.severity.value,
+            "name": self._clean(one.name),
+            "packages": len(one.packages),
+            "specs": max(one.counts.vanished, one.counts.new) + one.counts.kept,
+            "is_bad": one.severity is Severity.ATTENTION,
+            "sentence": safe(sentence_of_tag(one)),
         }
 
-    def topic(self, report: TopicReport, tag: TagDigest) -> Data:
-        shown = report.rows[: self._form.rows]
+    def listed(self, statements: Sequence[Statement], tag: TagDigest) -> Data:
+        """Return the lines of these statements, as many as there is room for, and what is said of the rest."""
+        lines = [line for one in statements for line in one.lines]
+        shown = lines[: self._rows]
         return {
-            "name": report.topic.value,
-            "is_bad": report.topic in ATTENTION,
-            "packages": report.packages,
-            "specs": report.specs,
-            "lines": report.lines,
-            "explained_specs": report.explained_specs,
-            "rows": [self.row(row, report.topic, tag) for row in shown],
-            "more_packages": report.packages - len({row.package for row in shown}),
-            "more_specs": report.specs - sum(row.count or 0 for row in shown),
-            "more_lines": report.lines - sum(row.count is None for row in shown),
+            "packages": len({line.package for line in lines}),
+            "lines": len(lines),
+            "specs": sum(map(_specs, lines)),
+            "rows": [self.row(line, tag) for line in shown],
+            "more_lines": len(lines) - len(shown),
+            "more_specs": sum(map(_specs, lines[len(shown) :])),
         }
 
-    def row(self, row: Row, topic: Topic, tag: TagDigest) -> Data:
+    def row(self, line: Line, tag: TagDigest) -> Data:
+        """Return what happened to one package."""
+        kind = line.story.kind
         return {
-            "package": self._clean(row.package),
-            "url": self.url(row.package, tag),
-            "before": self._clean(row.before),
-            "after": self._clean(row.after),
-            "count": row.count,
-            "where": self._clean(where_of(row, self._form.longest)) if self._form.has_details or row.move else "",
-            "note": "" if topic in _TOLD else self._clean(row.note),
-            "is_version_gone": Kind.VERSION_REMOVED in row.kinds,
+            "package": self._clean(line.package),
+            "url": self.url(line.package, tag),
+            "kind": kind.value,
+            "fact": self._clean(fact(line)),
+            "before": self._clean(", ".join(line.story.before)),
+            "after": self._clean(", ".join(line.story.after)),
+            "where": self._clean(where(line)) if self._form.has_details else "",
+            "specs": _specs(line),
+            "is_bad": severity_of(kind) is Severity.ATTENTION,
         }
 
-    def places(self, tag: TagDigest) -> Data:
-        groups = tag.places
-        shown = groups[: self._form.group_rows]
-        most = _share(self._form.group_rows, shown)
+    def losses(self, tag: TagDigest) -> Data:
+        """Return the places that lost packages, each with their names."""
+        found = [one for one in tag.statements if one.kind is StatementKind.PLACE_LOST]
+        shown = found[: self._rows]
         return {
-            "packages": tag.place_packages,
-            "lines": sum(group.lines for group in groups),
-            "groups": [self.group(group, most, tag) for group in shown],
-            "more_groups": len(groups) - len(shown),
-            "more_lines": sum(group.lines for group in groups[len(shown) :]),
+            "packages": len({package for one in found for package in one.packages}),
+            "places": len(found),
+            "rows": [
+                {
+                    "place": self._clean(one.name),
+                    "packages": len(one.packages),
+                    "names": [self._clean(package) for package in one.packages[: self._rows]],
+                    "more": max(0, len(one.packages) - self._rows),
+                }
+                for one in shown
+            ],
+            "more_places": len(found) - len(shown),
         }
 
-    def group(self, group: TableGroup, most: int, tag: TagDigest) -> Data:
-        shown = group.rows[:most]
-        return {
-            "names": [self._clean(name) for name in group.names],
-            "name": self._clean(_listed(group.names, self._form.longest)),
-            "lines": group.lines,
-            "rows": [self.entry(entry, tag) for entry in shown],
-            "more": group.lines - len(shown),
-        }
+    def other(self, kind: StatementKind, tag: TagDigest) -> Data:
+        """Return the lines of one kind of statement under its heading."""
+        found = [one for one in tag.statements if one.kind is kind]
+        severity = severity_of(kind)
+        listed = self.listed(found if severity is not Severity.ROUTINE else (), tag)
+        return {"name": kind.value, "heading": HEADINGS[kind], "severity": severity.value, **listed}
 
-    def entry(self, entry: Entry, tag: TagDigest) -> Data:
-        return {
-            "package": self._clean(entry.package),
-            "url": self.url(entry.package, tag),
-            "direction": entry.direction.value if entry.direction else None,
-            "gone": [self._clean(version) for version in entry.gone],
-            "came": [self._clean(version) for version in entry.came],
-            "stayed": [self._clean(version) for version in entry.stayed],
-            "compilers": [self.swap(*swap) for swap in entry.compilers],
-            "targets": [self.swap(*swap) for swap in entry.targets],
-            "where": self._clean(name_stacks(entry.stacks)) if entry.stacks and self._form.has_details else "",
-        }
-
-    def swap(self, old: str, new: str) -> Data:
-        old, new = ("no compiler" if name == NO_COMPILER else name for name in (old, new))
-        return {"before": self._clean(old), "after": self._clean(new)}
+    @property
+    def _rows(self) -> int:
+        return min(self._form.rows, self._digest.rows)
 
     def warning(self, fault: Fault) -> Data:
         return {"path": self._clean(fault.path), "kind": fault.kind.value, "message": self._clean(fault.message)}
@@ -238,36 +238,15 @@ class _Maker:
         return package_url(self._digest.links, tag, package) if self._form.has_links else None
 
 
-def _share(most: int, groups: Sequence[TableGroup]) -> int:
-    """Return how many lines each group may have, so that all of them have no more than `most`."""
-    longest = max((len(group.rows) for group in groups), default=0)
-    fitting = (share for share in range(longest, 1, -1) if sum(min(share, group.lines) for group in groups) <= most)
-    return next(fitting, 1)
+def _others(statements: Sequence[Statement]) -> Iterator[StatementKind]:
+    """Yield the kinds that are told in lists of their own; what is routine is a number on the first screen."""
+    kinds = {one.kind for one in statements if one.severity is Severity.NEWS and not is_of_tag(one)}
+    yield from (kind for kind in StatementKind if kind in kinds and kind not in _CHANGES)
 
 
-def where_of(row: Row, longest: int) -> str:
-    """Say where: `in e4s, radiuss on x86_64_v3`, `for aarch64`, or `joined e4s, left radiuss`."""
-    if row.section is Section.STACKS:
-        joined, left = (name_stacks(stacks) if stacks else "" for stacks in (row.cause.gained, row.cause.lost))
-        return ", ".join(filter(None, (joined and f"joined {joined}", left and f"left {left}")))
-    if not row.where:
-        return ""
-    stacks = {stack for _, found in row.spots for stack in found}
-    where = ("in " if row.move or stacks else "for ") + _COMMA.sub(", ", row.where.replace("|", " on "))
-    if len(where) <= longest or row.move:
-        return where
-    targets = number(len({target for target, _ in row.spots}), "target")
-    return f"in {number(len(stacks), 'stack')} on {targets}" if stacks else f"for {targets}"
-
-
-def _listed(names: Sequence[str], longest: int) -> str:
-    """Return as many names as there is room for, and how many more there are."""
-    for count in range(len(names), 1, -1):
-        more = len(names) - count
-        listed = ", ".join(names[:count]) + (f" and {more} more" if more else "")
-        if len(listed) <= longest:
-            return listed
-    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+def _specs(line: Line) -> int:
+    """Count the specs of a line, the two of a pair as one."""
+    return max(line.counts.vanished, line.counts.new) + line.counts.kept
 
 
 def cleaner(longest: int) -> Clean:
@@ -328,8 +307,9 @@ def _is_public(address: str) -> bool:
 def is_cut(data: Mapping[str, Any]) -> bool:
     """Tell whether there are lines that are counted and not there."""
     return any(
-        tag["places"]["more_groups"]
-        or any(topic["more_specs"] or topic["more_lines"] for topic in tag["topics"] if topic["name"] in LISTED)
-        or any(group["more"] for group in tag["places"]["groups"])
+        tag["changes"]["more_lines"]
+        or tag["losses"]["more_places"]
+        or any(row["more"] for row in tag["losses"]["rows"])
+        or any(other["more_lines"] for other in tag["others"])
         for tag in data["tags"]
     ) or bool(data["more_tags"])

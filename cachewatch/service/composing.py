@@ -69,7 +69,7 @@ def compose(
         commands=tuple(wording.command(track, span) for part in parts for span in part.spans),
         operator=", ".join(context.config.operators.to),
         links=context.config.links,
-        group_by=track.subscription.group_by,
+        rows=track.subscription.limit.rows,
     )
     return Draft(
         digest=digest,

@@ -155,8 +155,6 @@ class Reading(Struct, frozen=True, kw_only=True):
         self, comparison: Comparison, selection: Selection, hidden: Counter[str], room: int | None
     ) -> TagDigest:
         """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
-        subscription = self.track.subscription
-        most, group_by = subscription.limit.rows, subscription.group_by
         silencing = Silencing(
             self.context.config.silences,
             selection.wants,
@@ -166,14 +164,19 @@ class Reading(Struct, frozen=True, kw_only=True):
         )
         # Each chunk has a body of its own.
         has_table = room is not None
-        make_body = partial(silencing.body, lambda wants: DigestBody(most, wants, group_by, has_table=has_table))
-        (changeset,) = changesets(comparison, selection, make_body, progress=lambda _: self.context.go_on())
+        make_body = partial(silencing.body, lambda wants: DigestBody(wants, has_table=has_table))
+        (changeset,) = changesets(
+            comparison,
+            selection,
+            make_body,
+            progress=lambda _: self.context.go_on(),
+            judgements=self.comparisons.judgements(self.source.name),
+        )
         return read_tag_digest(
             silencing.heard(changeset, hidden),
             source=self.source.name,
-            most=most,
             wants=silencing.wants,
-            group_by=group_by,
+            wants_line=silencing.wants_line,
             room=room,
         )
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from cachewatch.config.model import Match
 from cachewatch.digests import TagDigest
 from cachewatch.model import Kind
+from cachewatch.pipeline import Judgements
 from cachewatch.service.tracks import Track
 from cachewatch.sources.catalogue import Bases
 
@@ -21,8 +22,6 @@ class Question(Struct, frozen=True, kw_only=True):
 
     match: Match
     changes: frozenset[Kind]
-    rows: int
-    group_by: str
 
 
 class Found(Struct, frozen=True):
@@ -39,6 +38,11 @@ class Comparisons:
     def __init__(self) -> None:
         self._question: Question | None = None
         self._found: dict[Hashable, Found] = {}
+        self._judgements: dict[str, Judgements] = {}
+
+    def judgements(self, source: str) -> Judgements:
+        """Return what happened to whole tags of a source between two of its states, as far as somebody asked."""
+        return self._judgements.setdefault(source, {})
 
     def get(self, question: Question, of: Hashable, compare: Callable[[], Found]) -> Found:
         """Return what `compare` finds; it is not asked twice about the same revisions, which `of` names."""
@@ -55,8 +59,6 @@ def question_of(track: Track) -> Question:
     return Question(
         match=replace(subscription.match, sources=(), pinned=None),
         changes=track.changes,
-        rows=subscription.limit.rows,
-        group_by=subscription.group_by,
     )
 
 

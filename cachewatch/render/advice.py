@@ -1,0 +1,183 @@
+"""The first screen: what readers have to act on, what they should know, and what they may ignore."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from cachewatch.render.phrases import fact, names, number, replaced
+from cachewatch.safetext import safe
+from cachewatch.statements import Severity, Statement, StatementKind
+from cachewatch.statements.values import Counts
+
+_MOST_ACTS = 5
+_MOST_PLACES = 3
+_FEW_NAMES = 4
+
+_OFTEN = "often a failed pipeline: keep what is installed, and look again after the next revision"
+
+
+def act(statements: Sequence[Statement]) -> list[str]:
+    """Return what to do, worst first; a sentence that says so if that is nothing."""
+    by_kind = _by_kind(statements)
+    said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
+    more = len(said) - _MOST_ACTS
+    if said:
+        return [
+            *said[:_MOST_ACTS],
+            *([f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []),
+        ]
+    return ["nothing is lost: nothing to do."] if statements else []
+
+
+def know(statements: Sequence[Statement]) -> str:
+    """Count what is news: `1 migration, 3 upgrades, 2 new packages`."""
+    counted = Counter(one.kind for one in statements if one.severity is Severity.NEWS)
+    packages = {
+        kind: len({package for one in statements if one.kind is kind for package in one.packages}) for kind in counted
+    }
+    said = [
+        number(count if kind in _BY_STATEMENT else packages[kind], *_NEWS[kind])
+        for kind, count in sorted(counted.items(), key=lambda pair: list(StatementKind).index(pair[0]))
+        if kind in _NEWS
+    ]
+    return ", ".join(said)
+
+
+def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
+    """Say what is routine, asked for or not: rebuilt specs, copies, prunes."""
+    routine = [one for one in (*statements, *rest) if one.severity is Severity.ROUTINE]
+    wave = [one for one in rest if one.kind is StatementKind.REBUILD_WAVE]
+    counts: dict[StatementKind, Counts] = {}
+    for one in routine:
+        counts[one.kind] = counts.get(one.kind, Counts()) + one.counts
+    said = [_ROUTINE[kind].format(_most(found)) for kind, found in counts.items() if kind in _ROUTINE]
+    said += [f"{number(one.counts.new, 'spec')} rebuilt in place of the old ones" for one in wave]
+    others = [one for one in rest if one not in wave and one not in routine]
+    hidden = sum((one.counts for one in others), start=Counts())
+    if hidden.total:
+        said.append(f"{number(_most(hidden), 'spec')} changed in ways that this digest does not list")
+    return "; ".join(said)
+
+
+def sentence_of_tag(one: Statement) -> str:
+    """Say what happened to the whole tag, with those to whom it did not happen."""
+    packages, specs = number(len(one.packages), "package"), number(_most(one.counts), "spec")
+    of = f" of the tag's {one.of:,} changes" if one.of and one.of != one.counts.total else ""
+    return _SENTENCES[one.kind](one, packages, specs + of)
+
+
+def still_on(one: Statement) -> str:
+    """Name the packages to which a migration did not happen."""
+    if not one.exceptions:
+        return ""
+    return f"still on {safe(' '.join(one.before))}: {names(one.exceptions, _FEW_NAMES)}"
+
+
+def _migration(one: Statement, packages: str, specs: str) -> str:
+    stacks = names(one.stacks)
+    still = still_on(one)
+    return f"{replaced(one)}: {packages}, {specs}, in {stacks}{f'; {still}' if still else ''}"
+
+
+def _wave(one: Statement, packages: str, specs: str) -> str:
+    if one.counts.new > one.counts.vanished:
+        new = number(one.counts.new - one.counts.vanished, "new spec")
+        return f"{packages} were built again ({new}); the old builds are still there and go at the next prune"
+    return f"{packages} were rebuilt in place of the old builds: {specs}"
+
+
+_SENTENCES: Mapping[StatementKind, Callable[[Statement, str, str], str]] = {
+    StatementKind.TAG_REMOVED: lambda one, packages, specs: f"tag {safe(one.name)} was removed: {packages}, {specs}",
+    StatementKind.TAG_ADDED: lambda one, packages, specs: f"tag {safe(one.name)} is new: {packages}, {specs}",
+    StatementKind.SUSPICIOUS: lambda one, *_: f"suspicious: {safe(one.name)}; publishing may have failed",
+    StatementKind.STACK_REMOVED: lambda one, packages, specs: (
+        f"stack {safe(one.name)} disappeared: {packages}, {specs}"
+    ),
+    StatementKind.STACK_ADDED: lambda one, packages, specs: f"stack {safe(one.name)} is new: {packages}, {specs}",
+    StatementKind.MIGRATION: _migration,
+    StatementKind.PRUNE: lambda _, packages, specs: (
+        f"a routine prune deleted {specs} of {packages}: copies, older versions and what no stack built"
+    ),
+    StatementKind.REBUILD_WAVE: _wave,
+}
+
+
+def _suspicious(found: Sequence[Statement]) -> Iterator[str]:
+    yield from (f"wait: {safe(one.name)}, publishing may have failed." for one in found)
+
+
+def _stacks_removed(found: Sequence[Statement]) -> Iterator[str]:
+    for one in found:
+        yield f"stack {safe(one.name)} disappeared ({number(len(one.packages), 'package')}), {_OFTEN}."
+
+
+def _packages_removed(found: Sequence[Statement]) -> Iterator[str]:
+    listed = names([one.name for one in found], _FEW_NAMES)
+    yield f"{listed} {'has' if len(found) == 1 else 'have'} no binaries any more: Spack builds from source."
+
+
+def _downgraded(found: Sequence[Statement]) -> Iterator[str]:
+    for one in found:
+        yield f"{safe(one.name)} went back ({fact(one.lines[0])}): re-concretize, or stay on an earlier snapshot."
+
+
+def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
+    for one in found[:_MOST_PLACES]:
+        yield f"in {safe(one.name)}, {names(one.packages, _FEW_NAMES)} must be built from source."
+    if len(found) > _MOST_PLACES:
+        yield f"{number(len(found) - _MOST_PLACES, 'more place')} lost packages, listed below."
+
+
+_ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = {
+    StatementKind.SUSPICIOUS: _suspicious,
+    StatementKind.TAG_REMOVED: lambda found: (f"tag {safe(one.name)} was removed: use another one." for one in found),
+    StatementKind.STACK_REMOVED: _stacks_removed,
+    StatementKind.PACKAGE_REMOVED: _packages_removed,
+    StatementKind.DOWNGRADED: _downgraded,
+    StatementKind.PLACE_LOST: _places_lost,
+}
+
+_BY_STATEMENT = (
+    StatementKind.TAG_ADDED,
+    StatementKind.STACK_ADDED,
+    StatementKind.MIGRATION,
+    StatementKind.REBUILD_WAVE,
+    StatementKind.UPGRADED,
+)
+_NEWS: Mapping[StatementKind, tuple[str, str]] = {
+    StatementKind.TAG_ADDED: ("new tag", "new tags"),
+    StatementKind.STACK_ADDED: ("new stack", "new stacks"),
+    StatementKind.MIGRATION: ("migration", "migrations"),
+    StatementKind.REBUILD_WAVE: ("rebuild of everything", "rebuilds of everything"),
+    StatementKind.PACKAGE_ADDED: ("new package", "new packages"),
+    StatementKind.UPGRADED: ("upgrade", "upgrades"),
+    StatementKind.PLACE_GAINED: ("package in more places", "packages in more places"),
+    StatementKind.RETIRED: ("package with older versions retired", "packages with older versions retired"),
+    StatementKind.EXTENDED: ("package with older versions added", "packages with older versions added"),
+    StatementKind.NARROWED: ("package with fewer configurations", "packages with fewer configurations"),
+    StatementKind.WIDENED: ("package with more configurations", "packages with more configurations"),
+    StatementKind.RECONFIGURED: ("package built in another way", "packages built in another way"),
+    StatementKind.MOVED: ("package moved between stacks", "packages moved between stacks"),
+    StatementKind.UNREFERENCED: (
+        "package with builds that the next prune deletes",
+        "packages with builds that the next prune deletes",
+    ),
+}
+_ROUTINE = {
+    StatementKind.PRUNE: "a routine prune of {:,} old builds",
+    StatementKind.PRUNED: "{:,} specs pruned that no stack built",
+    StatementKind.SURPLUS: "{:,} copies fewer",
+    StatementKind.EXTRA_COPY: "{:,} more copies",
+    StatementKind.REBUILT: "{:,} specs rebuilt, nothing else about them changed",
+}
+
+
+def _by_kind(statements: Iterable[Statement]) -> Mapping[StatementKind, list[Statement]]:
+    found: dict[StatementKind, list[Statement]] = {}
+    for one in statements:
+        found.setdefault(one.kind, []).append(one)
+    return found
+
+
+def _most(counts: Counts) -> int:
+    """Count specs, the two of a pair as one."""
+    return max(counts.vanished, counts.new) + counts.kept

@@ -1,0 +1,78 @@
+"""What of the statements a reader asked for: those of some kinds, without what somebody silenced.
+
+Nothing is dropped: what is not told line by line is still there to be summed up.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Set
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.model import Kind
+from cachewatch.statements.values import RANKS, Counts, Line, Statement, StatementKind
+
+WantsLine = Callable[[Line], bool]
+WantsKinds = Callable[[Set[Kind]], bool]
+
+# What happened to the whole tag, and the kinds of change by which readers ask for it.
+_KINDS_OF_TAG = {
+    StatementKind.TAG_REMOVED: frozenset({Kind.TAG_REMOVED}),
+    StatementKind.TAG_ADDED: frozenset({Kind.TAG_ADDED}),
+    StatementKind.SUSPICIOUS: frozenset({Kind.SUSPICIOUS}),
+    StatementKind.STACK_REMOVED: frozenset({Kind.STACK_EVENT, Kind.STACK_REMOVED}),
+    StatementKind.STACK_ADDED: frozenset({Kind.STACK_EVENT, Kind.STACK_ADDED}),
+    StatementKind.PRUNE: frozenset({Kind.PRUNE}),
+}
+_SWAPS = frozenset({Kind.COMPILER, Kind.OS, Kind.TARGET})
+
+
+class Told(Struct, frozen=True):
+    """Statements that are told, and what is left of all others."""
+
+    statements: tuple[Statement, ...] = ()
+    rest: tuple[Statement, ...] = ()
+
+
+def told(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKinds) -> Told:
+    """Part what is told from the rest: whole tags by their own kinds, all else line by line."""
+    shown: list[Statement] = []
+    rest: list[Statement] = []
+    for one in statements:
+        if is_of_tag(one):
+            (shown if wants(kinds_of_tag(one)) else rest).append(one)
+        else:
+            wanted = [line for line in one.lines if wants_line(line)]
+            shown += _with(one, wanted)
+            rest += _with(one, [line for line in one.lines if line not in wanted])
+    return Told(tuple(shown), tuple(rest))
+
+
+def is_of_tag(statement: Statement) -> bool:
+    """Tell whether a statement is about the whole tag."""
+    return RANKS[statement.kind] < RANKS[StatementKind.PACKAGE_REMOVED]
+
+
+def kinds_of_tag(statement: Statement) -> frozenset[Kind]:
+    """Return the kinds of change by which a statement on the whole tag is asked for."""
+    if statement.kind is StatementKind.MIGRATION:
+        return statement.kinds & _SWAPS
+    if statement.kind is StatementKind.REBUILD_WAVE:
+        # Old builds that stay beside the new ones go at the next prune.
+        is_beside = statement.counts.new > statement.counts.vanished or statement.counts.kept
+        return frozenset({Kind.REBUILT, Kind.LEFT_OVER} if is_beside else {Kind.REBUILT})
+    return _KINDS_OF_TAG[statement.kind]
+
+
+def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
+    """Yield the statement with no other than these lines; nothing, if there are none."""
+    if len(lines) == len(statement.lines):
+        yield statement
+    elif lines:
+        yield replace(
+            statement,
+            lines=tuple(lines),
+            packages=tuple(sorted({line.package for line in lines})),
+            stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
+            counts=sum((line.counts for line in lines), start=Counts()),
+            kinds=frozenset(kind for line in lines for kind in line.kinds),
+        )
