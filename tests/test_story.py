@@ -153,9 +153,9 @@ def digest_names(repository: Path, kind: str) -> set[str]:
 
     opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
     with opened as comparison:
-        (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestBody(1000, wants))
-        tag = read_tag_digest(changeset, most=1000, wants=wants)
-    return {row.package for topic in tag.topics for row in topic.rows}
+        (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestBody(wants))
+        tag = read_tag_digest(changeset, wants=wants)
+    return {package for one in tag.statements for package in one.packages}
 
 
 @pytest.mark.parametrize(

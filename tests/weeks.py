@@ -171,7 +171,7 @@ def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes],
     return repository
 
 
-def read_last(repository: Path, *, most: int = 25, jobs: int = 1) -> TagDigest:
+def read_last(repository: Path, *, jobs: int = 1) -> TagDigest:
     """Read the last revision of develop as a digest."""
     chosen = Selection(tags=Globs(["develop"]))
     opened = open_comparison(
@@ -183,8 +183,8 @@ def read_last(repository: Path, *, most: int = 25, jobs: int = 1) -> TagDigest:
         report=None,
     )
     with opened as comparison:
-        found = changesets(comparison, chosen, partial(DigestBody, most, chosen.wants), jobs=jobs)
-        (tag,) = [read_tag_digest(one, source="public", most=most, wants=chosen.wants) for one in found]
+        found = changesets(comparison, chosen, partial(DigestBody, chosen.wants), jobs=jobs)
+        (tag,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
     return tag
 
 
