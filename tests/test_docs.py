@@ -49,7 +49,7 @@ def test_the_first_digest_arrives(tmp_path: Path) -> None:
         subprocess.run(["bash", "-ec", commands], cwd=tmp_path, env=environment, check=True, capture_output=True)
     subjects = sorted(header(each.content, "Subject") for each in server.received)
     assert [each.recipient for each in server.received] == ["you@example.org"] * 2
-    assert subjects[0].startswith("[cachewatch all] ")
+    assert subjects[0].startswith("[all] ")
     assert subjects[1] == "[cachewatch] the source public has no news"
 
 

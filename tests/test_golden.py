@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import scripted
 import weeks
 from conftest import Golden
 
@@ -21,7 +22,7 @@ from cachewatch.render.samples import sample_digest, sample_notice
 
 def hold(golden: Golden, name: str, letter: Letter) -> None:
     """Hold every form of `letter` to its file."""
-    golden(f"digests/{name}.txt", f"Subject: [cachewatch {letter.subscription}] {letter.title}\n\n{letter.text}")
+    golden(f"digests/{name}.txt", f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}")
     golden(f"digests/{name}.html", letter.html)
     golden(f"digests/{name}.md", letter.markdown)
     golden(f"digests/{name}.json", json.dumps(json.loads(letter.json), indent=1) + "\n")
@@ -35,6 +36,16 @@ def test_a_week(golden: Golden, tmp_path: Path, name: str, make: Callable[[Path]
 
     hold(golden, name, letter)
     assert letter.attachments == ()
+
+
+@pytest.mark.parametrize("name", scripted.WEEKS)
+def test_a_scripted_week(golden: Golden, tmp_path: Path, name: str) -> None:
+    """A week of one cause: the subject and the first screen name it."""
+    letter = render_letter(scripted.digest_of(tmp_path, name))
+
+    golden(f"weeks/{name}.txt", f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}")
+    assert lint_letter(letter) == ()
+    assert len(letter.text.splitlines()) < 60
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_a_subject(letter: Letter) -> None:
     """The title is one line of ASCII that fits, whatever it is about."""
     assert letter.title.isascii()
     assert letter.title.isprintable()
-    assert len(letter.title) <= 78 - len("[cachewatch ml-team] ")
+    assert len(letter.title) <= 78 - len("[ml-team] ")
 
 
 def test_text(letter: Letter) -> None:

@@ -171,9 +171,9 @@ def _repository(folder: Path, before: dict[str, bytes], after: dict[str, bytes],
     return repository
 
 
-def read_last(repository: Path, *, jobs: int = 1) -> TagDigest:
+def read_last(repository: Path, *, jobs: int = 1, tag: str = "develop") -> TagDigest:
     """Read the last revision of develop as a digest."""
-    chosen = Selection(tags=Globs(["develop"]))
+    chosen = Selection(tags=Globs([tag]))
     opened = open_comparison(
         "HEAD~1",
         "HEAD",
@@ -184,13 +184,13 @@ def read_last(repository: Path, *, jobs: int = 1) -> TagDigest:
     )
     with opened as comparison:
         found = changesets(comparison, chosen, partial(DigestBody, chosen.wants), jobs=jobs)
-        (tag,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
-    return tag
+        (digest,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
+    return digest
 
 
-def _digest(repository: Path, subscription: str, *, gap: bool) -> Digest:
-    tag = read_last(repository)
-    before, after = tag.report.before, tag.report.after
+def _digest(repository: Path, subscription: str, *, gap: bool, tag: str = "develop") -> Digest:
+    found = read_last(repository, tag=tag)
+    before, after = found.report.before, found.report.after
     assert before.time
     assert after.time
     assert before.revision
@@ -212,7 +212,7 @@ def _digest(repository: Path, subscription: str, *, gap: bool) -> Digest:
         created=end + timedelta(hours=3, minutes=30),
         period=days,
         spans=(span,),
-        tags=(tag,),
+        tags=(found,),
         silenced=(Silenced("llvm-migration", 3, "migration to LLVM 20, ask Kim", "2025-12-01"),) if gap else (),
         why=("tag develop", "every package"),
         commands=(f"cachewatch diff {before.revision[:10]} {after.revision[:10]} --tag develop",),

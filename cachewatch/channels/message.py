@@ -78,8 +78,9 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
 
 
 def subject(letter: Letter, *, is_resent: bool = False) -> str:
-    """Return the subject: what it is about, and the title of the letter."""
-    about = "[cachewatch]" if letter.is_notice else f"[cachewatch {one_line(letter.subscription, 40)}]"
+    """Return the subject: for whom it is, and the title of the letter."""
+    urgent = "URGENT " if letter.is_urgent else ""
+    about = "[cachewatch]" if letter.is_notice else f"[{urgent}{one_line(letter.subscription, 40)}]"
     return ("Resent: " if is_resent else "") + one_line(f"{about} {letter.title}")
 
 
@@ -104,6 +105,8 @@ def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Addr
         ("X-Auto-Response-Suppress", "OOF, AutoReply"),  # All would suppress the bounces, which we want
         ("Precedence", "list"),
     ]
+    if letter.is_urgent:
+        headers += [("Importance", "high"), ("X-Priority", "1")]
     headers += [(name, value) for name, value in _own_headers(letter) if value]
     return headers
 

@@ -11,20 +11,25 @@ from cachewatch.statements.values import Counts
 _MOST_ACTS = 5
 _MOST_PLACES = 3
 _FEW_NAMES = 4
+_NEARLY_ALL = 0.8
 
 _OFTEN = "often a failed pipeline: keep what is installed, and look again after the next revision"
 
 
-def act(statements: Sequence[Statement]) -> list[str]:
-    """Return what to do, worst first; a sentence that says so if that is nothing."""
+def act(statements: Sequence[Statement], base: str = "") -> list[str]:
+    """Return what to do, worst first; a sentence that says so if that is nothing.
+
+    `base` is the snapshot that a new one is compared with, where one may stay with it.
+    """
     by_kind = _by_kind(statements)
     said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
     more = len(said) - _MOST_ACTS
     if said:
-        return [
-            *said[:_MOST_ACTS],
-            *([f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []),
-        ]
+        stay = [f"if you need what is lost, stay on {safe(base)}."] if base else []
+        rest = [f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []
+        return [*said[:_MOST_ACTS], *rest, *stay]
+    if said := [sentence for kind, say in _ADVICE.items() if kind in by_kind for sentence in say(by_kind[kind])]:
+        return said[:_MOST_ACTS]
     return ["nothing is lost: nothing to do."] if statements else []
 
 
@@ -79,10 +84,21 @@ def _migration(one: Statement, packages: str, specs: str) -> str:
 
 
 def _wave(one: Statement, packages: str, specs: str) -> str:
-    if one.counts.new > one.counts.vanished:
-        new = number(one.counts.new - one.counts.vanished, "new spec")
-        return f"{packages} were built again ({new}); the old builds are still there and go at the next prune"
-    return f"{packages} were rebuilt in place of the old builds: {specs}"
+    if is_beside(one):
+        new = number(one.counts.new, "new spec")
+        return f"{rebuilt(one)} ({packages}, {new}); the old builds are still there and go at the next prune"
+    return f"{rebuilt(one)}, in place of the old builds: {packages}, {specs}"
+
+
+def is_beside(wave: Statement) -> bool:
+    """Tell whether the old builds stay beside the new ones."""
+    return wave.counts.new > wave.counts.vanished
+
+
+def rebuilt(wave: Statement) -> str:
+    """Say how much was rebuilt."""
+    share = len(wave.packages) / max(1, wave.of_packages)
+    return "everything was rebuilt" if share >= _NEARLY_ALL else f"{share:.0%} of the packages were rebuilt"
 
 
 _SENTENCES: Mapping[StatementKind, Callable[[Statement, str, str], str]] = {
@@ -107,7 +123,26 @@ def _suspicious(found: Sequence[Statement]) -> Iterator[str]:
 
 def _stacks_removed(found: Sequence[Statement]) -> Iterator[str]:
     for one in found:
-        yield f"stack {safe(one.name)} disappeared ({number(len(one.packages), 'package')}), {_OFTEN}."
+        kept = (
+            f" Its {number(one.counts.kept, 'binary', 'binaries')} stay until the next prune."
+            if one.counts.kept
+            else ""
+        )
+        yield f"stack {safe(one.name)} disappeared ({number(len(one.packages), 'package')}), {_OFTEN}.{kept}"
+
+
+def _pins(found: Sequence[Statement]) -> Iterator[str]:
+    for one in found:
+        still = f"{number(len(one.exceptions), 'package')} still {'has' if len(one.exceptions) == 1 else 'have'} it"
+        left = f"{still} ({names(one.exceptions, _FEW_NAMES)})" if one.exceptions else "no package has it any more"
+        yield f"nothing is lost. Who pins {safe(' '.join(one.before))}: {left}."
+
+
+def _waves(found: Sequence[Statement]) -> Iterator[str]:
+    if any(is_beside(one) for one in found):
+        yield "the next prune deletes the old builds: mirror those that you pin by hash, or re-concretize before it."
+    else:
+        yield "nothing is lost: re-concretize if you pin hashes, for all of these are new."
 
 
 def _packages_removed(found: Sequence[Statement]) -> Iterator[str]:
@@ -134,6 +169,12 @@ _ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = 
     StatementKind.PACKAGE_REMOVED: _packages_removed,
     StatementKind.DOWNGRADED: _downgraded,
     StatementKind.PLACE_LOST: _places_lost,
+}
+
+# What to do where nothing is lost.
+_ADVICE: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = {
+    StatementKind.REBUILD_WAVE: _waves,
+    StatementKind.MIGRATION: _pins,
 }
 
 _BY_STATEMENT = (

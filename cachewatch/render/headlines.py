@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from msgspec import Struct
 
 from cachewatch.digests import Digest, TagDigest
+from cachewatch.render.advice import is_beside, rebuilt
 from cachewatch.render.phrases import fact, number, replaced
 from cachewatch.safetext import safe
 from cachewatch.statements import Statement, StatementKind
@@ -53,25 +54,26 @@ def fitted(title: str, subscription: str) -> str:
 
 
 def _room(subscription: str) -> int:
-    return max(_NARROWEST, WIDEST - len(f"[cachewatch {subscription}] "))
+    return max(_NARROWEST, WIDEST - len(f"[URGENT {subscription}] "))
 
 
 def sentence(digest: Digest) -> str:
     """Return what to read first, whoever reads no more than that: two facts at most."""
     said = "; ".join(one.whole for one in _facts(digest)[:_IN_HEADING])
-    return f"{said[0].upper() if not _is_name(digest, said) else said[0]}{said[1:]}."
+    first, _, rest = said.partition(" ")
+    # Names keep their small letters.
+    return f"{first.capitalize() if first in _WORDS else first}{' ' if rest else ''}{rest}."
+
+
+_WORDS = {"everything", "new", "no", "pinned", "routine", "stack", "suspicious:", "tag", "what"}
 
 
 def subtitle(digest: Digest) -> str:
     """Say of which tags and days the digest is."""
     where = scope(digest.tags) if digest.tags else ""
-    return ", ".join(filter(None, (where, _days(digest))))
-
-
-def _is_name(digest: Digest, said: str) -> bool:
-    """Tell whether a sentence begins with the name of a package, which keeps its small letters."""
-    names = {package for tag in digest.tags for one in tag.statements for package in one.packages}
-    return said.split(maxsplit=1)[0].rstrip(",;:") in {safe(name) for name in names} or said.startswith("gcc")
+    bases = {tag.report.before.tag for tag in digest.tags if tag.report.before.tag != tag.report.after.tag}
+    base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
+    return ", ".join(filter(None, (where, base, _days(digest))))
 
 
 def _facts(digest: Digest) -> list[Fact]:
@@ -185,11 +187,11 @@ def _migrated(found: Sequence[Statement]) -> Iterator[Fact]:
 
 def _wave(found: Sequence[Statement]) -> Iterator[Fact]:
     for one in found:
-        packages = number(len(one.packages), "package")
-        if one.counts.new > one.counts.vanished:
-            yield Fact((f"{packages} rebuilt, the old builds go at the next prune", f"{packages} rebuilt"))
+        said = rebuilt(one).replace(" was ", " ").replace(" were ", " ")
+        if is_beside(one):
+            yield Fact((f"{said}, old builds go at the next prune", f"{said} beside the old builds", said))
         else:
-            yield Fact((f"{packages} rebuilt",))
+            yield Fact((f"{said} ({number(len(one.packages), 'package')})", said))
 
 
 def _prune(found: Sequence[Statement]) -> Iterator[Fact]:

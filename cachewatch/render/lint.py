@@ -70,7 +70,7 @@ def lint_letter(letter: Letter | EmailMessage, *, bases: Iterable[str] = ()) -> 
     A Letter is judged with the subject that a mail channel makes of its title.
     """
     if isinstance(letter, Letter):
-        subject, text, html = f"[cachewatch {letter.subscription}] {letter.title}", letter.text, letter.html
+        subject, text, html = f"[{letter.subscription}] {letter.title}", letter.text, letter.html
     else:
         subject, text, html = str(letter["Subject"] or ""), _part(letter, "plain"), _part(letter, "html")
     return (*_subject(subject), *_text(text), *_html(html, tuple(bases)))

@@ -11,13 +11,13 @@ _MOST_SHARES = 6
 
 def accounting(statements: Iterable[Statement]) -> str:
     """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed."""
-    statements = sorted(statements, key=lambda one: RANKS[one.kind])
+    statements = sorted((one for one in statements if one.counts.total), key=lambda one: RANKS[one.kind])
     parts = [
         _side("+", [(SHARES[one.kind], one.counts.new) for one in statements]),
         _side("-", [(SHARES[one.kind], one.counts.vanished) for one in statements]),
     ]
     kept = sum(one.counts.kept for one in statements)
-    moved = f"{number(kept, 'spec')} kept in other stacks" if kept else ""
+    moved = f"{number(kept, 'spec')} kept, in other stacks or none" if kept else ""
     return "; ".join(filter(None, (*parts, moved)))
 
 

@@ -18,6 +18,7 @@ from cachewatch.render.advice import act, ignore, know, sentence_of_tag
 from cachewatch.render.needs import coverage_data, pinned_data
 from cachewatch.render.phrases import HEADINGS, fact, where
 from cachewatch.render.sums import accounting
+from cachewatch.report import Report
 from cachewatch.safetext import safe
 from cachewatch.statements import Line, Severity, Statement, StatementKind
 from cachewatch.statements.telling import is_of_tag
@@ -136,7 +137,7 @@ class _Maker:
             "after": self.side(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
-            "act": [safe(said) for said in act(tag.statements)],
+            "act": [safe(said) for said in act(tag.statements, _base(report))],
             "know": know(tag.statements),
             "ignore": ignore(tag.statements, tag.rest),
             "events": [self.event(one) for one in tag.statements if is_of_tag(one)],
@@ -236,6 +237,12 @@ class _Maker:
 
     def url(self, package: str, tag: TagDigest) -> str | None:
         return package_url(self._digest.links, tag, package) if self._form.has_links else None
+
+
+def _base(report: Report) -> str:
+    """Name the snapshot that a new one is compared with."""
+    before, after = report.before.tag, report.after.tag
+    return before if before and after and before != after else ""
 
 
 def _others(statements: Sequence[Statement]) -> Iterator[StatementKind]:

@@ -161,6 +161,7 @@ def _statement(head: _Head, members: Sequence[_Member], judgement: Judgement) ->
         counts=counts,
         exceptions=migration.exceptions if migration else (),
         effects=tuple(_effects(head.kind, members)),
+        of_packages=judgement.packages if _is_of_tag(head.kind) else 0,
         lines=lines,
         kinds=frozenset(_kinds(head, members)),
         severity=severity_of(head.kind),

@@ -182,6 +182,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...] = ()
     counts: Counts = Counts()
     of: int | None = None  # items of the whole tag, where only some are selected
+    of_packages: int = 0  # packages of the whole tag before, where it is about the whole tag
     exceptions: tuple[str, ...] = ()  # packages to which it did not happen, though it could have
     effects: tuple[Effect, ...] = ()
     lines: tuple[Line, ...] = ()

@@ -325,7 +325,7 @@ def test_a_maildir_gets_each_mail_once(tmp_path: Path) -> None:
     config = maildir_config(tmp_path / "inbox")
     assert send(config, letter(), letter()) == [SENT, SENT]
     (path,) = (tmp_path / "inbox/new").iterdir()
-    assert header(path.read_bytes(), "Subject").startswith("[cachewatch ml-team] 3 removed")
+    assert header(path.read_bytes(), "Subject").startswith("[ml-team] 3 removed")
     assert path.stat().st_mode & 0o777 == 0o600
     path.rename(tmp_path / "inbox/cur" / f"{path.name}:2,S")
 

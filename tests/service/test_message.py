@@ -57,7 +57,7 @@ def test_the_headers_of_a_digest() -> None:
         "From: Cachewatch <cachewatch@hpc.example.org>",
         "To: kim@example.org",
         "Reply-To: hpc-software@example.org",
-        "Subject: [cachewatch ml-team] 3 removed, 12 added, 41 updated - develop",
+        "Subject: [ml-team] 3 removed, 12 added, 41 updated - develop",
         "Date: Mon, 03 Aug 2026 05:30:00 +0000",
         "List-Id: cachewatch ml-team <ml-team.cachewatch.example.org>",
         "List-Unsubscribe: <mailto:cachewatch+unsubscribe@example.org?subject=ml-team>",
@@ -164,7 +164,7 @@ def test_resent_mail_refers_to_the_first() -> None:
 
     assert again.message_id != first.message_id
     assert message["References"] == first.message_id
-    assert str(message["Subject"]).startswith("Resent: [cachewatch ml-team] 3 removed")
+    assert str(message["Subject"]).startswith("Resent: [ml-team] 3 removed")
     assert channel.repack(letter(), again).message_id not in (first.message_id, again.message_id)
 
 

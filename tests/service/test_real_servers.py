@@ -91,7 +91,7 @@ def test_exim_delivers_and_others_read_it() -> None:
     assert header(mail, "Auto-Submitted") == "auto-generated"
     assert mail.isascii()
     parsed = email.message_from_bytes(mail, policy=email.policy.default)
-    assert str(parsed["Subject"]).startswith("Resent: [cachewatch ml-team] gcc → 15 → 16 long title")
+    assert str(parsed["Subject"]).startswith("Resent: [ml-team] gcc → 15 → 16 long title")
     (alternative,) = [found for found in parsed.walk() if found.get_content_type() == "multipart/alternative"]
     inner = alternative.as_bytes()
     assert part(inner, "text/plain") == text.replace("\u2028", "\\u2028")
