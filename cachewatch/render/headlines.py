@@ -17,6 +17,7 @@ _NARROWEST = 24
 _MOST_FACTS = 6
 _IN_HEADING = 2
 _LONGEST_NAME = 48
+_FEW_NAMES = 2
 
 
 class Fact(Struct, frozen=True):
@@ -34,7 +35,7 @@ def title(digest: Digest) -> str:
     """Return what a subject line says: as many facts as there is room for, worst first; ASCII."""
     facts = _facts(digest)
     where = f"{scope(digest.tags)}: " if len(_tags(digest.tags)) > 1 or _is_snapshot(digest) else ""
-    room = _room(digest.subscription) - len(where)
+    room = _room(digest.subscription, is_urgent=digest.is_urgent) - len(where)
     said: list[str] = []
     for one in facts[:_MOST_FACTS]:
         left = room - len("; ".join([*said, ""])) if said else room
@@ -53,8 +54,8 @@ def fitted(title: str, subscription: str) -> str:
     return title if len(title) <= room else f"{title[: room - 3].rstrip()}..."
 
 
-def _room(subscription: str) -> int:
-    return max(_NARROWEST, WIDEST - len(f"[URGENT {subscription}] "))
+def _room(subscription: str, *, is_urgent: bool = False) -> int:
+    return max(_NARROWEST, WIDEST - len(f"[{'URGENT ' if is_urgent else ''}{subscription}] "))
 
 
 def sentence(digest: Digest) -> str:
@@ -65,6 +66,8 @@ def sentence(digest: Digest) -> str:
     return f"{first.capitalize() if first in _WORDS else first}{' ' if rest else ''}{rest}."
 
 
+# The patterns of a subscription that leave something out.
+_SELECTING = ("packages", "stacks", "targets", "oses", "compilers", "versions", "environment")
 _WORDS = {"everything", "new", "no", "pinned", "routine", "stack", "suspicious:", "tag", "what"}
 
 
@@ -73,7 +76,9 @@ def subtitle(digest: Digest) -> str:
     where = scope(digest.tags) if digest.tags else ""
     bases = {tag.report.before.tag for tag in digest.tags if tag.report.before.tag != tag.report.after.tag}
     base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
-    return ", ".join(filter(None, (where, base, _days(digest))))
+    span = ", ".join(filter(None, (where, base, _days(digest))))
+    selected = "; ".join(safe(line) for line in digest.why if line.partition(" ")[0] in _SELECTING)
+    return f"{span}. In your selection: {selected}" if selected else span
 
 
 def _facts(digest: Digest) -> list[Fact]:
@@ -170,14 +175,13 @@ def _upgraded(found: Sequence[Statement]) -> Iterator[Fact]:
 
 
 def _places(found: Sequence[Statement]) -> Iterator[Fact]:
-    packages = {package for one in found for package in one.packages}
-    stacks = {place.stack for one in found for place in one.places}
-    if len(packages) == 1 and len(stacks) == 1:
-        yield Fact((f"{safe(*packages)[:_LONGEST_NAME]} lost in {safe(*stacks)[:_LONGEST_NAME]}",))
-    elif len(stacks) == 1:
-        yield Fact((f"{safe(*stacks)[:_LONGEST_NAME]} lost {number(len(packages), 'package')}",))
-    else:
-        yield Fact((f"{number(len(packages), 'package')} lost in {number(len(stacks), 'stack')}",))
+    packages = sorted({package for one in found for package in one.packages})
+    stacks = sorted({place.stack for one in found for place in one.places})
+    lost = number(len(packages), "package")
+    where = safe(stacks[0])[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
+    named = ", ".join(safe(name)[:_LONGEST_NAME] for name in packages)
+    forms = [f"{named} lost in {where}"] if len(packages) <= _FEW_NAMES else []
+    yield Fact((*forms, f"{lost} lost in {where}", f"{lost} lost"))
 
 
 def _migrated(found: Sequence[Statement]) -> Iterator[Fact]:
