@@ -55,6 +55,9 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
     for one in routine:
         counts[one.kind] = counts.get(one.kind, Counts()) + one.counts
     said = [_ROUTINE[kind].format(_most(found)) for kind, found in counts.items() if kind in _ROUTINE]
+    rebuilt_packages = sorted({p for one in routine if one.kind is StatementKind.REBUILT for p in one.packages})
+    if rebuilt_packages and len(rebuilt_packages) <= _FEW_NAMES:
+        said[-1] += f" ({names(rebuilt_packages, _FEW_NAMES)})"
     said += [f"{number(one.counts.new, 'spec')} rebuilt in place of the old ones" for one in wave]
     others = [one for one in rest if one not in wave and one not in routine]
     hidden = sum((one.counts for one in others), start=Counts())
@@ -63,11 +66,20 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
     return "; ".join(said)
 
 
-def sentence_of_tag(one: Statement) -> str:
-    """Say what happened to the whole tag, with those to whom it did not happen."""
+def sentence_of_tag(one: Statement, base: str = "") -> str:
+    """Say what happened to the whole tag, with those to whom it did not happen.
+
+    `base` is the snapshot that a new one is compared with.
+    """
+    if base and one.kind is StatementKind.REBUILD_WAVE:
+        return f"{rebuilt(one)} since {safe(base)}, so pinned hashes differ: {_sizes(one)}"
     packages, specs = number(len(one.packages), "package"), number(_most(one.counts), "spec")
     of = f" of the tag's {one.of:,} changes" if one.of and one.of != one.counts.total else ""
     return _SENTENCES[one.kind](one, packages, specs + of)
+
+
+def _sizes(one: Statement) -> str:
+    return f"{number(len(one.packages), 'package')}, {number(_most(one.counts), 'spec')}"
 
 
 def still_on(one: Statement) -> str:
@@ -133,9 +145,10 @@ def _stacks_removed(found: Sequence[Statement]) -> Iterator[str]:
 
 def _pins(found: Sequence[Statement]) -> Iterator[str]:
     for one in found:
-        still = f"{number(len(one.exceptions), 'package')} still {'has' if len(one.exceptions) == 1 else 'have'} it"
-        left = f"{still} ({names(one.exceptions, _FEW_NAMES)})" if one.exceptions else "no package has it any more"
-        yield f"nothing is lost. Who pins {safe(' '.join(one.before))}: {left}."
+        old, new = safe(" ".join(one.before)), safe(" ".join(one.after))
+        left = f"only {names(one.exceptions, _FEW_NAMES)} still" if one.exceptions else "no package any more"
+        verb = "have" if len(one.exceptions) > 1 else "has"
+        yield f"no package is lost. If you pin {old}, move to {new}: {left} {verb} {old}."
 
 
 def _waves(found: Sequence[Statement]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cachewatch.model import Place
-from cachewatch.report.cover import name_stacks
 from cachewatch.safetext import safe
 from cachewatch.spelling import NO_COMPILER
 from cachewatch.statements import Line, Statement, StatementKind
@@ -60,6 +59,7 @@ SHARES = {
 
 
 _LONGEST_NAME = 60
+_FEW_STACKS = 3
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
@@ -111,7 +111,7 @@ def where(line: Line) -> str:
     story = line.story
     stacks = {place.stack for place in story.places}
     if story.kind is StatementKind.UPGRADED and story.of_stacks > 1:
-        told = f"in {len(stacks)} of {story.of_stacks} stacks" if len(stacks) < story.of_stacks else "in all stacks"
+        told = f"in {len(stacks)} of {story.of_stacks} stacks"
         return f"{told}; not yet in {names(story.behind)}" if story.behind else told
     if story.kind is StatementKind.MOVED:
         return ""
@@ -154,7 +154,8 @@ def _moved(line: Line) -> str:
 
 
 def _named(stacks: Iterable[str]) -> str:
-    return safe(name_stacks(stacks).replace(",", ", "))
+    found = sorted(stacks)
+    return names(found) if len(found) <= _FEW_STACKS else f"{len(found)} stacks"
 
 
 def _stacks(places: Iterable[Place]) -> str:

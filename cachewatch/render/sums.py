@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 
 from cachewatch.render.phrases import SHARES, number
-from cachewatch.statements import Statement
+from cachewatch.statements import Statement, StatementKind
 from cachewatch.statements.values import RANKS
 
 _MOST_SHARES = 6
+# Kept specs of these are built by no stack any more.
+_UNBUILT = (StatementKind.REBUILD_WAVE, StatementKind.UNREFERENCED, StatementKind.STACK_REMOVED)
 
 
 def accounting(statements: Iterable[Statement]) -> str:
@@ -16,15 +18,12 @@ def accounting(statements: Iterable[Statement]) -> str:
         _side("+", [(SHARES[one.kind], one.counts.new) for one in statements]),
         _side("-", [(SHARES[one.kind], one.counts.vanished) for one in statements]),
     ]
-    kept = sum(one.counts.kept for one in statements)
-    moved = f"{number(kept, 'spec')} kept, in other stacks or none" if kept else ""
-    return "; ".join(filter(None, (*parts, moved)))
-
-
-def total(statements: Iterable[Statement]) -> tuple[int, int, int]:
-    """Return how many specs are new, how many vanished, and how many were kept in other stacks."""
-    counts = [one.counts for one in statements]
-    return sum(c.new for c in counts), sum(c.vanished for c in counts), sum(c.kept for c in counts)
+    kept = [(one.counts.kept, one.kind in _UNBUILT) for one in statements]
+    old = sum(count for count, is_old in kept if is_old)
+    moved = sum(count for count, is_old in kept if not is_old)
+    parts.append(f"{number(old, 'old build')} kept until the next prune" if old else "")
+    parts.append(f"{number(moved, 'build')} kept, now in other stacks" if moved else "")
+    return "; ".join(filter(None, parts))
 
 
 def _side(sign: str, shares: Iterable[tuple[str, int]]) -> str:

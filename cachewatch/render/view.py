@@ -140,7 +140,7 @@ class _Maker:
             "act": [safe(said) for said in act(tag.statements, _base(report))],
             "know": know(tag.statements),
             "ignore": ignore(tag.statements, tag.rest),
-            "events": [self.event(one) for one in tag.statements if is_of_tag(one)],
+            "events": [self.event(one, _base(report)) for one in tag.statements if is_of_tag(one)],
             "changes": self.listed([one for one in tag.statements if one.kind in _CHANGES], tag),
             "losses": self.losses(tag),
             "others": [self.other(kind, tag) for kind in _others(tag.statements)],
@@ -162,7 +162,7 @@ class _Maker:
             "more_warnings": max(0, len(report.faults) - self._form.others),
         }
 
-    def event(self, one: Statement) -> Data:
+    def event(self, one: Statement, base: str) -> Data:
         """Return what happened to the whole tag."""
         return {
             "kind": one.kind.value,
@@ -171,7 +171,7 @@ class _Maker:
             "packages": len(one.packages),
             "specs": max(one.counts.vanished, one.counts.new) + one.counts.kept,
             "is_bad": one.severity is Severity.ATTENTION,
-            "sentence": safe(sentence_of_tag(one)),
+            "sentence": safe(sentence_of_tag(one, base)),
         }
 
     def listed(self, statements: Sequence[Statement], tag: TagDigest) -> Data:

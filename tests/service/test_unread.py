@@ -68,8 +68,8 @@ def told(made: Site, package: str = "pa", subscription: str = "ml") -> list[set[
 
 
 def _told(stored: Stored, package: str) -> set[tuple[str, str]]:
-    topics = [topic for tag in json.loads(stored.letter.json)["tags"] for topic in tag["topics"]]
-    rows = [row for topic in topics if topic["name"] not in ("lost", "rebuilt") for row in topic["rows"]]
+    tags = json.loads(stored.letter.json)["tags"]
+    rows = [row for tag in tags for listed in (tag["changes"], *tag["others"]) for row in listed["rows"]]
     return {(row["before"], row["after"]) for row in rows if row["package"] == package}
 
 
