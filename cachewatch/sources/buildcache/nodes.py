@@ -53,6 +53,11 @@ class Node(Struct, frozen=True):
     external: Any = None
     annotations: Any = None
 
+    @property
+    def has_parameters(self) -> bool:
+        """Whether it says what its variants are; what Spack writes has flags at least."""
+        return bytes(self.parameters) != b"{}"
+
 
 class Edge(Struct, frozen=True):
     """A dependency."""
