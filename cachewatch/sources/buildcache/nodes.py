@@ -44,6 +44,7 @@ class Node(Struct, frozen=True):
 
     version: str
     name: str = ""
+    hash: Any = None
     arch: Arch | None = None
     compiler: Any = None
     parameters: msgspec.Raw = msgspec.Raw(b"{}")
