@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from cachewatch.coverage import Coverage, Covered, Standing
 from cachewatch.render.colour import Palette
+from cachewatch.render.phrases import number
 from cachewatch.render.records import encode
-from cachewatch.render.words import number
 from cachewatch.safetext import safe
 
 SCHEMA = "cachewatch.coverage/2"

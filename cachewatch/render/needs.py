@@ -6,7 +6,7 @@ from typing import Any
 from cachewatch.coverage import CoverageChange, Covered, Standing
 from cachewatch.digests import Pinned, TagDigest
 from cachewatch.render.coverage import remark
-from cachewatch.render.words import number
+from cachewatch.render.phrases import number
 from cachewatch.statements import StatementKind
 from cachewatch.versions import is_newer
 
