@@ -33,7 +33,7 @@ from cachewatch.errors import UsageError
 from cachewatch.holdings import published
 from cachewatch.model import Signature
 from cachewatch.render.coverage import remark
-from cachewatch.render.needs import advice_of, headline_of
+from cachewatch.render.needs import advice_of, headline_of, headlines_of
 from cachewatch.sources.buildcache.opening import Cache
 from cachewatch.targets import runs
 
@@ -445,6 +445,35 @@ def test_the_headline_of_an_environment(before: list[str], after: list[str], hea
     change = change_of(before, after)
     assert headline_of(change) == headline
     assert bool(change) == bool(headline)
+
+
+@pytest.mark.parametrize(
+    ("after", "forms"),
+    [
+        (
+            ["lost", "rebuilt", "there"],
+            (
+                "2 of 3 binaries removed: 1 has another build, 1 needs a source build",
+                "2 of 3 binaries removed, 1 needs a source build",
+                "2 of 3 binaries removed",
+            ),
+        ),
+        (["usable", "there", "there"], ("1 of 3 binaries removed: it has another build", "1 of 3 binaries removed")),
+        (
+            ["there>rebuilt"] * 3,
+            (
+                "every binary has a second copy, the old ones go at the next prune",
+                "3 of 3 binaries go at the next prune",
+            ),
+        ),
+        (["there"] * 3, ()),
+    ],
+)
+def test_the_headline_in_fewer_words(after: list[str], forms: tuple[str, ...]) -> None:
+    """For subjects, of which most readers see forty characters; what needs source builds goes last."""
+    change = change_of(["there"] * 3, after)
+    assert headlines_of(change) == forms
+    assert headline_of(change) == (forms[0] if forms else "")
 
 
 def test_an_abstract_environment_changes_as_well() -> None:

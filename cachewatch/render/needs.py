@@ -7,6 +7,7 @@ from cachewatch.coverage import CoverageChange, Covered, Standing
 from cachewatch.digests import Pinned, TagDigest
 from cachewatch.render.coverage import remark
 from cachewatch.render.phrases import number
+from cachewatch.snapshots import Outcome, PackageOutcome, SnapshotMove
 from cachewatch.statements import StatementKind
 from cachewatch.versions import is_newer
 
@@ -15,6 +16,8 @@ Clean = Callable[[str], str]
 
 _MOST_PINNED = 5
 _MOST_NAMED = 3
+# Outcomes of which packages are listed; the others are numbers.
+_TOLD = (Outcome.LOST, Outcome.DOWNGRADED, Outcome.UPGRADED, Outcome.GAINED, Outcome.CHANGED)
 # What the newest snapshot has less of, and more of.
 _LOSSES = (StatementKind.PACKAGE_REMOVED, StatementKind.PLACE_LOST, StatementKind.DOWNGRADED)
 _GAINS = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.PLACE_GAINED)
@@ -22,20 +25,27 @@ _GAINS = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.PLA
 
 def headline_of(change: CoverageChange) -> str:
     """Say the one thing to know of an environment, as in a subject; empty where nothing happened to it."""
+    return next(iter(headlines_of(change)), "")
+
+
+def headlines_of(change: CoverageChange) -> tuple[str, ...]:
+    """Return the same in as many words as there is room for, the longest first; none where nothing happened."""
     total = _noun(change, len(change.after.needs))
     if change.removed:
-        return f"{len(change.removed):,} of {total} removed: {_fates(change.removed)}"
+        lost = f", {_needing(len(change.lost))}" if change.lost else ""
+        short = f"{len(change.removed):,} of {total} removed"
+        return (f"{short}: {_fates(change.removed)}", *([f"{short}{lost}"] if lost else []), short)
     if change.newly_lost:
-        needs = "needs a source build" if len(change.newly_lost) == 1 else "need source builds"
-        return f"{len(change.newly_lost):,} of {total} lost the other build: {needs}"
+        short = f"{len(change.newly_lost):,} of {total} lost the other build"
+        return (f"{short}: {_needing(len(change.newly_lost), counts=False)}", short)
     if change.newly_unreferenced:
         return _second_copies(change, total)
     if change.came:
-        return f"{len(change.came):,} of {total} added"
+        return (f"{len(change.came):,} of {total} added",)
     if change.restored:
         has = "has" if len(change.restored) == 1 else "have"
-        return f"{len(change.restored):,} of {total} {has} another build again"
-    return ""
+        return (f"{len(change.restored):,} of {total} {has} another build again",)
+    return ()
 
 
 def advice_of(change: CoverageChange) -> str:
@@ -62,14 +72,19 @@ def _restoring(change: CoverageChange, lost: Sequence[Covered]) -> str:
     return "; ".join(filter(None, (f"re-concretize: for {_noun(change, len(left))} {which}", nothing)))
 
 
-def _second_copies(change: CoverageChange, total: str) -> str:
+def _second_copies(change: CoverageChange, total: str) -> tuple[str, ...]:
     going = change.newly_unreferenced
+    goes = "goes" if len(going) == 1 else "go"
+    short = f"{len(going):,} of {total} {goes} at the next prune"
     has_copies = all(covered.left is Standing.REBUILT for covered in going)
     if has_copies and len(going) == len(change.after.needs):
-        return "every binary has a second copy, the old ones go at the next prune"
-    goes = "goes" if len(going) == 1 else "go"
-    fates = _fates(going, "a second copy" if has_copies else "another build")
-    return f"{len(going):,} of {total} {goes} at the next prune: {fates}"
+        return ("every binary has a second copy, the old ones go at the next prune", short)
+    return (f"{short}: {_fates(going, 'a second copy' if has_copies else 'another build')}", short)
+
+
+def _needing(count: int, *, counts: bool = True) -> str:
+    words = "needs a source build" if count == 1 else "need source builds"
+    return f"{count:,} {words}" if counts else words
 
 
 def _fates(found: Sequence[Covered], what: str = "another build") -> str:
@@ -81,8 +96,7 @@ def _fates(found: Sequence[Covered], what: str = "another build") -> str:
         return f"{who} {'has' if who == 'it' else 'have'} {what}"
     if not others:
         return "it needs a source build" if who == "it" else "all need source builds"
-    needs = "needs a source build" if lost == 1 else "need source builds"
-    return f"{others:,} {'has' if others == 1 else 'have'} {what}, {lost:,} {needs}"
+    return f"{others:,} {'has' if others == 1 else 'have'} {what}, {_needing(lost)}"
 
 
 def _noun(change: CoverageChange, count: int) -> str:
@@ -124,6 +138,75 @@ def coverage_data(change: CoverageChange, most: int, clean: Clean) -> Data:
     }
 
 
+def environment_verdict(move: CoverageChange) -> str:
+    """Say whether an environment may move to the snapshot that `move` leads to."""
+    if move.lost:
+        others = f"; {move.with_another_build:,} more have another build" if move.with_another_build else ""
+        return f"you lose {len(move.lost):,} of {_noun(move, len(move.after.needs))}{others}"
+    if not move.removed:
+        return "safe for you: every binary that you have stays"
+    every = len(move.removed) == move.before.met
+    which = (
+        "all hashes differ" if every else f"{len(move.removed):,} of {_noun(move, move.before.met)} have other hashes"
+    )
+    return f"safe for you, nothing is lost, but {which}: re-concretize"
+
+
+def move_verdict(move: SnapshotMove) -> str:
+    """Say whether one may move to another snapshot; that nothing is lost does not mean that nothing changes."""
+    lost, older = move.of(Outcome.LOST), move.of(Outcome.DOWNGRADED)
+    anew = "all hashes differ" if move.has_other_hashes_only else ""
+    if not lost and not older:
+        if not move.packages:
+            return "safe for you: nothing changes"
+        return f"safe for you, nothing is lost{f', but {anew}' if anew else ''}"
+    losing = f"you lose {len(lost):,} ({_named(found.package for found in lost)})" if lost else ""
+    aging = f"{len(older):,} downgraded ({_named(found.package for found in older)})" if older else ""
+    return "; ".join(filter(None, (losing, aging, anew)))
+
+
+def move_headline(move: SnapshotMove) -> str:
+    """Name both snapshots, and what matters most of the difference."""
+    counts = move.counts
+    told = [
+        f"{number(counts[Outcome.LOST], 'package')} lost" if counts[Outcome.LOST] else "",
+        *(f"{counts[o]:,} {o.value}" for o in (Outcome.DOWNGRADED, Outcome.UPGRADED, Outcome.GAINED) if counts[o]),
+    ]
+    what = ", ".join(filter(None, told))
+    if not what:
+        what = "all hashes differ, nothing else" if move.has_other_hashes_only else "nothing lost, nothing upgraded"
+    return f"{move.target} against {move.base}: {what}"
+
+
+def move_data(move: SnapshotMove, most: int, clean: Clean) -> Data:
+    """Return what moving to another snapshot means; the counts of packages add up to all of both."""
+    return {
+        "base": clean(move.base),
+        "target": clean(move.target),
+        "headline": clean(move_headline(move)),
+        "verdict": clean(move_verdict(move)),
+        "is_safe": move.is_safe,
+        "has_other_hashes_only": move.has_other_hashes_only,
+        "counts": {outcome.value: count for outcome, count in move.counts.items()},
+        "packages": {outcome.value: _moved(move.of(outcome), most, clean) for outcome in _TOLD},
+    }
+
+
+def _moved(found: tuple[PackageOutcome, ...], most: int, clean: Clean) -> Data:
+    rows = [
+        {
+            "package": clean(one.package),
+            "before": clean(one.before),
+            "after": clean(one.after),
+            "is_whole": one.is_whole,
+            "places": [{"stack": clean(place.stack), "target": clean(place.target)} for place in one.places[:most]],
+            "more_places": max(0, len(one.places) - most),
+        }
+        for one in found[:most]
+    ]
+    return {"count": len(found), "rows": rows, "more": len(found) - len(rows)}
+
+
 def pinned_data(pinned: Pinned, most: int, clean: Clean) -> Data:
     """Say where a pinned snapshot stands, and what moving to the newest one would gain and lose."""
     most = min(most, _MOST_PINNED)
@@ -136,6 +219,7 @@ def pinned_data(pinned: Pinned, most: int, clean: Clean) -> Data:
         "newer": pinned.newer,
         "older": pinned.older,
         "environment": None if pinned.move is None else coverage_data(pinned.move, most, clean),
+        "verdict": "" if pinned.move is None else environment_verdict(pinned.move),
         "losses": _changes(pinned.whole_move, _LOSSES, most, clean),
         "gains": _changes(pinned.whole_move, _GAINS, most, clean),
     }
