@@ -265,7 +265,7 @@ def _worst_first(found: Iterable[Covered]) -> tuple[Covered, ...]:
 
 def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Covered:
     found = _found(need, specs)
-    if not is_pruned or found.standing is Standing.LOST:
+    if not is_pruned or found.standing is Standing.LOST or not any(spec.is_left_over for spec in set(specs.values())):
         return found
     left = _found(need, {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_left_over}).standing
     return found if left is found.standing else replace(found, after_prune=left)
@@ -275,15 +275,23 @@ def _found(need: Need, specs: Mapping[str, Signature]) -> Covered:
     if need.hash and need.hash in specs:
         return Covered(need, Standing.THERE)
     is_wanted = _wanted(need)
-    builds = {spec_hash: spec for spec_hash, spec in specs.items() if any(map(is_wanted, spec.versions))}
-    usable = {spec_hash: spec for spec_hash, spec in builds.items() if _is_runnable(need, spec)}
+    signatures = set(specs.values())  # of which there are far fewer than specs
+    builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
+    usable = {spec for spec in builds if _is_runnable(need, spec)}
     if not usable:
-        return _lost(need, specs.values(), builds.values())
-    equal = sorted(spec_hash for spec_hash, spec in usable.items() if need.hash and not _differences(need, spec))
+        return _lost(need, signatures, builds)
+    equal = {spec for spec in usable if need.hash and not _differences(need, spec)}
     if equal:
-        return Covered(need, Standing.REBUILT, others=tuple(equal))
-    others = sorted(usable, key=lambda spec_hash: (_distance(need, usable[spec_hash]), spec_hash))
-    return Covered(need, Standing.USABLE, others=tuple(others), differs=_differences(need, usable[others[0]]))
+        return Covered(need, Standing.REBUILT, others=tuple(sorted(h for h, spec in specs.items() if spec in equal)))
+    distances = {spec: _distance(need, spec) for spec in usable}
+    others = sorted((distances[spec], spec_hash) for spec_hash, spec in specs.items() if spec in usable)
+    nearest = specs[others[0][1]]
+    return Covered(
+        need,
+        Standing.USABLE,
+        others=tuple(spec_hash for _, spec_hash in others),
+        differs=_differences(need, nearest),
+    )
 
 
 def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature]) -> Covered:

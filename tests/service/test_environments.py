@@ -248,7 +248,7 @@ def test_what_the_newest_snapshot_would_change_at_large(tmp_path: Path) -> None:
     newer = {"zlib": [record(2, versions=["2.0"])], "curl": records([20]), "other": records([30])}
     site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=newer), pinned="develop-2025-06-01")
     text = " ".join(told_after(site, 1).split())
-    assert "Moving to the newest would lose: 1 package gone (hdf5)" in text
+    assert "Moving to the newest would lose: 1 package removed (hdf5)" in text
     assert "zlib" in text.split("It would gain:")[1]
     digest_of(site)
 
