@@ -135,7 +135,7 @@ def test_losses_come_first(tmp_path: Path) -> None:
     said = " ".join(text.split("YOUR ENVIRONMENT")[1].split("----")[0].split())
     assert "2 of 3 binaries removed: 1 has another build, 1 needs a source build. No version is left of hdf5." in said
     assert "Of 3 binaries, 3 were in the cache and 1 are: 2 removed (1 rebuilt, 0 usable, 1 lost), 0 added." in said
-    assert f"1 binary hdf5@1.0/{spec_hash(10)[:7]} there is none Rebuilt" in said
+    assert f"run) hdf5@1.0/{spec_hash(10)[:7]} there is none Rebuilt: 1 binary" in said
     assert f"zlib@1.0/{spec_hash(1)[:7]} there is /{spec_hash(2)[:7]}" in said
     assert "other " not in said.replace("another ", "")
 
@@ -237,7 +237,7 @@ def test_what_the_newest_snapshot_would_change(tmp_path: Path) -> None:
     text = " ".join(told_after(site, 1).split())
     assert "develop-2025-06-01 is 1 behind the newest, develop-2025-06-08, in public" in text
     assert "It is the oldest that is left" in text
-    assert "would lose 1 and gain 2 of your 3 binaries: 1 in the cache now, 2 then" in text
+    assert "would remove 1 and add 2 of your 3 binaries: 1 in the cache now, 2 then" in text
     found: Any = digest_of(site)["pinned"]
     assert found[0]["environment"]["lost"]["rows"][0]["package"] == "curl"
 
