@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from cachewatch import spelling
 from cachewatch.coverage import Environment, Need
 from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
+from cachewatch.sources.buildcache.nodes import Arch, Node, compiler_of, variants_of
 from cachewatch.versions import parse_ranges
 
 LOCK_FILE = "spack.lock"
@@ -25,25 +27,12 @@ _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<ver
 _MOST_ROWS = 10_000
 
 
-class _Arch(Struct):
-    platform: str = ""
-    platform_os: str = ""
-    target: str | dict[str, Any] = ""
-
-
-class _Node(Struct):
-    name: str
-    version: str
-    arch: _Arch | None = None
-    external: Any = None
-
-
 class _Root(Struct):
     hash: str
 
 
 class _Specs(Struct):
-    concrete_specs: dict[str, _Node] = {}
+    concrete_specs: dict[str, Node] = {}
     roots: list[_Root] = []
 
 
@@ -80,9 +69,12 @@ def open_environment(path: Path) -> Environment:
 def read_lock(data: bytes, name: str) -> Environment:
     """Read a lock file."""
     try:
-        lock = _decode_lock(data)
+        return _environment(_decode_lock(data), name)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{name}: is no lock file of Spack ({error})") from error
+
+
+def _environment(lock: _Lock, name: str) -> Environment:
     version = lock.meta.lockfile_version
     if version < LOCK_VERSIONS[0]:
         raise UsageError(
@@ -92,20 +84,26 @@ def read_lock(data: bytes, name: str) -> Environment:
     parts = [lock, *lock.include_concrete.values()]
     nodes = {spec_hash: node for part in parts for spec_hash, node in part.concrete_specs.items()}
     roots = {root.hash for part in parts for root in part.roots}
-    needs = [_need(spec_hash, node, roots) for spec_hash, node in nodes.items() if node.external is None]
+    needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
     return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
 
 
-def _need(spec_hash: str, node: _Node, roots: set[str]) -> Need:
-    arch = node.arch or _Arch()
-    target = arch.target if isinstance(arch.target, str) else str(arch.target.get("name", ""))
+def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
+    def lookup(dependency: str) -> tuple[str, str] | None:
+        found = nodes.get(dependency)
+        return None if found is None else (found.name, found.version)
+
+    node = nodes[spec_hash]
+    arch = node.arch or Arch("", "", "")
     return Need(
         package=node.name,
         version=node.version,
         hash=spec_hash,
         platform=arch.platform,
         os=arch.platform_os,
-        target=target,
+        target=arch.target_name,
+        compiler=spelling.compiler(compiler_of(node, lookup)),
+        variants=spelling.variants(variants_of(node)) if node.has_parameters else None,
         is_root=spec_hash in roots,
     )
 

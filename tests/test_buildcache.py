@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from caches import GCC, Installs, database, edge, installs, many, node, put, write_v2, write_v3
-from conftest import ROOT
+from conftest import ROOT, Run
 from helpers import spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from cachewatch.documents import parse
 from cachewatch.documents.writing import Binary, Listed, write_document
 from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.model import FaultKind
 from cachewatch.recorder import record
 from cachewatch.sources.buildcache import Fresh
 from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address
@@ -168,6 +169,60 @@ def test_only_what_is_in_the_cache_counts() -> None:
 
     index = read_index(database(found), "index")
     assert ([b.hash for b in index.binaries], index.others) == ([spec_hash(0)], 3)
+
+
+@pytest.mark.parametrize("is_written_otherwise", [False, True])
+def test_a_hash_that_stands_twice(tmp_path: Path, run: Run, is_written_otherwise: bool) -> None:
+    """JSON lets a key stand twice, and its readers take the last; which of both is meant nobody knows."""
+    key = spec_hash(1)
+    again = f"\\u{ord(key[0]):04x}{key[1:]}" if is_written_otherwise else key
+    record = json.dumps({"spec": node("zlib", "2.0"), "in_buildcache": True, "ref_count": 0})
+    content = database(many(3)).replace(b'"installs": {', f'"installs": {{"{again}": {record}, '.encode())
+    index = read_index(content, "index")
+
+    assert [binary.version for binary in index.binaries] == ["1.0"] * 3
+    (fault,) = index.faults
+    assert (fault.kind, fault.is_loss) == (FaultKind.INCONSISTENT, True)
+    assert key in fault.message
+    assert "stands twice" in fault.message
+    write_v3(tmp_path / "mirror", content)
+    recorded = run("record", tmp_path / "mirror", "--into", tmp_path / "catalogue.git")
+    assert recorded.exit_code == 4
+    assert key in recorded.error
+
+
+def test_many_hashes_that_stand_twice_are_one_warning() -> None:
+    """Each is named, or counted; keys that stand twice deeper in a record are of no concern."""
+    first = database(many(40))
+    inner = first.decode().partition('"installs": {')[2].rpartition("}}}")[0]
+    index = read_index(first.replace(b'"installs": {', f'"installs": {{{inner}, '.encode()), "index")
+
+    (fault,) = index.faults
+    assert fault.message.startswith("41 hashes stand twice")
+    switches = database(installs(node())).replace(
+        b'"shared": true', b'"shared": true, "shared": true, "' + b"a" * 32 + b'": {}'
+    )
+    assert read_index(switches, "index").faults == ()
+    deeper = database(installs(node(annotations={"a" * 32: {}}))).replace(
+        b'{"aaaa', b'{"' + b"a" * 32 + b'": {}, "aaaa'
+    )
+    assert read_index(deeper, "index").faults == ()
+
+
+def test_a_key_that_is_not_the_hash_of_its_spec(tmp_path: Path, run: Run) -> None:
+    """Spack goes by the key, and so does cachewatch; that both differ is said."""
+    found = installs(node("zlib", hash=spec_hash(0)), node("cmake", hash=spec_hash(9)), node("hdf5", hash=None))
+    found[GCC]["spec"]["hash"] = spec_hash(10)
+    index = read_index(database(found), "index")
+
+    assert [binary.hash for binary in index.binaries] == [spec_hash(0), spec_hash(1), spec_hash(2)]
+    (fault,) = index.faults
+    assert (fault.kind, fault.is_loss) == (FaultKind.INCONSISTENT, True)
+    assert fault.message == (
+        f"record {spec_hash(1)!a} says that its hash is {spec_hash(9)!a}; taken by its key, as Spack does"
+    )
+    write_v3(tmp_path / "mirror", database(found))
+    assert run("record", tmp_path / "mirror", "--into", tmp_path / "catalogue.git").exit_code == 4
 
 
 json_values = st.recursive(

@@ -1,7 +1,9 @@
 """Build caches in registries: a real one, and one that wants a token."""
 
 import base64
+import gzip
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -16,6 +18,7 @@ from pathlib import Path
 import pytest
 from caches import database, many
 from conftest import Run
+from helpers import spec_hash
 from servers import Asked, Says, serving
 from test_buildcache_truth import Truth, expected, row, truths
 
@@ -32,6 +35,7 @@ __all__ = ["truths"]
 pytestmark = pytest.mark.usefixtures("loopback")
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+IMAGE_INDEX = "application/vnd.oci.image.index.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 CONFIG = b"{}"
 
@@ -46,8 +50,8 @@ class RealRegistry:
     host: str
     authorization: str = ""
 
-    def push(self, image: str, tag: str, layers: list[bytes]) -> None:
-        """Push an image of these layers, as Spack does."""
+    def push(self, image: str, tag: str, layers: list[bytes]) -> bytes:
+        """Push an image of these layers, as Spack does; return its manifest."""
         blobs = [self._push_blob(image, data) for data in (CONFIG, *layers)]
         manifest = {
             "schemaVersion": 2,
@@ -55,7 +59,20 @@ class RealRegistry:
             "config": {"mediaType": "application/vnd.oci.image.config.v1+json", **blobs[0]},
             "layers": [{"mediaType": LAYER, **blob} for blob in blobs[1:]],
         }
-        self.ask("PUT", f"/v2/{image}/manifests/{tag}", json.dumps(manifest).encode(), MANIFEST)
+        content = json.dumps(manifest).encode()
+        self.ask("PUT", f"/v2/{image}/manifests/{tag}", content, MANIFEST)
+        return content
+
+    def push_index(self, image: str, tag: str, entries: list[tuple[str, list[bytes]]]) -> None:
+        """Push an image index: images of these layers for these processors."""
+        manifests = []
+        for number, (architecture, layers) in enumerate(entries):
+            pushed = self.push(image, f"part-{number}", layers)
+            platform = {"os": architecture if architecture == "unknown" else "linux", "architecture": architecture}
+            digest = f"sha256:{hashlib.sha256(pushed).hexdigest()}"
+            manifests.append({"mediaType": MANIFEST, "digest": digest, "size": len(pushed), "platform": platform})
+        content = json.dumps({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": manifests}).encode()
+        self.ask("PUT", f"/v2/{image}/manifests/{tag}", content, IMAGE_INDEX)
 
     def _push_blob(self, image: str, data: bytes) -> dict[str, object]:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
@@ -178,6 +195,44 @@ def index_of(mirror: Path) -> bytes:
     return (mirror / "blobs/sha256" / checksum[:2] / checksum).read_bytes()
 
 
+def test_a_layer_that_is_packed(registry: RealRegistry, cache: Cache, into: Path) -> None:
+    """As its label says: Spack's own layers are plain in spite of it."""
+    registry.push("site/cache", "index.spack", [gzip.compress(database(many(3)))])
+    assert record(cache, into).tags[0].specs == 3
+    assert record(cache, into).tags == ()
+    registry.push("site/cache", "index.spack", [gzip.compress(database(many(3)))[:-20]])
+    with pytest.raises(SourceError, match="is cut off"):
+        record(cache, into)
+
+
+def test_an_image_for_several_processors(registry: RealRegistry, cache: Cache, into: Path) -> None:
+    """All of its indexes together are the cache; what only attests to them is passed over."""
+    entries = [
+        ("amd64", [database(many(3))]),
+        ("arm64", [gzip.compress(database(many(4, start=2)))]),
+        ("unknown", [b'{"predicateType": "provenance"}']),
+    ]
+    registry.push_index("site/cache", "index.spack", entries)
+    done = record(cache, into)
+    assert (done.tags[0].specs, done.faults) == (6, ())
+    assert record(cache, into).tags == ()
+    registry.push_index("site/cache", "index.spack", entries[:1])
+    assert record(cache, into, is_confirmed=True).tags[0].specs == 3
+    registry.push_index("site/cache", "index.spack", entries[2:])
+    with pytest.raises(SourceError, match="names no image"):
+        record(cache, into)
+
+
+def test_what_is_in_one_index_and_only_mentioned_in_another(registry: RealRegistry, cache: Cache, into: Path) -> None:
+    """It is in the cache, whichever comes first."""
+    mentioned = many(2)
+    mentioned[spec_hash(0)]["in_buildcache"] = False
+    for entries in itertools.permutations([("amd64", [database(many(1))]), ("arm64", [database(mentioned)])]):
+        registry.push_index("site/cache", "index.spack", list(entries))
+        shutil.rmtree(into, ignore_errors=True)
+        assert record(cache, into).tags[0].specs == 2
+
+
 def test_sizes_come_from_the_last_layer(registry: RealRegistry, cache: Cache, tmp_path: Path) -> None:
     """Those of the dependencies lie before it in the image."""
     found = many(2)
@@ -291,6 +346,10 @@ def test_a_login_does_not_go_to_others_in_the_clear(buildcaches: Path) -> None:
         Says(body=b"<html>"),
         Says(body=b'{"layers": [{"digest": "md5:abc"}]}'),
         Says(body=json.dumps({"layers": [{"digest": f"sha256:{'0' * 64}"}]}).encode()),
+        Says(body=b'{"manifests": []}'),
+        Says(body=b'{"manifests": [{"digest": "../x"}]}'),
+        Says(body=json.dumps({"manifests": [{"digest": f"sha256:{'0' * 64}"}]}).encode()),
+        Says(body=json.dumps({"manifests": [{"digest": f"sha256:{n:064}"} for n in range(100)]}).encode()),
     ],
 )
 def test_registries_that_do_not_work(answer: Says) -> None:
@@ -301,6 +360,17 @@ def test_registries_that_do_not_work(answer: Says) -> None:
         with pytest.raises(SourceError):
             image.fetch_index(Fresh())
         image.close()
+
+
+def test_an_image_index_that_names_itself_ends() -> None:
+    """However often it leads to another one."""
+    content = json.dumps({"manifests": [{"digest": f"sha256:{'0' * 64}"}]}).encode()
+    with serving(lambda asked: Says(body=content)) as server:
+        image = Image(Registry(server.url, "a/b"), {})
+        with pytest.raises(SourceError, match="damaged or cut off"):
+            image.fetch_index(Fresh())
+        image.close()
+        assert len(server.asked) < 10
 
 
 def test_another_blob_than_the_one_asked_for() -> None:

@@ -13,9 +13,9 @@ from cachewatch.render.colour import Palette
 from cachewatch.render.coverage import coverage_json, render_coverage
 from cachewatch.safetext import safe
 
-_NOT_CACHED = "not-cached"
-_LEFT_OVER = "left-over"
-_FAILURES = (_NOT_CACHED, Standing.OTHER_BUILD.value, Standing.FROM_SOURCE.value, _LEFT_OVER)
+_NOT_THERE = "not-there"
+_UNREFERENCED = "unreferenced"
+_FAILURES = (_NOT_THERE, *(s.value for s in Standing if s is not Standing.THERE), _UNREFERENCED)
 
 
 @click.command()
@@ -87,8 +87,8 @@ def coverage(
 
 
 def _happened(what: str, found: Coverage) -> bool:
-    if what == _LEFT_OVER:
-        return bool(found.left_over)
-    if what == _NOT_CACHED:
-        return len(found.of(Standing.CACHED)) < len(found.needs)
+    if what == _UNREFERENCED:
+        return bool(found.unreferenced)
+    if what == _NOT_THERE:
+        return len(found.of(Standing.THERE)) < len(found.needs)
     return bool(found.of(Standing(what)))

@@ -4,19 +4,28 @@ from collections.abc import Iterator
 
 from cachewatch.coverage import Coverage, Covered, Standing
 from cachewatch.render.colour import Palette
+from cachewatch.render.phrases import number
 from cachewatch.render.records import encode
-from cachewatch.render.words import number
 from cachewatch.safetext import safe
 
-SCHEMA = "cachewatch.coverage/1"
+SCHEMA = "cachewatch.coverage/2"
 
-_HEADINGS = {
-    Standing.FROM_SOURCE: ("would build from source", "red"),
-    Standing.OTHER_BUILD: ("only as another build of the same version", "yellow"),
-    Standing.CACHED: ("in the cache, by hash", "green"),
+# What each verdict means, in the order of good to bad.
+MEANINGS = {
+    Standing.THERE: "in the cache, by its hash",
+    Standing.REBUILT: "there with another hash, equal in all else",
+    Standing.USABLE: "another build of the version that these machines run",
+    Standing.LOST: "no build of the version that these machines run",
 }
-_LEFT_OVER = "left over: no stack builds these any more, the next prune takes them"
+UNREFERENCED = "built by no stack, so the next prune removes it"
+_COLOURS = {Standing.LOST: "red", Standing.USABLE: "yellow", Standing.REBUILT: "yellow"}
 _ABSTRACT = "It names no hashes, so that only versions were looked up; with a spack.lock there is a sure answer."
+_LEFT = {
+    Standing.REBUILT: "a second copy is left",
+    Standing.USABLE: "another build is left",
+    Standing.LOST: "it needs a source build",
+}
+_MOST_NAMED = 5
 
 
 def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Iterator[str]:
@@ -27,15 +36,14 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
     if environment.needs and not environment.hashes:
         yield _ABSTRACT
     yield ""
-    counts = coverage.counts
-    width = max(len(heading) for heading, _ in _HEADINGS.values())
-    for standing, (heading, _) in reversed(_HEADINGS.items()):
-        yield f"{heading.ljust(width)}  {counts[standing]:>6,}  {_share(counts[standing], len(coverage.needs))}"
-    yield f"{'left over'.ljust(width)}  {len(coverage.left_over):>6,}"
-    for standing in (Standing.FROM_SOURCE, Standing.OTHER_BUILD):
-        heading, colour = _HEADINGS[standing]
-        yield from _section(heading, coverage.of(standing), palette, colour)
-    yield from _section(_LEFT_OVER, coverage.left_over, palette, "yellow")
+    width = max(map(len, MEANINGS.values()))
+    for standing, meaning in MEANINGS.items():
+        count = coverage.counts[standing]
+        yield f"{standing.value:<12}  {meaning.ljust(width)}  {count:>6,}  {_share(count, len(coverage.needs))}"
+    yield f"{'unreferenced':<12}  {UNREFERENCED.ljust(width)}  {len(coverage.unreferenced):>6,}"
+    for standing, colour in _COLOURS.items():
+        yield from _section(f"{standing.value}: {MEANINGS[standing]}", coverage.of(standing), palette, colour)
+    yield from _section(f"unreferenced: {UNREFERENCED}", coverage.unreferenced, palette, "yellow")
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
@@ -49,11 +57,34 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
             "specs": len(environment.needs),
             "externals": environment.externals,
             **{standing.value: count for standing, count in coverage.counts.items()},
-            "left-over": len(coverage.left_over),
+            "unreferenced": len(coverage.unreferenced),
         },
         "specs": [_values(covered) for covered in coverage.needs],
     }
     return encode(values) + b"\n"
+
+
+def remark(covered: Covered) -> str:
+    """Say what there is instead of a binary, and what the next prune leaves of it; empty where it is simply there."""
+    return "; ".join(filter(None, (_instead(covered), _after_prune(covered))))
+
+
+def _instead(covered: Covered) -> str:
+    if covered.standing is Standing.THERE:
+        return ""
+    if covered.standing is not Standing.LOST:
+        more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
+        differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
+        return f"there is /{covered.others[0][:7]}{differs}{more}"
+    newest = f"the newest there is {covered.suggestion}" if covered.suggestion else ""
+    named = covered.elsewhere[:_MOST_NAMED]
+    more = f" and {len(covered.elsewhere) - len(named):,} more" if len(covered.elsewhere) > len(named) else ""
+    elsewhere = f"this version only for {', '.join(named)}{more}" if named else ""
+    return "; ".join(filter(None, (newest, elsewhere))) or "there is none"
+
+
+def _after_prune(covered: Covered) -> str:
+    return "" if covered.after_prune is None else f"after the next prune {_LEFT[covered.after_prune]}"
 
 
 def _share(count: int, total: int) -> str:
@@ -65,25 +96,17 @@ def _section(heading: str, listed: tuple[Covered, ...], palette: Palette, colour
         return
     yield ""
     yield palette.paint(f"{heading} ({len(listed):,})", colour)
+    listed = tuple(sorted(listed, key=lambda covered: not covered.need.is_root))
     names = [_name(covered) for covered in listed]
     width = max(map(len, names))
     for name, covered in zip(names, listed, strict=True):
-        yield f"  {name.ljust(width)}  {_remark(covered)}".rstrip()
+        yield f"  {name.ljust(width)}  {safe(remark(covered))}".rstrip()
 
 
 def _name(covered: Covered) -> str:
     need = covered.need
     version = f"@{need.version}" if need.version else ""
     return safe(f"{need.package}{version}{f'/{need.hash[:7]}' if need.hash else ''}{' (root)' if need.is_root else ''}")
-
-
-def _remark(covered: Covered) -> str:
-    if covered.others:
-        differs = f", {', '.join(covered.differs)}" if covered.differs else ""
-        return safe(f"{number(len(covered.others), 'other build')}{differs}")
-    if covered.versions:
-        return safe(f"there is {', '.join(covered.versions)}")
-    return "" if covered.standing is Standing.CACHED else "there is none"
 
 
 def _values(covered: Covered) -> dict[str, object]:
@@ -96,8 +119,11 @@ def _values(covered: Covered) -> dict[str, object]:
         "os": need.os,
         "target": need.target,
         "root": need.is_root,
-        "standing": covered.standing.value,
-        "left_over": covered.is_left_over,
+        "verdict": covered.standing.value,
+        "after_prune": covered.left.value,
+        "unreferenced": covered.is_unreferenced,
         "other_builds": list(covered.others),
+        "differs": list(covered.differs),
         "other_versions": list(covered.versions),
+        "elsewhere": list(covered.elsewhere),
     }

@@ -62,28 +62,28 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
 
 def _environment() -> CoverageChange:
     needs = tuple(
-        Need(package=name, version=version, hash=letter * 32, is_root=name == "py-torch")
+        Need(package=name, version=version, hash=letter * 32, os="ubuntu22.04", is_root=name == "py-torch")
         for name, version, letter in (
             ("cuda", "12.8.0", "a"),
             ("hdf5", "1.14.6", "b"),
+            ("openmpi", "5.0.7", "f"),
             ("py-torch", "2.7.0", "c"),
             ("zlib", "1.3.1", "d"),
         )
     )
     environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
-    cuda, hdf5, torch, zlib = needs
+    cuda, hdf5, openmpi, torch, zlib = needs
+    there = tuple(Covered(need, Standing.THERE) for need in needs[:4])
     return compare_coverage(
-        Coverage(
-            environment,
-            (*(Covered(need, Standing.CACHED) for need in (cuda, hdf5, torch)), Covered(zlib, Standing.FROM_SOURCE)),
-        ),
+        Coverage(environment, (*there, Covered(zlib, Standing.LOST))),
         Coverage(
             environment,
             (
-                Covered(cuda, Standing.FROM_SOURCE, versions=("12.9.0",)),
-                Covered(hdf5, Standing.OTHER_BUILD, others=("e" * 32,)),
-                Covered(torch, Standing.CACHED, is_left_over=True),
-                Covered(zlib, Standing.CACHED),
+                Covered(cuda, Standing.LOST, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
+                Covered(hdf5, Standing.REBUILT, others=("e" * 32,)),
+                Covered(openmpi, Standing.USABLE, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")),
+                Covered(torch, Standing.THERE, after_prune=Standing.REBUILT),
+                Covered(zlib, Standing.THERE),
             ),
         ),
     )

@@ -1,7 +1,8 @@
 """What one source gives to a digest: all that came between the cursors of a track and its newest revision."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import closing
 from functools import partial
 
@@ -12,6 +13,7 @@ from cachewatch.config.model import Source
 from cachewatch.coverage import Coverage, Environment, compare_coverage
 from cachewatch.digests import Pinned, Span, Table, TagDigest
 from cachewatch.model import Kind
+from cachewatch.patterns import Globs
 from cachewatch.pipeline import changesets
 from cachewatch.render.digest import MOST_CSV, DigestBody, read_tag_digest
 from cachewatch.select import Selection, selection_of
@@ -31,6 +33,8 @@ from cachewatch.standings import cover_both
 from cachewatch.store import cursors, health
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position
 from cachewatch.store.health import SourceHealth
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -117,7 +121,8 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     def _found(self, gap: Gap) -> Found:
         """Compare what was told last with what there is, unless that was just done for another track."""
-        needed = self.environment and frozenset(self.environment.packages)
+        ours = self.environment
+        needed = ours and (ours.packages, ours.oses, ours.targets)
         bases = self.documents.bases(gap.tags)
         of = (self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases)))
         return self.comparisons.get(question_of(self.track), of, lambda: self._compared_with(gap, bases))
@@ -133,7 +138,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     def _compared(
         self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
     ) -> Found:
-        selection = selection_of(self.track.subscription.match, self.track.changes)
+        selection = self._selection()
         comparison = compare_revisions(
             self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection), bases=bases
         )
@@ -144,6 +149,18 @@ class Reading(Struct, frozen=True, kw_only=True):
             found.append(self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection, hidden, room))
             room = _left(room, found[-1].table)
         return Found(tuple(found), hidden, bases)
+
+    def _selection(self) -> Selection:
+        """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
+        selection = selection_of(self.track.subscription.match, self.track.changes)
+        if self.environment is None:
+            return selection
+        oses, targets = _names(self.environment.oses), _names(self.environment.targets)
+        return structs.replace(
+            selection,
+            oses=oses if selection.oses.is_open else selection.oses,
+            targets=targets if selection.targets.is_open else selection.targets,
+        )
 
     def _wants(self, selection: Selection) -> Callable[[str], bool]:
         if self.environment is None:
@@ -234,6 +251,11 @@ class Reading(Struct, frozen=True, kw_only=True):
             revision=self.newest.commit,
             tags=tuple(updates),
         )
+
+
+def _names(found: Set[str]) -> Globs:
+    """Return what chooses just these names; everything if one of them could mean more to a pattern."""
+    return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
 
 def read_part(context: Context, asked: Asked, source: Source) -> Part:

@@ -94,18 +94,22 @@ def test_a_real_environment_adds_up(
         for n in (before, after)
     ]
     had, has = ({spec["hash"]: spec for spec in found["specs"]} for found in counts)
-    lost = {key for key in had if had[key]["standing"] == "cached" and has[key]["standing"] != "cached"}
-    gone = {key for key in lost if has[key]["standing"] == "from-source"}
+    removed = {key for key in had if had[key]["verdict"] == "there" != has[key]["verdict"]}
 
     environment = digest_of(site)["environment"]
     assert isinstance(environment, dict)
     assert environment["binaries"] == len(has)
-    assert environment["before"] == counts[0]["counts"]["cached"]
-    assert environment["after"] == counts[1]["counts"]["cached"]
-    assert {row["hash"] for row in environment["gone"]["rows"]} == gone
-    assert {row["hash"] for row in environment["rebuilt"]["rows"]} == lost - gone
-    assert environment["now_from_source"] == len(lost)
-    assert environment["before"] - len(lost) + environment["came"]["count"] == environment["after"]
+    assert environment["before"] == counts[0]["counts"]["there"]
+    assert environment["after"] == counts[1]["counts"]["there"]
+    assert environment["now"] == {word: counts[1]["counts"][word] for word in ("there", "rebuilt", "usable", "lost")}
+    for word in ("lost", "usable", "rebuilt"):
+        expected = {key for key in removed if has[key]["verdict"] == word}
+        assert {row["hash"] for row in environment[word]["rows"]} == expected
+        assert {row["verdict"] for row in environment[word]["rows"]} <= {word}
+    assert environment["removed"] == len(removed)
+    assert environment["with_another_build"] == len(removed) - environment["lost"]["count"]
+    assert environment["before"] - len(removed) + environment["came"]["count"] == environment["after"]
+    assert environment["headline"].startswith(f"{len(removed)} of {len(has)} binaries removed: ") == bool(removed)
 
 
 def real_site(folder: Path, real: Path, path: Path, first: int) -> Site:
@@ -125,16 +129,49 @@ LESS = {"zlib": records([2]), "curl": records([20]), "other": records([31])}
 
 
 def test_losses_come_first(tmp_path: Path) -> None:
-    """Binaries that are gone and rebuilt are told by name, and packages of others are not told at all."""
+    """Binaries that were removed are told by name, and packages of others are not told at all."""
     site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=str(lock(tmp_path / "spack.lock", *OURS)))
     text = told_after(site, 1)
-    assert text.startswith("1 of your 3 binaries gone, 1 rebuilt")
-    assert "Of 3 binaries, 3 were in the cache and 1 are: 1 gone, 1 rebuilt, 2" in " ".join(text.split())
-    assert f"hdf5@1.0/{spec_hash(10)[:7]}" in text
-    assert "other " not in text.split("YOUR ENVIRONMENT")[1].split("----")[0].replace("another ", "").replace(
-        "other builds", ""
-    )
-    assert site.digests()[0].letter.title.startswith("1 of your 3 binaries gone, 1 rebuilt")
+    said = " ".join(text.split("YOUR ENVIRONMENT")[1].split("----")[0].split())
+    assert "2 of 3 binaries removed: 1 has another build, 1 needs a source build. No version is left of hdf5." in said
+    assert "Of 3 binaries, 3 were in the cache and 1 are: 2 removed (1 rebuilt, 0 usable, 1 lost), 0 added." in said
+    assert f"run) hdf5@1.0/{spec_hash(10)[:7]} there is none Rebuilt: 1 binary" in said
+    assert f"zlib@1.0/{spec_hash(1)[:7]} there is /{spec_hash(2)[:7]}" in said
+    assert "other " not in said.replace("another ", "")
+
+
+def test_what_the_machines_cannot_use_is_no_news(tmp_path: Path) -> None:
+    """Builds of the needed packages for other systems and processors come and go unsaid; one that runs there is told."""
+    path = lock(tmp_path / "spack.lock", *OURS)
+    elsewhere = [record(2, versions=["2.0"], target="neoverse_v1"), record(3, versions=["2.0"], os="rhel8")]
+    stronger = [record(4, versions=["2.0"], target="x86_64_v4")]
+    states = [ALL, ALL | {"zlib": [record(1), *elsewhere, *stronger]}]
+    states.append(states[1] | {"zlib": [*states[1]["zlib"], record(5, versions=["3.0"], target="x86_64_v2")]})
+    site = site_of(tmp_path, *map(catalogue, states), environment=str(path))
+    site.run()
+    for number, count in ((1, 0), (2, 1)):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+        assert len(site.told()) == count
+    assert "3.0" in site.told()[0]
+    assert all(word not in site.told()[0] for word in ("neoverse_v1", "rhel8", "x86_64_v4"))
+
+
+def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
+    """Before a prune: every binary has a second copy; after it: all have another build."""
+    both = {name: [record(n, stacks=["root"]), record(n + 1)] for name, n in (("zlib", 1), ("hdf5", 10), ("curl", 20))}
+    pruned = {name: found[1:] for name, found in both.items()}
+    path = lock(tmp_path / "spack.lock", *OURS)
+    site = site_of(tmp_path, *map(catalogue, (ALL, both, pruned)), environment=str(path))
+    site.run()
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+    headlines = sorted(json.loads(stored.letter.json)["environment"]["headline"] for stored in site.digests())
+    assert headlines == [
+        "3 of 3 binaries removed: all have another build",
+        "every binary has a second copy, the old ones go at the next prune",
+    ]
 
 
 def test_changes_elsewhere_are_no_news(tmp_path: Path) -> None:
@@ -158,7 +195,7 @@ def test_the_environment_is_read_anew(tmp_path: Path) -> None:
     lock(path, *OURS)
     site.publish(1)
     site.run()
-    assert "of your 3 binaries" in site.told()[0]
+    assert "2 of 3 binaries removed" in site.told()[0]
 
 
 @pytest.mark.parametrize("broken", [None, "{", '{"_meta": {"lockfile-version": 1}}'])
@@ -179,7 +216,7 @@ def test_a_broken_environment_is_told_to_operators(tmp_path: Path, run: Run, bro
 
     lock(path, *OURS)
     site.run(later=timedelta(hours=2))
-    assert "1 of your 3 binaries gone" in site.told()[0]
+    assert "2 of 3 binaries removed" in site.told()[0]
 
 
 def snapshots(**packages: dict[str, list[dict[str, object]]]) -> dict[str, bytes]:
@@ -200,9 +237,9 @@ def test_what_the_newest_snapshot_would_change(tmp_path: Path) -> None:
     text = " ".join(told_after(site, 1).split())
     assert "develop-2025-06-01 is 1 behind the newest, develop-2025-06-08, in public" in text
     assert "It is the oldest that is left" in text
-    assert "would lose 1 and gain 2 of your 3 binaries: 1 in the cache now, 2 then" in text
+    assert "would remove 1 and add 2 of your 3 binaries: 1 in the cache now, 2 then" in text
     found: Any = digest_of(site)["pinned"]
-    assert found[0]["environment"]["gone"]["rows"][0]["package"] == "curl"
+    assert found[0]["environment"]["lost"]["rows"][0]["package"] == "curl"
 
 
 def test_what_the_newest_snapshot_would_change_at_large(tmp_path: Path) -> None:
@@ -211,7 +248,7 @@ def test_what_the_newest_snapshot_would_change_at_large(tmp_path: Path) -> None:
     newer = {"zlib": [record(2, versions=["2.0"])], "curl": records([20]), "other": records([30])}
     site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=newer), pinned="develop-2025-06-01")
     text = " ".join(told_after(site, 1).split())
-    assert "Moving to the newest would lose: 1 package gone (hdf5)" in text
+    assert "Moving to the newest would lose: 1 package removed (hdf5)" in text
     assert "zlib" in text.split("It would gain:")[1]
     digest_of(site)
 
@@ -245,7 +282,7 @@ def test_a_document_that_cannot_be_read_is_no_loss(tmp_path: Path) -> None:
     told_after(site, 1)
     environment = digest_of(site)["environment"]
     assert isinstance(environment, dict)
-    assert environment["gone"]["count"] == 0
+    assert environment["lost"]["count"] == 0
     assert environment["rebuilt"]["count"] == 1
 
 

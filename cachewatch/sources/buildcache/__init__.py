@@ -26,6 +26,7 @@ class IndexFile(Struct, frozen=True):
     content: bytes
     where: str
     fresh: Fresh
+    more: tuple[bytes, ...] = ()  # further indexes of the same cache
 
 
 class Mirror(Protocol):

@@ -1,8 +1,10 @@
 """The index of a build cache: a database of Spack, of which only what is really in the cache counts."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -10,6 +12,7 @@ from msgspec import Raw, Struct
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.model import Fault, FaultKind
+from cachewatch.sources.buildcache import IndexFile
 from cachewatch.sources.buildcache.nodes import Node, compiler_of, read_node, variants_of
 from cachewatch.sources.layout import is_name
 
@@ -18,6 +21,11 @@ KNOWN_VERSIONS = ("5", "6", "7", "8")
 
 _HASH = re.compile(r"[a-z0-9]{16,64}")
 _MOST_FAULTS = 20
+_MOST_NAMED = 3
+
+# Keys that look like those of records, and keys in which a letter or digit is escaped.
+_KEY = re.compile(rb'"[a-z0-9]{16,64}"\s*:\s*\{')
+_ESCAPED_KEY = re.compile(rb'\\u00[0-9a-fA-F]{2}[^"]{0,400}"\s*:\s*\{')
 
 
 class Index(Struct, frozen=True):
@@ -59,7 +67,7 @@ def read_index(content: bytes, where: str) -> Index:
     version = str(database.version)
     reader = _Reader(database.installs, where)
     binaries = tuple(reader.binaries())
-    faults = (*_unknown_version(version, where), *reader.faults())
+    faults = (*_unknown_version(version, where), *_twice(content, database, where), *reader.faults())
     return Index(version, binaries, len(database.installs) - len(binaries) - reader.broken, faults)
 
 
@@ -67,6 +75,55 @@ def _unknown_version(version: str, where: str) -> Iterable[Fault]:
     if version not in KNOWN_VERSIONS:
         message = f"the index has version {version[:20]!a}, newest known is {KNOWN_VERSIONS[-1]}; read as that"
         yield Fault(where, FaultKind.INCONSISTENT, message, is_loss=False)
+
+
+def _twice(content: bytes, database: _Database, where: str) -> Iterable[Fault]:
+    """Name the hashes of which there are two records: JSON allows that, and whoever reads it gets the last."""
+    count = len(database.installs)
+    # Spack writes both keys into each record, and they are counted ten times as fast as hashes.
+    is_plain = content.count(b'"in_buildcache"') == content.count(b'"ref_count"') == count
+    if (is_plain or len(_KEY.findall(content)) == count) and not _ESCAPED_KEY.search(content):
+        return
+    found = _repeated(content)
+    if found:
+        which = ", ".join(ascii(key[:64]) for key in found[:_MOST_NAMED]) + (
+            ", ..." if len(found) > _MOST_NAMED else ""
+        )
+        who = f"the hash {which} stands" if len(found) == 1 else f"{len(found):,} hashes stand"
+        names = "" if len(found) == 1 else f" ({which})"
+        yield Fault(where, FaultKind.INCONSISTENT, f"{who} twice{names}; the last record of each was read")
+
+
+def _repeated(content: bytes) -> list[str]:
+    """Return the keys that two records have; slow, so only where there is reason to look."""
+    found: dict[str, None] = {}
+    record = object()
+
+    def look(pairs: list[tuple[str, Any]]) -> object:
+        keys = [key for key, value in pairs if value is record]
+        if len(set(keys)) < len(keys):
+            found.update(dict.fromkeys(key for key, count in Counter(keys).items() if count > 1))
+        return record if any(key == "spec" for key, _ in pairs) else None
+
+    try:
+        json.loads(content, object_pairs_hook=look)
+    except (ValueError, RecursionError):  # such as nesting that only this reader minds
+        return []
+    return list(found)
+
+
+def read_indexes(file: IndexFile) -> Index:
+    """Read all indexes that a cache has, and put them together."""
+    found = [read_index(content, file.where) for content in (file.content, *file.more)]
+    if len(found) == 1:
+        return found[0]
+    binaries = {binary.hash: binary for index in found for binary in index.binaries}
+    return Index(
+        max((index.version for index in found), key=lambda version: (len(version), version)),
+        tuple(binaries.values()),
+        sum(index.others for index in found),
+        tuple(dict.fromkeys(fault for index in found for fault in index.faults)),
+    )
 
 
 class _Reader:
@@ -77,6 +134,7 @@ class _Reader:
         self._where = where
         self._reasons: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
+        self._misnamed: dict[str, str] = {}  # what records say that their hashes are, by their keys
         self._versions: dict[str, tuple[str, str] | None] = {}
 
     @property
@@ -102,6 +160,10 @@ class _Reader:
             yield Fault(self._where, FaultKind.UNREADABLE, message)
         if len(self._reasons) > _MOST_FAULTS:
             yield Fault(self._where, FaultKind.UNREADABLE, f"{len(self._reasons) - _MOST_FAULTS} more reasons")
+        for key, said in list(self._misnamed.items())[:1]:
+            more = f" (and {len(self._misnamed) - 1:,} more like it)" if len(self._misnamed) > 1 else ""
+            message = f"record {key!a} says that its hash is {said[:64]!a}; taken by its key, as Spack does{more}"
+            yield Fault(self._where, FaultKind.INCONSISTENT, message)
 
     def _binary(self, spec_hash: str, node: Node) -> Binary:
         if not _HASH.fullmatch(spec_hash):
@@ -122,6 +184,8 @@ class _Reader:
         )
         if any("\0" in text for text in (binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
             raise ValueError("it holds a NUL character")
+        if isinstance(node.hash, str) and node.hash != spec_hash:
+            self._misnamed[spec_hash] = node.hash
         return binary
 
     def _lookup(self, spec_hash: str) -> tuple[str, str] | None:

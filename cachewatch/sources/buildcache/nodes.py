@@ -44,6 +44,7 @@ class Node(Struct, frozen=True):
 
     version: str
     name: str = ""
+    hash: Any = None
     arch: Arch | None = None
     compiler: Any = None
     parameters: msgspec.Raw = msgspec.Raw(b"{}")
@@ -52,6 +53,11 @@ class Node(Struct, frozen=True):
     dependencies: Any = None
     external: Any = None
     annotations: Any = None
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether it says what its variants are; what Spack writes has flags at least."""
+        return bytes(self.parameters) != b"{}"
 
 
 class Edge(Struct, frozen=True):

@@ -1,7 +1,11 @@
-"""Find the index in a registry: the first layer of the tag `index.spack`, whatever its label says."""
+"""Find the index in a registry: the first layer of the tag `index.spack`, whatever its label says.
 
+Where the tag names several images, for several processors, their indexes are the cache together.
+"""
+
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import msgspec
@@ -11,12 +15,22 @@ from cachewatch.errors import HttpError, SourceError
 from cachewatch.http import Answer, Client, Limits, Request, origin
 from cachewatch.sources.buildcache import Fresh, IndexFile
 from cachewatch.sources.buildcache.address import Registry, patience
-from cachewatch.sources.buildcache.layouts import verify
+from cachewatch.sources.buildcache.layouts import unpack, verify
 
 _INDEX_TAG = "index.spack"
 _LARGEST_MANIFEST = 4 * 2**20
 _LARGEST_INDEX = 4 * 2**30
-_ACCEPT = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+_MOST_IMAGES = 64
+_DEEPEST = 3
+_GZIP = b"\x1f\x8b"
+_ACCEPT = ", ".join(
+    (
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+    )
+)
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -29,10 +43,29 @@ class Layer(Struct, frozen=True):
     size: int = -1
 
 
-class ImageManifest(Struct, frozen=True, rename="camel"):
-    """A manifest of an image."""
+class Platform(Struct, frozen=True):
+    """What an image is for."""
 
-    layers: tuple[Layer, ...]
+    os: str = ""
+
+
+class ImageEntry(Struct, frozen=True):
+    """An image that an image index names."""
+
+    digest: str
+    platform: Platform | None = None
+
+    @property
+    def is_attestation(self) -> bool:
+        """Whether it is no image, but says something of one, as build tools write it."""
+        return self.platform is not None and self.platform.os == "unknown"
+
+
+class ImageManifest(Struct, frozen=True, rename="camel"):
+    """A manifest of an image, or of several."""
+
+    layers: tuple[Layer, ...] | None = None
+    manifests: tuple[ImageEntry, ...] | None = None  # of an image index
 
 
 class _Token(Struct):
@@ -69,17 +102,47 @@ class Image:
             )
         if answer.status == 304:
             return None
-        layers = self._manifest(answer.body).layers
-        match = _DIGEST.fullmatch(layers[0].digest) if layers else None
-        if match is None:
-            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no layer by its sha256")
-        if is_known and match[1] == known.digest:
+        layers = list(dict.fromkeys(self._layers(answer.body, _DEEPEST)))
+        digest = layers[0] if len(layers) == 1 else hashlib.sha256("\n".join(layers).encode()).hexdigest()
+        if is_known and digest == known.digest:
             return None
-        blob = self._get(f"blobs/{match[0]}", {}, expected=(404,), size=_LARGEST_INDEX)
-        if blob.status == 404:
-            raise SourceError(f"{self.where}: the layer of {_INDEX_TAG} is not there; it may be half published")
-        content = verify(blob.body, match[1], f"{self.where}:{_INDEX_TAG}")
-        return IndexFile(content, self.where, Fresh(layout="oci", etag=answer.headers.get("etag", ""), digest=match[1]))
+        content, *more = [self._index(layer) for layer in layers]
+        fresh = Fresh(layout="oci", etag=answer.headers.get("etag", ""), digest=digest)
+        return IndexFile(content, self.where, fresh, tuple(more))
+
+    def _layers(self, content: bytes, deepest: int) -> Iterator[str]:
+        """Yield the sha256 of the first layer of each image that a manifest is about."""
+        manifest = self._manifest(content)
+        if manifest.manifests is None:
+            yield self._digest(manifest.layers[0].digest if manifest.layers else "", "layer")
+            return
+        images = [entry for entry in manifest.manifests if not entry.is_attestation]
+        if not images or not deepest:
+            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no image")
+        if len(images) > _MOST_IMAGES:
+            raise SourceError(f"{self.where}:{_INDEX_TAG}: names {len(images):,} images, more than {_MOST_IMAGES}")
+        for digest in [self._digest(image.digest, "image") for image in images]:
+            answer = self._get(
+                f"manifests/sha256:{digest}", {"Accept": _ACCEPT}, expected=(404,), size=_LARGEST_MANIFEST
+            )
+            yield from self._layers(self._verified(answer, digest, "an image"), deepest - 1)
+
+    def _digest(self, digest: str, what: str) -> str:
+        match = _DIGEST.fullmatch(digest)
+        if match is None:
+            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no {what} by its sha256")
+        return match[1]
+
+    def _index(self, digest: str) -> bytes:
+        """Return the index that is one layer; Spack's own are plain, whatever their label says."""
+        answer = self._get(f"blobs/sha256:{digest}", {}, expected=(404,), size=_LARGEST_INDEX)
+        content = self._verified(answer, digest, "the layer")
+        return unpack(content, "gzip" if content.startswith(_GZIP) else "none", f"{self.where}:{_INDEX_TAG}")
+
+    def _verified(self, answer: Answer, digest: str, what: str) -> bytes:
+        if answer.status == 404:
+            raise SourceError(f"{self.where}: {what} of {_INDEX_TAG} is not there; it may be half published")
+        return verify(answer.body, digest, f"{self.where}:{_INDEX_TAG}")
 
     def sizes(self, tags: list[str]) -> list[int | None]:
         """Return the bytes of the tarball of each tag; None where that cannot be known."""
@@ -107,9 +170,12 @@ class Image:
 
     def _manifest(self, content: bytes) -> ImageManifest:
         try:
-            return _decode_manifest(content)
+            found = _decode_manifest(content)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise SourceError(f"{self.where}: the registry answered with what is no manifest ({error})") from error
+        if found.layers is None and found.manifests is None:
+            raise SourceError(f"{self.where}: the registry answered with what is no manifest (it has no layers)")
+        return found
 
     def _at(self, path: str) -> str:
         return f"{self._registry.base}/v2/{self._registry.image}/{path}"

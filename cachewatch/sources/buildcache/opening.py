@@ -13,7 +13,7 @@ from cachewatch.model import Fault, FaultKind
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
 from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address, root_of
 from cachewatch.sources.buildcache.catalogue import Entry, Listing, fetch_listing
-from cachewatch.sources.buildcache.index import Index, read_index
+from cachewatch.sources.buildcache.index import Index, read_indexes
 from cachewatch.sources.buildcache.layouts import fetch_index
 from cachewatch.sources.buildcache.oci import Image
 from cachewatch.sources.buildcache.sizes import sizes_in_mirror, tag_of
@@ -174,7 +174,7 @@ _Read = tuple[Index, Fresh]
 
 def _read(file: IndexFile) -> _Read:
     """Read an index at once, because the file itself may have hundreds of megabytes."""
-    return read_index(file.content, file.where), file.fresh
+    return read_indexes(file), file.fresh
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Fresh]) -> Published:

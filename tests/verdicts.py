@@ -1,0 +1,52 @@
+"""What a cache has of one binary, worked out one build at a time, from the sentences of docs/buildcaches.md alone.
+
+The order of targets is read from archspec's data, not asked of archspec.
+"""
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from oracle import Spec, Specs
+
+
+@cache
+def ancestors(target: str) -> frozenset[str]:
+    """Return what else machines of a target run, from the list of what each target was made from."""
+    known = _made_from().get(target, [])
+    return frozenset(known).union(*map(ancestors, known))
+
+
+@cache
+def _made_from() -> dict[str, list[str]]:
+    text = files("archspec").joinpath("json/cpu/microarchitectures.json").read_text("utf-8")
+    return {name: values["from"] for name, values in json.loads(text)["microarchitectures"].items()}
+
+
+def verdict(spec_hash: str, wanted: Spec, builds: Specs) -> str:
+    """Return what a package's `builds` have of one binary; all are spelled as oracle.py spells them."""
+    if spec_hash in builds:
+        return "there"
+    best = "lost"
+    for build in builds.values():
+        is_runnable = build["target"] == wanted["target"] or build["target"] in ancestors(wanted["target"])
+        if not is_runnable or any(build[key] != wanted[key] for key in ("versions", "os", "platform")):
+            continue
+        if (
+            build["target"] == wanted["target"]
+            and build["variants"] == wanted["variants"]
+            and same_compiler(build, wanted)
+        ):
+            return "rebuilt"
+        best = "usable"
+    return best
+
+
+def same_compiler(one: Spec, other: Spec) -> bool:
+    """Tell whether two specs are not known to have different compilers."""
+    return one["compiler"] == other["compiler"] or "none" in (one["compiler"], other["compiler"])
+
+
+def after_prune(spec_hash: str, wanted: Spec, builds: Specs) -> str:
+    """Return the same once the specs that no stack builds are gone."""
+    return verdict(spec_hash, wanted, {key: build for key, build in builds.items() if build["stacks"]})
