@@ -6,7 +6,7 @@ in whichever process that is, and writes what it kept in order.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +24,14 @@ class Body(Protocol):
 
     def take(self) -> Any:
         """Hand over what was taken since the last time; it may cross to another process."""
+
+
+@runtime_checkable
+class SeesAll(Protocol):
+    """A body that wants to see what is reported to nobody, too."""
+
+    def see(self, change: PackageChange) -> None:
+        """Look at one selected package, before it is known whether its kinds of change are asked for."""
 
 
 class Chunk(Struct, frozen=True):

@@ -174,16 +174,6 @@ class CoverageChange(Struct, frozen=True):
         return self._removed(Standing.USABLE)
 
     @property
-    def gone(self) -> tuple[Covered, ...]:
-        """Those removed of which no equal build is left: lost or, at best, usable."""
-        return tuple(covered for covered in self.removed if covered.standing is not Standing.REBUILT)
-
-    @property
-    def newly_left_over(self) -> tuple[Covered, ...]:
-        """Those newly unreferenced."""
-        return self.newly_unreferenced
-
-    @property
     def with_another_build(self) -> int:
         """How many of those removed need no source build."""
         return len(self.removed) - len(self.lost)

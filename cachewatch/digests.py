@@ -9,6 +9,7 @@ from msgspec import Struct
 from cachewatch.coverage import CoverageChange
 from cachewatch.model import Side, Unreadable
 from cachewatch.report import Report
+from cachewatch.snapshots import SnapshotMove
 from cachewatch.statements import Statement
 
 
@@ -69,6 +70,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     report: Report
     statements: tuple[Statement, ...] = ()  # that are told, most important first
     rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
+    move: SnapshotMove | None = None  # what moving to it means, where it is a snapshot that is compared with another
     versions: tuple[VersionsChange, ...] = ()
     examples: tuple[Example, ...] = ()
     table: Table = Table()

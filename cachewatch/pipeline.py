@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple, TypeGuard
 
 from cachewatch import tags
-from cachewatch.changesets import Body, Changeset, Chunk, Outcome
+from cachewatch.changesets import Body, Changeset, Chunk, Outcome, SeesAll
 from cachewatch.companion import Ask
 from cachewatch.compare import Pair, compare_all, load_deepdiff
 from cachewatch.compare.part import part_of
@@ -147,6 +147,8 @@ def _select(change: PackageChange, items: tuple[Items, ...], selection: Selectio
     if part is None:
         return
     tally.note(part)
+    if isinstance(body, SeesAll):
+        body.see(part)
     tally.select(items if part is change else items_of(part, selection.sees_stack))
     if selection.wants(part.kinds):
         tally.add(part)

@@ -11,7 +11,7 @@ from datetime import date
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.changesets import Body, Changeset
+from cachewatch.changesets import Body, Changeset, SeesAll
 from cachewatch.config.model import Silence
 from cachewatch.model import Kind, PackageChange, Signature
 from cachewatch.patterns import Globs
@@ -105,6 +105,11 @@ class _SilencedBody:
             self._kinds[change.package] = self._hidden
         if self._wants_now(change.kinds):
             self._body.add(change)
+
+    def see(self, change: PackageChange) -> None:
+        """Let the body look at what may be silent: what a snapshot lacks is a fact of the snapshot."""
+        if isinstance(self._body, SeesAll):
+            self._body.see(change)
 
     def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
         """Hand over what the body has, how many packages each silence kept from it, and the hidden kinds of each."""

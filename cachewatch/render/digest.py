@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Set
 
 from msgspec import Struct
 
-from cachewatch.changesets import Changeset
+from cachewatch.changesets import Changeset, Outcome
 from cachewatch.digests import Example, Table, TagDigest, VersionsChange
 from cachewatch.model import Kind, PackageChange, Signature
 from cachewatch.render.csv import CsvBody, csv_table
 from cachewatch.report import Report
+from cachewatch.snapshots import PackageOutcome, SnapshotMove, move_of, outcome_of
 from cachewatch.statements import Line
 from cachewatch.statements.telling import told
 
@@ -25,6 +26,7 @@ Ranked = tuple[int, str, Example]
 class Taken(Struct, frozen=True):
     """What was collected of some packages."""
 
+    outcomes: tuple[PackageOutcome, ...]
     versions: tuple[VersionsChange, ...]
     examples: list[Ranked]
     csv: bytes
@@ -36,10 +38,15 @@ class DigestBody:
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
         """Keep what is of the kinds that `wants` chooses."""
         self._wants = wants
+        self._outcomes: list[PackageOutcome] = []
         self._versions: list[VersionsChange] = []
         self._examples: list[Ranked] = []
         self._csv = CsvBody()
         self._has_table = has_table
+
+    def see(self, change: PackageChange) -> None:
+        """Note what a package is in a new snapshot, asked for or not."""
+        self._outcomes.append(outcome_of(change))
 
     def add(self, change: PackageChange) -> None:
         """Take what there is to say of one package."""
@@ -56,7 +63,8 @@ class DigestBody:
         """Hand over what was collected."""
         examples, self._examples = self._examples, []
         versions, self._versions = tuple(self._versions), []
-        return Taken(versions, examples, csv_table(self._csv.take()))
+        outcomes, self._outcomes = tuple(self._outcomes), []
+        return Taken(outcomes, versions, examples, csv_table(self._csv.take()))
 
 
 def read_tag_digest(
@@ -74,9 +82,11 @@ def read_tag_digest(
     """
     examples: list[Ranked] = []
     versions: list[VersionsChange] = []
+    outcomes: list[PackageOutcome] = []
     table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
     for taken in changeset.bodies():
         versions += taken.versions
+        outcomes += taken.outcomes
         examples = _best([*examples, *taken.examples])
         table.add(taken.csv)
     outcome = changeset.outcome
@@ -95,11 +105,20 @@ def read_tag_digest(
         ),
         statements=parted.statements,
         rest=parted.rest,
+        move=_move(outcome, outcomes),
         versions=tuple(versions),
         examples=tuple(example for _, _, example in examples),
         table=table.finish(),
         unreadable=outcome.unreadable,
     )
+
+
+def _move(outcome: Outcome, outcomes: list[PackageOutcome]) -> SnapshotMove | None:
+    """Say what moving from one snapshot to the next means, where two tags were compared."""
+    before, after = outcome.before.tag, outcome.after.tag
+    if not before or not after or before == after:
+        return None
+    return move_of(before, after, outcomes, outcome.packages)
 
 
 def _best(examples: Iterable[Ranked]) -> list[Ranked]:

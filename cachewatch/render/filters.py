@@ -72,6 +72,11 @@ def told(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
+def shares(counts: Mapping[str, int]) -> str:
+    """Say how many there are of each: `1 lost, 2 upgraded, 236 rebuilt`."""
+    return ", ".join(f"{count:,} {'the same' if name == 'same' else name}" for name, count in counts.items() if count)
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "md": markdown,
     "code": code,
@@ -83,6 +88,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "days_until": days_between,
     "fill": fill,
     "arrows": arrows,
+    "shares": shares,
     "short": short,
     "told": told,
 }

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from cachewatch.digests import Digest, TagDigest
 from cachewatch.render.advice import is_beside, rebuilt
+from cachewatch.render.needs import headlines_of
 from cachewatch.render.phrases import fact, number, replaced
 from cachewatch.safetext import safe
 from cachewatch.statements import Statement, StatementKind
@@ -99,13 +100,8 @@ def _own_facts(digest: Digest) -> Iterator[Fact]:
     change = digest.environment
     if change is None:
         return
-    fates = {"gone": change.gone, "rebuilt": change.rebuilt, "left over": change.newly_left_over}
-    told = [(len(listed), fate) for fate, listed in fates.items() if listed]
-    if not told and change.came:
-        told = [(len(change.came), "newly cached")]
-    total = number(len(change.after.needs), "binary", "binaries")
-    for place, (count, fate) in enumerate(told):
-        yield Fact((f"{count:,} {fate}" if place else f"{count:,} of your {total} {fate}",))
+    if forms := headlines_of(change):
+        yield Fact(forms)
 
 
 def facts_of(tags: Iterable[TagDigest]) -> Iterator[Fact]:

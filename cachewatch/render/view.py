@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from cachewatch.digests import Digest, Span, TagDigest
 from cachewatch.model import Fault, Side
 from cachewatch.render.advice import act, ignore, know, sentence_of_tag
-from cachewatch.render.needs import coverage_data, pinned_data
+from cachewatch.render.needs import coverage_data, move_data, pinned_data
 from cachewatch.render.phrases import HEADINGS, fact, where
 from cachewatch.render.sums import accounting
 from cachewatch.report import Report
@@ -144,6 +144,7 @@ class _Maker:
             "changes": self.listed([one for one in tag.statements if one.kind in _CHANGES], tag),
             "losses": self.losses(tag),
             "others": [self.other(kind, tag) for kind in _others(tag.statements)],
+            "move": None if tag.move is None else move_data(tag.move, self._rows, self._clean),
             "accounting": accounting((*tag.statements, *tag.rest)),
             "versions": [
                 {"package": self._clean(one.package), "added": list(one.added), "removed": list(one.removed)}
