@@ -62,7 +62,7 @@ def test_a_letter_of_the_demo(demo_repository: Path) -> None:
     letter = render_letter(digest_of(read(demo_repository)), to=("kim@example.org",))
     forms = (letter.text, letter.html, letter.markdown, letter.json.decode())
 
-    assert letter.title == "py-build lost in radiuss; 2 upgrades; new py-keras 3.9.2"
+    assert letter.title == "py-build lost in radiuss; py-ml-dtypes 0.4.0, 1 more upgrade"
     heading = "py-build lost in radiuss; py-ml-dtypes 0.4.0 added, 0.3.1 stays, 1 more upgrade."
     assert all(heading in " ".join(form.split()) for form in forms[:2])
     assert all("py-keras" in form and "1 June 2025" in form for form in forms)

@@ -58,6 +58,7 @@ def test_the_demo_statement_by_statement(demo_repository: Path) -> None:
         ("upgraded", "py-build", ("py-build",)),
         ("place-lost", "radiuss (x86_64_v3)", ("py-build",)),
         ("place-gained", "", ("py-ml-dtypes",)),
+        ("retired", "", ("py-safetensors",)),
         ("rebuilt", "", ("py-gpytorch",)),
     ]
     assert [(found.package, found.version) for found in tag.examples] == [
