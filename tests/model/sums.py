@@ -6,6 +6,7 @@ could read.
 """
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -16,7 +17,10 @@ Versions = frozenset[str]
 Content = dict[str, dict[str, Versions]]
 
 # Lines of these topics say what came or went; those of others nothing that can be added up.
-_MOVES = {"gone", "lost", "downgraded", "upgraded", "new", "added", "fewer", "more"}
+_MOVES = {"gone", "lost", "downgraded", "upgraded", "new", "added", "retired", "fewer", "more"}
+
+
+_RETURNED = re.compile(r"(\S+) is back; it was gone since ")
 
 
 class News(NamedTuple):
@@ -37,6 +41,7 @@ class Digest(NamedTuple):
 
     revision: str
     news: tuple[News, ...]
+    returned: frozenset[str]  # tags of which a note says that they are back
 
     def gone(self) -> Counter[tuple[str, str]]:
         """Count what it says has gone: packages, and tags, which have no package."""
@@ -48,7 +53,9 @@ def read_digest(content: bytes) -> Digest:
     """Read a digest in its JSON form."""
     data = json.loads(content)
     (revision,) = {span["after"]["revision"] for span in data["spans"]}
-    return Digest(revision, tuple(_news(tag) for tag in data["tags"]))
+    notes = [note for span in data["spans"] for note in span["notes"]]
+    returned = frozenset(found[1] for note in notes if (found := _RETURNED.match(note)))
+    return Digest(revision, tuple(_news(tag) for tag in data["tags"]), returned)
 
 
 def _news(data: dict[str, Any]) -> News:
@@ -98,6 +105,10 @@ class Sum:
 
     def add(self, digest: Digest, there: Tags) -> Iterator[str]:
         """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it."""
+        for tag in sorted(digest.returned):
+            if tag not in self.gone:
+                yield f"{tag} is said to be back, which was never said to be gone"
+            self.gone.discard(tag)
         for news in digest.news:
             yield from self._add(news, there)
         yield from self.differences(there)

@@ -80,6 +80,27 @@ FOUND = {
         change(Step("snapshot", is_new=True)),
         run(),
     ],
+    "a document cannot be read in the first revision of all, then it is repaired": [
+        Move("begin", {"steps": [Step("break")]}),
+        change(Step("repair", is_new=True)),
+        run(),
+        UPGRADE,
+        run(),
+    ],
+    "a document cannot be read in the first two revisions, then it is repaired": [
+        Move("begin", {"steps": [Step("break")]}),
+        change(Step("repair"), Step("break")),
+        run(),
+        change(Step("repair", is_new=True)),
+        run(),
+        UPGRADE,
+        run(),
+    ],
+    "a document cannot be read in the first revision of all, then it is gone": [
+        Move("begin", {"steps": [Step("break")]}),
+        change(Step("remove")),
+        run(),
+    ],
 }
 
 

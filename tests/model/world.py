@@ -140,8 +140,10 @@ class World:
         self.editor = Editor({"develop": {name: frozenset({10 * n, 10 * n + 1}) for n, name in enumerate(packages, 1)}})
         self.mail.forget()
 
-    def begin(self) -> None:
-        """Let the service see upstream for the first time, which is silent."""
+    def begin(self, steps: Iterable[Step] = ()) -> None:
+        """Let the service see upstream for the first time, which is silent; it is so many steps further by then."""
+        for step in steps:
+            self.editor.apply(step)
         self.publish()
         assert self.run() == 0, self.log()
         self.first = self.line[-1]
