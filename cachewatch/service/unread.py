@@ -24,10 +24,11 @@ NO_BASES: Bases = MappingProxyType({})
 
 
 class UnreadAfter(Struct, frozen=True):
-    """What a stream still cannot read of each tag, and what it could read again."""
+    """What a stream still cannot read of each tag, what it could read again, and what nobody can compare."""
 
     left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
     resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)  # packages without an earlier readable version
 
 
 class UnreadDocuments:
@@ -68,14 +69,18 @@ class UnreadDocuments:
         """Return what is left to be compared later, once everything in `gaps` was compared."""
         left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
+        unknown: dict[str, tuple[str, ...]] = {}
         for gap, each in found:
             seen = {digest.report.after.tag: digest for digest in each.tags}
             for tag in gap.tags:
                 known = {entry.package: entry for entry in self._known.get(tag, ())}
                 now = dict(self._unread(seen[tag], known, each.bases.get(tag, {}))) if tag in seen else {}
                 left[tag] = tuple(now.values())
-                resolved[tag] = tuple(entry for package, entry in known.items() if package not in now)
-        return UnreadAfter(left, resolved)
+                if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
+                    unknown[tag] = lacking
+                done = known.keys() - now.keys() - set(lacking)
+                resolved[tag] = tuple(entry for package, entry in known.items() if package in done)
+        return UnreadAfter(left, resolved, unknown)
 
     def _unread(
         self, digest: TagDigest, known: Mapping[str, Unread], bases: Mapping[str, Revision]
@@ -92,6 +97,11 @@ class UnreadDocuments:
                     reason=each.reason,
                 )
                 yield each.package, replace(known.get(each.package, new), reason=each.reason)
+
+
+def _without_base(digest: TagDigest) -> Iterator[str]:
+    """Yield the packages that can be read or are gone now, while no earlier version of them could be read."""
+    return (each.package for each in digest.unreadable if each.before and not each.after)
 
 
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:

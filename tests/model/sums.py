@@ -21,6 +21,7 @@ _MOVES = {"gone", "lost", "downgraded", "upgraded", "new", "added", "retired", "
 
 
 _RETURNED = re.compile(r"(\S+) is back; it was gone since ")
+_UNKNOWN = re.compile(r"no earlier version of these documents of (\S+) can be read: (.*);")
 
 
 class News(NamedTuple):
@@ -42,6 +43,7 @@ class Digest(NamedTuple):
     revision: str
     news: tuple[News, ...]
     returned: frozenset[str]  # tags of which a note says that they are back
+    unknown: frozenset[tuple[str, str]]  # tags with packages of which a note says that nobody knows what they had
 
     def gone(self) -> Counter[tuple[str, str]]:
         """Count what it says has gone: packages, and tags, which have no package."""
@@ -55,7 +57,9 @@ def read_digest(content: bytes) -> Digest:
     (revision,) = {span["after"]["revision"] for span in data["spans"]}
     notes = [note for span in data["spans"] for note in span["notes"]]
     returned = frozenset(found[1] for note in notes if (found := _RETURNED.match(note)))
-    return Digest(revision, tuple(_news(tag) for tag in data["tags"]), returned)
+    without_base = [(found[1], found[2].split(", ")) for note in notes if (found := _UNKNOWN.match(note))]
+    unknown = frozenset((tag, package) for tag, packages in without_base for package in packages)
+    return Digest(revision, tuple(_news(tag) for tag in data["tags"]), returned, unknown)
 
 
 def _news(data: dict[str, Any]) -> News:
@@ -109,6 +113,10 @@ class Sum:
             if tag not in self.gone:
                 yield f"{tag} is said to be back, which was never said to be gone"
             self.gone.discard(tag)
+        for tag, package in sorted(digest.unknown):
+            if package in self.known[tag]:
+                yield f"{tag}/{package} is said to be unknown, of which readers knew"
+            self.known[tag][package] = content_of(there).get(tag, {}).get(package, Versions())
         for news in digest.news:
             yield from self._add(news, there)
         yield from self.differences(there)
