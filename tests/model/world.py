@@ -126,7 +126,7 @@ class World:
     line: list[str] = field(default_factory=list)  # the commits of the branch
 
     def __post_init__(self) -> None:
-        self.now = START + timedelta(hours=1)
+        self.now = self.earliest = START + timedelta(hours=1)
         self.seed = 0
         self.is_daemon = self.is_running = False
         self.upstream = Upstream(self.folder / "upstream.git")
@@ -207,7 +207,9 @@ class World:
         from there on, find the database locked.
         """
         self.now += later
-        if self.now + skew > START + _FORGOTTEN:
+        moment = self.now + skew
+        self.earliest = min(self.earliest, moment)
+        if moment > self.earliest + _FORGOTTEN:
             self.collect()
         request = {**self._request(skew), "kill": kill, "locked": locked}
         is_daemon = self.is_daemon
