@@ -120,4 +120,8 @@ class Model(RuleBasedStateMachine):
 
     def _do(self, name: str, **options: Any) -> None:
         assert self.example is not None
-        self.example.do(name, **options)
+        try:
+            self.example.do(name, **options)
+        except AssertionError as error:
+            Model.failed, Model.problems = self.example.moves, [str(error)]
+            raise

@@ -47,8 +47,11 @@ class Stage:
         example = Example(self)
         if [move.name for move in moves[:1]] != ["begin"]:
             example.do("begin")
-        for move in moves:
-            example.do(move.name, **move.options)
+        try:
+            for move in moves:
+                example.do(move.name, **move.options)
+        except AssertionError as error:
+            return [str(error), *example.end()]
         return example.end()
 
 
