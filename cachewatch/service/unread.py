@@ -51,19 +51,29 @@ class UnreadDocuments:
 
     def earlier(self, found: Found) -> Bases:
         """Return the last readable versions of what the earlier state of `found` could not tell."""
-        return {tag.report.after.tag or "": bases for tag in found.tags if (bases := dict(self._last_readable(tag)))}
+        names = ((digest.report.after.tag or "", digest) for digest in found.tags)
+        return {
+            tag: bases
+            for tag, digest in names
+            if (bases := dict(self._last_readable(digest, found.bases.get(tag, {}))))
+        }
 
-    def _last_readable(self, tag: TagDigest) -> Iterator[tuple[str, Revision]]:
-        side = tag.report.before
-        for each in tag.unreadable:
-            if each.before and side.revision:
-                revision = replace(resolve(self._repository, side.revision), tag=side.tag)
-                try:
-                    base = last_readable(self._repository, revision, each.package)
-                except SourceError:
-                    continue  # the history is not in this clone
-                if base is not None:
-                    yield each.package, base
+    def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
+        for package in (each.package for each in digest.unreadable if each.before):
+            # No later version than this: whoever was told nothing of a document knows none of them.
+            revision = bases.get(package) or self._told(digest)
+            if revision is None:
+                continue
+            try:
+                base = last_readable(self._repository, revision, package)
+            except SourceError:
+                continue  # the history is not in this clone
+            if base is not None:
+                yield package, base
+
+    def _told(self, digest: TagDigest) -> Revision | None:
+        side = digest.report.before
+        return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
     def after(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> UnreadAfter:
         """Return what is left to be compared later, once everything in `gaps` was compared."""

@@ -110,21 +110,24 @@ class Sum:
     def add(self, digest: Digest, there: Tags) -> Iterator[str]:
         """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it."""
         for tag in sorted(digest.returned):
-            if tag not in self.gone:
+            if tag not in self.gone and self.known.get(tag):
                 yield f"{tag} is said to be back, which was never said to be gone"
             self.gone.discard(tag)
-        for tag, package in sorted(digest.unknown):
-            if package in self.known[tag]:
-                yield f"{tag}/{package} is said to be unknown, of which readers knew"
-            self.known[tag][package] = content_of(there).get(tag, {}).get(package, Versions())
         for news in digest.news:
             yield from self._add(news, there)
+        for tag, package in sorted(digest.unknown):
+            known = self.known.setdefault(tag, {})
+            if package in known:
+                yield f"{tag}/{package} is said to be unknown, of which readers knew"
+            known[package] = content_of(there).get(tag, {}).get(package, Versions())
         yield from self.differences(there)
 
     def differences(self, there: Tags) -> Iterator[str]:
         """Yield where what is known is not what is `there`, but for documents that cannot be read."""
         has = content_of(there)
         for tag in sorted(has.keys() | self.known.keys()):
+            if not there.get(tag) and (tag in self.gone or not self.known.get(tag)):
+                continue  # there is nothing in it that was asked for
             if (tag in has) != (tag in self.known and tag not in self.gone):
                 yield f"{tag} is {'there' if tag in has else 'gone'}, which nobody was told"
                 continue
@@ -150,8 +153,7 @@ class Sum:
         elif news.base != news.tag:
             self.known[news.tag] = dict(content_of(there)[news.base])
         elif not is_known:
-            yield f"{news.tag} changed, of which nobody knew"
-            self.known[news.tag] = {}
+            self.known[news.tag] = {}  # it had nothing that was asked for
         if is_known and (news.is_whole or news.base != news.tag):
             # One that is back is compared with what was told of it last.
             yield f"{news.tag} is said to be new, of which readers knew"

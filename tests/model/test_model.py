@@ -9,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from model.machine import Model
 from model.stage import Stage
 
-EXAMPLES = 15
+EXAMPLES = 8
 
 
 def test_what_everybody_got_adds_up(stage: Stage) -> None:
