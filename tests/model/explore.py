@@ -76,7 +76,9 @@ def _play(number: int, limits: settings) -> list[Move] | None:
 
 def _report(stage: Stage, moves: list[Move]) -> None:
     print(f"a counterexample of {len(moves)} moves; {stage.figures}", flush=True)
-    print(*(f"    -> {problem}" for problem in Model.problems), sep="\n", flush=True)
+    for line in (*map(str, moves), *(f"-> {problem}" for problem in Model.problems)):
+        print(f"    {line}", flush=True)
+    print("in as few moves as break a promise:", flush=True)
     fewer = shrink(moves, lambda some: bool(stage.play(some)))
     for line in (*map(str, fewer), *(f"-> {problem}" for problem in stage.play(fewer))):
         print(f"    {line}", flush=True)
