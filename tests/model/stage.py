@@ -74,7 +74,8 @@ class Example:
         self._stage.figures.examples += 1
         try:
             self._world.recover()
-            return list(problems(self._world))
+            found = list(problems(self._world))
+            return [*found, *self._world.errors()] if found else []
         except AssertionError as error:
             return [f"cannot be checked: {error}"]
         finally:

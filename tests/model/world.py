@@ -299,6 +299,10 @@ class World:
         """Return what the service said."""
         return (self.folder / "log").read_text("utf-8", "replace")
 
+    def errors(self) -> list[str]:
+        """Return the last errors in the log."""
+        return [f"the log: {line}" for line in self.log().splitlines() if " error " in line or "Error" in line][-5:]
+
     def _rows(self, query: str) -> Iterator[Any]:
         with sqlite3.connect(self.folder / "state" / "cachewatch.db") as connection:
             yield from connection.execute(query).fetchall()
