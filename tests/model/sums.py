@@ -7,7 +7,7 @@ could read.
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -15,9 +15,6 @@ from model.catalogue import Broken, Builds, Tags, readable, version
 
 Versions = frozenset[str]
 Content = dict[str, dict[str, Versions]]
-
-# Lines of these topics say what came or went; those of others nothing that can be added up.
-_MOVES = {"gone", "lost", "downgraded", "upgraded", "new", "added", "retired", "fewer", "more"}
 
 
 _RETURNED = re.compile(r"(\S+) is back; it was gone since ")
@@ -34,7 +31,6 @@ class News(NamedTuple):
     gone: tuple[str, ...]  # packages
     is_whole: bool  # the tag was not there before
     is_gone: bool
-    specs: Mapping[str, int]
 
 
 class Digest(NamedTuple):
@@ -63,28 +59,16 @@ def read_digest(content: bytes) -> Digest:
 
 
 def _news(data: dict[str, Any]) -> News:
-    gone = {row["package"] for topic in data["topics"] if topic["name"] == "gone" for row in topic["rows"]}
-    added: defaultdict[str, list[str]] = defaultdict(list)
-    removed: defaultdict[str, list[str]] = defaultdict(list)
-    for topic in data["topics"]:
-        assert topic["name"] in _MOVES, topic
-        for row in topic["rows"]:
-            if row["count"] is None:
-                continue  # it says in other words what lines with counts say
-            for side, told in (("before", removed), ("after", added)):
-                if row[side]:
-                    assert row["count"] == 1, row
-                    told[row["package"]].append(row[side])
     events = {event["kind"] for event in data["events"]}
+    versions = {each["package"]: each for each in data["versions"]}
     return News(
         tag=data["tag"],
         base=data["before"]["tag"],
-        added=added,
-        removed=removed,
-        gone=tuple(sorted(gone)),
+        added={package: each["added"] for package, each in versions.items()},
+        removed={package: each["removed"] for package, each in versions.items()},
+        gone=tuple(sorted({row["package"] for row in data["changes"]["rows"] if row["kind"] == "package-removed"})),
         is_whole="tag-added" in events and data["before"]["tag"] == data["tag"],
         is_gone="tag-removed" in events,
-        specs=data["specs"],
     )
 
 
@@ -119,7 +103,8 @@ class Sum:
             known = self.known.setdefault(tag, {})
             if package in known:
                 yield f"{tag}/{package} is said to be unknown, of which readers knew"
-            known[package] = content_of(there).get(tag, {}).get(package, Versions())
+            if now := content_of(there).get(tag, {}).get(package):
+                known[package] = now
         yield from self.differences(there)
 
     def differences(self, there: Tags) -> Iterator[str]:
@@ -147,9 +132,7 @@ class Sum:
             return
         is_known = news.tag in self.known
         if news.is_whole:
-            self.known[news.tag] = content_of(there)[news.tag]
-            if news.specs["after"] != sum(map(len, self.known[news.tag].values())):
-                yield f"{news.tag} is new with {news.specs['after']} specs, but it has {self.known[news.tag]}"
+            self.known[news.tag] = {}
         elif news.base != news.tag:
             self.known[news.tag] = dict(content_of(there)[news.base])
         elif not is_known:
