@@ -8,7 +8,7 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash model powercut mutants axe screenshots check bench lock clean
+.PHONY: help demo test crash model powercut mutants axe screenshots check bench growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -52,6 +52,9 @@ mutants: $(READY) ## Change the code a little, SAMPLE=400 times by SEED=1, and s
 
 bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks $(BENCH)
+
+growth: $(READY) ## See whether a daemon's memory grows over 2,000 commits; takes half an hour
+	$(BIN)/python -m benchmarks.growth $(GROWTH)
 
 lock:            ## Pin all versions anew (takes uv)
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \

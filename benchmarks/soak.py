@@ -61,7 +61,7 @@ def main() -> int:
 def _soak(folder: Path, seconds: float, pause: float) -> int:
     upstream, out = folder / "upstream.git", folder / "out"
     subprocess.run(["git", "init", "-q", "--bare", "--initial-branch=main", str(upstream)], check=True)
-    _commit(upstream, 0)
+    commit(upstream, 0)
     for part in ("files", "Maildir"):
         (out / part).mkdir(parents=True)
     config = folder / "cachewatch.yaml"
@@ -85,7 +85,7 @@ def _watch(
     while (now := time.monotonic() - begin) < seconds:
         time.sleep(pause)
         number += 1
-        _commit(upstream, number)
+        commit(upstream, number)
         if daemon.poll() is not None:
             sys.exit(f"the daemon ended with {daemon.returncode}: {log.read_text('utf-8')[-2000:]}")
         sample = _sample(daemon.pid, now, out)
@@ -96,7 +96,7 @@ def _watch(
     time.sleep(15)  # for the last commits to be told
 
 
-def _commit(upstream: Path, number: int) -> None:
+def commit(upstream: Path, number: int) -> None:
     """Change one package, so that every commit is news with a name of its own."""
     packages = range(_PACKAGES) if number == 0 else [number % _PACKAGES]
     files = {"_data/tags.yaml": tags_file([(_TAG, ["e4s"])])} if number == 0 else {}

@@ -90,7 +90,7 @@ class Reading(Struct, frozen=True, kw_only=True):
             ),
             coverage=self._coverage(gaps, found),
             pinned=self._pinned(gaps),
-            is_lost=bool(gaps.lost),
+            is_lost=bool(gaps.lost or unread.unknown),
             has_returned=bool(gaps.returned) and Kind.TAG_REMOVED in self.track.changes,
             vanished=gaps.vanished,
         )
@@ -199,11 +199,17 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     def _spans(self, gaps: Gaps, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
-        notes = (*wording.returned(gaps.returned), *wording.unread(unread.left), *wording.read_again(unread.resolved))
+        notes = (
+            *wording.returned(gaps.returned),
+            *wording.unread(unread.left),
+            *wording.read_again(unread.resolved),
+            *wording.unknown(unread.unknown),
+        )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
+        is_unknown = bool(unread.unknown)
         for gap in gaps.gaps:
-            yield structs.replace(self._span(gap, notes), unread=packages)
-            notes, packages = (), ()
+            yield structs.replace(self._span(gap, notes), unread=packages, is_unknown=is_unknown)
+            notes, packages, is_unknown = (), (), False
         if gaps.lost or not gaps.gaps:
             # Nothing to compare, and perhaps a sentence why.
             lost = wording.lost(gaps.lost) if gaps.lost else ()

@@ -24,10 +24,11 @@ NO_BASES: Bases = MappingProxyType({})
 
 
 class UnreadAfter(Struct, frozen=True):
-    """What a stream still cannot read of each tag, and what it could read again."""
+    """What a stream still cannot read of each tag, what it could read again, and what nobody can compare."""
 
     left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
     resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)  # packages without an earlier readable version
 
 
 class UnreadDocuments:
@@ -50,32 +51,46 @@ class UnreadDocuments:
 
     def earlier(self, found: Found) -> Bases:
         """Return the last readable versions of what the earlier state of `found` could not tell."""
-        return {tag.report.after.tag or "": bases for tag in found.tags if (bases := dict(self._last_readable(tag)))}
+        names = ((digest.report.after.tag or "", digest) for digest in found.tags)
+        return {
+            tag: bases
+            for tag, digest in names
+            if (bases := dict(self._last_readable(digest, found.bases.get(tag, {}))))
+        }
 
-    def _last_readable(self, tag: TagDigest) -> Iterator[tuple[str, Revision]]:
-        side = tag.report.before
-        for each in tag.unreadable:
-            if each.before and side.revision:
-                revision = replace(resolve(self._repository, side.revision), tag=side.tag)
-                try:
-                    base = last_readable(self._repository, revision, each.package)
-                except SourceError:
-                    continue  # the history is not in this clone
-                if base is not None:
-                    yield each.package, base
+    def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
+        for package in (each.package for each in digest.unreadable if each.before):
+            # No later version than this: whoever was told nothing of a document knows none of them.
+            revision = bases.get(package) or self._told(digest)
+            if revision is None:
+                continue
+            try:
+                base = last_readable(self._repository, revision, package)
+            except SourceError:
+                continue  # the history is not in this clone
+            if base is not None:
+                yield package, base
+
+    def _told(self, digest: TagDigest) -> Revision | None:
+        side = digest.report.before
+        return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
     def after(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> UnreadAfter:
         """Return what is left to be compared later, once everything in `gaps` was compared."""
         left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
+        unknown: dict[str, tuple[str, ...]] = {}
         for gap, each in found:
             seen = {digest.report.after.tag: digest for digest in each.tags}
             for tag in gap.tags:
                 known = {entry.package: entry for entry in self._known.get(tag, ())}
                 now = dict(self._unread(seen[tag], known, each.bases.get(tag, {}))) if tag in seen else {}
                 left[tag] = tuple(now.values())
-                resolved[tag] = tuple(entry for package, entry in known.items() if package not in now)
-        return UnreadAfter(left, resolved)
+                if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
+                    unknown[tag] = lacking
+                done = known.keys() - now.keys() - set(lacking)
+                resolved[tag] = tuple(entry for package, entry in known.items() if package in done)
+        return UnreadAfter(left, resolved, unknown)
 
     def _unread(
         self, digest: TagDigest, known: Mapping[str, Unread], bases: Mapping[str, Revision]
@@ -92,6 +107,11 @@ class UnreadDocuments:
                     reason=each.reason,
                 )
                 yield each.package, replace(known.get(each.package, new), reason=each.reason)
+
+
+def _without_base(digest: TagDigest) -> Iterator[str]:
+    """Yield the packages that can be read or are gone now, while no earlier version of them could be read."""
+    return (each.package for each in digest.unreadable if each.before and not each.after)
 
 
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:

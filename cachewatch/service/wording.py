@@ -72,6 +72,15 @@ def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
         yield f"documents of {tag} can be read again: {names}, compared with revision {base[:10]}"
 
 
+def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Say which documents have no earlier version that can be read."""
+    for tag, names in sorted(packages.items()):
+        yield (
+            f"no earlier version of these documents of {tag} can be read: {_listed(sorted(names))}; "
+            "what changed in them cannot be known"
+        )
+
+
 def _by_tag(
     entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]
 ) -> dict[tuple[str, str], str]:

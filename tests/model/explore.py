@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from model.machine import Model
@@ -64,17 +65,20 @@ def _counterexamples(stage: Stage, first: int, seconds: float, moves: int) -> It
 
 def _play(number: int, limits: settings) -> list[Move] | None:
     """Play some examples, and return the one that broke a promise."""
+    Model.failed = None
     try:
         run_state_machine_as_test(seed(number)(Model), settings=limits)
-    except AssertionError:
-        assert Model.failed is not None
-        return Model.failed
-    return None
+    except (AssertionError, Flaky):
+        if Model.failed is None:
+            raise
+    return Model.failed
 
 
 def _report(stage: Stage, moves: list[Move]) -> None:
     print(f"a counterexample of {len(moves)} moves; {stage.figures}", flush=True)
-    print(*(f"    -> {problem}" for problem in Model.problems), sep="\n", flush=True)
+    for line in (*map(str, moves), *(f"-> {problem}" for problem in Model.problems)):
+        print(f"    {line}", flush=True)
+    print("in as few moves as break a promise:", flush=True)
     fewer = shrink(moves, lambda some: bool(stage.play(some)))
     for line in (*map(str, fewer), *(f"-> {problem}" for problem in stage.play(fewer))):
         print(f"    {line}", flush=True)

@@ -36,10 +36,11 @@ class Model(RuleBasedStateMachine):
     problems: ClassVar[list[str]] = []  # and how
     example: Example | None = None
 
-    @initialize()
-    def begin(self) -> None:
-        """Let the service know upstream."""
+    @initialize(steps=st.lists(_STEP, max_size=2))
+    def begin(self, steps: list[Step]) -> None:
+        """Let the service know upstream, which may be in disorder already."""
         self.example = Example(self.stage)
+        self._do("begin", steps=steps)
 
     @rule(steps=_STEPS, later=_LATER)
     def publish_and_run(self, steps: list[Step], later: timedelta) -> None:
@@ -119,4 +120,8 @@ class Model(RuleBasedStateMachine):
 
     def _do(self, name: str, **options: Any) -> None:
         assert self.example is not None
-        self.example.do(name, **options)
+        try:
+            self.example.do(name, **options)
+        except AssertionError as error:
+            Model.failed, Model.problems = self.example.moves, [str(error)]
+            raise

@@ -45,8 +45,13 @@ class Stage:
     def play(self, moves: list[Move]) -> list[str]:
         """Play an example, and return what is wrong in the end."""
         example = Example(self)
-        for move in moves:
-            example.do(move.name, **move.options)
+        if [move.name for move in moves[:1]] != ["begin"]:
+            example.do("begin")
+        try:
+            for move in moves:
+                example.do(move.name, **move.options)
+        except AssertionError as error:
+            return [str(error), *example.end()]
         return example.end()
 
 
@@ -57,7 +62,6 @@ class Example:
         self.moves: list[Move] = []
         self._stage = stage
         self._world = stage.world()
-        self._world.begin()
 
     def do(self, name: str, **options: Any) -> None:
         """Let something happen."""
@@ -68,11 +72,16 @@ class Example:
     def end(self) -> list[str]:
         """Let all be well, and return what is wrong all the same."""
         self._stage.figures.examples += 1
-        self._world.recover()
-        found = list(problems(self._world))
-        self._world.change_process(is_daemon=False)
-        shutil.rmtree(self._world.folder)
-        return found
+        try:
+            self._world.recover()
+            found = list(problems(self._world))
+            return [*found, *self._world.errors()] if found else []
+        except AssertionError as error:
+            return [f"cannot be checked: {error}"]
+        finally:
+            # The process that stays would answer to what the next example asks.
+            self._world.change_process(is_daemon=False)
+            shutil.rmtree(self._world.folder)
 
 
 @contextmanager

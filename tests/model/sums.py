@@ -6,7 +6,8 @@ could read.
 """
 
 import json
-from collections import Counter, defaultdict
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -15,8 +16,9 @@ from model.catalogue import Broken, Builds, Tags, readable, version
 Versions = frozenset[str]
 Content = dict[str, dict[str, Versions]]
 
-# Lines of these topics say what came or went; those of others nothing that can be added up.
-_MOVES = {"gone", "lost", "downgraded", "upgraded", "new", "added", "fewer", "more"}
+
+_RETURNED = re.compile(r"(\S+) is back; it was gone since ")
+_UNKNOWN = re.compile(r"no earlier version of these documents of (\S+) can be read: (.*);")
 
 
 class News(NamedTuple):
@@ -29,7 +31,6 @@ class News(NamedTuple):
     gone: tuple[str, ...]  # packages
     is_whole: bool  # the tag was not there before
     is_gone: bool
-    specs: Mapping[str, int]
 
 
 class Digest(NamedTuple):
@@ -37,6 +38,8 @@ class Digest(NamedTuple):
 
     revision: str
     news: tuple[News, ...]
+    returned: frozenset[str]  # tags of which a note says that they are back
+    unknown: frozenset[tuple[str, str]]  # tags with packages of which a note says that nobody knows what they had
 
     def gone(self) -> Counter[tuple[str, str]]:
         """Count what it says has gone: packages, and tags, which have no package."""
@@ -48,32 +51,24 @@ def read_digest(content: bytes) -> Digest:
     """Read a digest in its JSON form."""
     data = json.loads(content)
     (revision,) = {span["after"]["revision"] for span in data["spans"]}
-    return Digest(revision, tuple(_news(tag) for tag in data["tags"]))
+    notes = [note for span in data["spans"] for note in span["notes"]]
+    returned = frozenset(found[1] for note in notes if (found := _RETURNED.match(note)))
+    without_base = [(found[1], found[2].split(", ")) for note in notes if (found := _UNKNOWN.match(note))]
+    unknown = frozenset((tag, package) for tag, packages in without_base for package in packages)
+    return Digest(revision, tuple(_news(tag) for tag in data["tags"]), returned, unknown)
 
 
 def _news(data: dict[str, Any]) -> News:
-    gone = {row["package"] for topic in data["topics"] if topic["name"] == "gone" for row in topic["rows"]}
-    added: defaultdict[str, list[str]] = defaultdict(list)
-    removed: defaultdict[str, list[str]] = defaultdict(list)
-    for topic in data["topics"]:
-        assert topic["name"] in _MOVES, topic
-        for row in topic["rows"]:
-            if row["count"] is None:
-                continue  # it says in other words what lines with counts say
-            for side, told in (("before", removed), ("after", added)):
-                if row[side]:
-                    assert row["count"] == 1, row
-                    told[row["package"]].append(row[side])
     events = {event["kind"] for event in data["events"]}
+    versions = {each["package"]: each for each in data["versions"]}
     return News(
         tag=data["tag"],
         base=data["before"]["tag"],
-        added=added,
-        removed=removed,
-        gone=tuple(sorted(gone)),
+        added={package: each["added"] for package, each in versions.items()},
+        removed={package: each["removed"] for package, each in versions.items()},
+        gone=tuple(sorted({row["package"] for row in data["changes"]["rows"] if row["kind"] == "package-removed"})),
         is_whole="tag-added" in events and data["before"]["tag"] == data["tag"],
         is_gone="tag-removed" in events,
-        specs=data["specs"],
     )
 
 
@@ -98,14 +93,26 @@ class Sum:
 
     def add(self, digest: Digest, there: Tags) -> Iterator[str]:
         """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it."""
+        for tag in sorted(digest.returned):
+            if tag not in self.gone and self.known.get(tag):
+                yield f"{tag} is said to be back, which was never said to be gone"
+            self.gone.discard(tag)
         for news in digest.news:
             yield from self._add(news, there)
+        for tag, package in sorted(digest.unknown):
+            known = self.known.setdefault(tag, {})
+            if package in known:
+                yield f"{tag}/{package} is said to be unknown, of which readers knew"
+            if now := content_of(there).get(tag, {}).get(package):
+                known[package] = now
         yield from self.differences(there)
 
     def differences(self, there: Tags) -> Iterator[str]:
         """Yield where what is known is not what is `there`, but for documents that cannot be read."""
         has = content_of(there)
         for tag in sorted(has.keys() | self.known.keys()):
+            if not there.get(tag) and (tag in self.gone or not self.known.get(tag)):
+                continue  # there is nothing in it that was asked for
             if (tag in has) != (tag in self.known and tag not in self.gone):
                 yield f"{tag} is {'there' if tag in has else 'gone'}, which nobody was told"
                 continue
@@ -125,14 +132,11 @@ class Sum:
             return
         is_known = news.tag in self.known
         if news.is_whole:
-            self.known[news.tag] = content_of(there)[news.tag]
-            if news.specs["after"] != sum(map(len, self.known[news.tag].values())):
-                yield f"{news.tag} is new with {news.specs['after']} specs, but it has {self.known[news.tag]}"
+            self.known[news.tag] = {}
         elif news.base != news.tag:
             self.known[news.tag] = dict(content_of(there)[news.base])
         elif not is_known:
-            yield f"{news.tag} changed, of which nobody knew"
-            self.known[news.tag] = {}
+            self.known[news.tag] = {}  # it had nothing that was asked for
         if is_known and (news.is_whole or news.base != news.tag):
             # One that is back is compared with what was told of it last.
             yield f"{news.tag} is said to be new, of which readers knew"

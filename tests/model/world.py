@@ -126,7 +126,7 @@ class World:
     line: list[str] = field(default_factory=list)  # the commits of the branch
 
     def __post_init__(self) -> None:
-        self.now = START + timedelta(hours=1)
+        self.now = self.earliest = START + timedelta(hours=1)
         self.seed = 0
         self.is_daemon = self.is_running = False
         self.upstream = Upstream(self.folder / "upstream.git")
@@ -140,8 +140,10 @@ class World:
         self.editor = Editor({"develop": {name: frozenset({10 * n, 10 * n + 1}) for n, name in enumerate(packages, 1)}})
         self.mail.forget()
 
-    def begin(self) -> None:
-        """Let the service see upstream for the first time, which is silent."""
+    def begin(self, steps: Iterable[Step] = ()) -> None:
+        """Let the service see upstream for the first time, which is silent; it is so many steps further by then."""
+        for step in steps:
+            self.editor.apply(step)
         self.publish()
         assert self.run() == 0, self.log()
         self.first = self.line[-1]
@@ -205,7 +207,9 @@ class World:
         from there on, find the database locked.
         """
         self.now += later
-        if self.now + skew > START + _FORGOTTEN:
+        moment = self.now + skew
+        self.earliest = min(self.earliest, moment)
+        if moment > self.earliest + _FORGOTTEN:
             self.collect()
         request = {**self._request(skew), "kill": kill, "locked": locked}
         is_daemon = self.is_daemon
@@ -294,6 +298,10 @@ class World:
     def log(self) -> str:
         """Return what the service said."""
         return (self.folder / "log").read_text("utf-8", "replace")
+
+    def errors(self) -> list[str]:
+        """Return the last errors in the log."""
+        return [f"the log: {line}" for line in self.log().splitlines() if " error " in line or "Error" in line][-5:]
 
     def _rows(self, query: str) -> Iterator[Any]:
         with sqlite3.connect(self.folder / "state" / "cachewatch.db") as connection:

@@ -137,6 +137,20 @@ def test_one_that_was_unreadable_at_the_beginning_is_compared_with_its_last_read
     assert net(made) == [("1.0", "2.0")]
 
 
+@pytest.mark.parametrize("then", [pa("1.0", 10), {}], ids=["repaired", "gone"])
+@pytest.mark.parametrize("broken", [["empty"], ["empty", "binary"]], ids=["once", "twice"])
+def test_one_that_nobody_could_ever_read_is_named_when_that_is_over(
+    tmp_path: Path, broken: list[str], then: Mapping[str, bytes]
+) -> None:
+    """What it was before is nowhere; that nothing is said of it would hide whatever has changed."""
+    config = CONFIG.replace("changes: [all]", "changes: [all], match: {packages: [pa]}")
+    made = site(tmp_path, *({PATH: BROKEN[kind]} for kind in broken), then, pa("2.0", 11), config=config)
+    publish_each(made)
+    said = "no earlier version of these documents of develop can be read: pa; what changed in them cannot be known"
+    assert [said in " ".join(text.split()) for text in made.told()[-2:]] == [True, False]
+    assert net(made) == [("1.0" if then else "", "2.0")]
+
+
 @pytest.mark.parametrize("form", ["link", "folder"])
 def test_a_document_that_is_no_file_for_a_while_is_compared_later(tmp_path: Path, form: str) -> None:
     made = Site(tmp_path, [state(number, pa("1.0", 10)) for number in range(4)])
