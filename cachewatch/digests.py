@@ -150,6 +150,25 @@ class Notice(Struct, frozen=True, kw_only=True):
     operator: str = ""
 
 
+# Of so many revisions the rhythm of a source is learnt, and from so few intervals it cannot be.
+LEARNT_FROM, _FEW_INTERVALS = 10, 3
+# Times of the rhythm after which there is a gap, which readers have no use for if it is shorter than a day.
+_TIMES, _SHORTEST = 3, timedelta(days=1)
+
+
+def longest_pause(times: Iterable[datetime]) -> timedelta | None:
+    """Return after what time without a revision there is a gap, learnt from when the last ones were made; None if they are few.
+
+    The rhythm is what three quarters of the intervals do not exceed: neither gaps among them nor revisions that come in
+    quick succession make it another one.
+    """
+    ordered = sorted(times)
+    intervals = sorted(b - a for a, b in pairwise(ordered))
+    if len(intervals) < _FEW_INTERVALS:
+        return None
+    return max(_TIMES * intervals[len(intervals) * 3 // 4], _SHORTEST)
+
+
 def find_gaps(times: Iterable[datetime], longest: timedelta) -> tuple[Gap, ...]:
     """Return where more than `longest` passed between two of `times`, in any order."""
     ordered = sorted(times)

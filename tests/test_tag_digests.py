@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers import Record, catalogue, history, records
 
-from cachewatch.digests import Gap, TagDigest, find_gaps
+from cachewatch.digests import Gap, TagDigest, find_gaps, longest_pause
 from cachewatch.model import Kind
 from cachewatch.pipeline import changesets
 from cachewatch.render import digest as digest_module
@@ -123,3 +123,23 @@ def test_gaps() -> None:
 
     assert find_gaps(reversed(times), timedelta(days=2)) == (Gap(times[1], times[2]),)
     assert find_gaps(times[:1], timedelta(0)) == ()
+
+
+@pytest.mark.parametrize(
+    ("hours", "longest"),
+    [
+        ([24, 24], None),
+        ([24] * 9, 72),
+        ([168] * 9, 504),
+        ([24] * 7 + [240] * 2, 72),
+        ([1, 1, 168] * 3, 504),
+        ([2] * 9, 24),
+    ],
+    ids=["few", "daily", "weekly", "daily with gaps", "weekly at three times", "all day"],
+)
+def test_the_rhythm_of_a_source_says_what_a_gap_is(hours: list[int], longest: int | None) -> None:
+    """Three times what is usual, and a day at least."""
+    times = [datetime(2025, 6, 1, 4, tzinfo=UTC)]
+    for pause in hours:
+        times.append(times[-1] + timedelta(hours=pause))
+    assert longest_pause(times) == (None if longest is None else timedelta(hours=longest))

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import closing
+from datetime import timedelta
 from functools import partial
 
 from msgspec import Struct, field, structs
@@ -28,7 +29,7 @@ from cachewatch.silences import Silencing
 from cachewatch.sources import Comparison
 from cachewatch.sources.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.sources.git import Repository
-from cachewatch.sources.revisions import Revision, count_between, lacks, resolve, times_between
+from cachewatch.sources.revisions import Revision, count_between, lacks, resolve, times_between, times_until
 from cachewatch.standings import cover_both
 from cachewatch.store import cursors, health
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position
@@ -72,6 +73,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     newest: Revision
     comparisons: Comparisons
     documents: UnreadDocuments
+    longest_pause: timedelta  # between two revisions, that is no gap
     environment: Environment | None = None
 
     def part(self, gaps: Gaps) -> Part:
@@ -222,11 +224,13 @@ class Reading(Struct, frozen=True, kw_only=True):
             notes = (wording.REWRITTEN, *notes)
         times = times_between(self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
-        return structs.replace(span, gaps=digests.find_gaps(times, self.source.stale_after))
+        return structs.replace(span, gaps=digests.find_gaps(times, self.longest_pause))
 
     def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
         now = self.context.clock()
-        if wording.is_stale(self.source, self.fares, now):
+        newest = self.newest.time
+        is_usual = newest is not None and now - newest <= self.longest_pause
+        if wording.is_stale(self.source, self.fares, now) and not is_usual:
             notes = (*notes, wording.staleness(self.fares, now))
         return Span(
             source=self.source.name,
@@ -285,9 +289,16 @@ def read_part(context: Context, asked: Asked, source: Source) -> Part:
             newest=newest,
             comparisons=asked.comparisons,
             documents=UnreadDocuments(repository, position.unread if position else {}),
+            longest_pause=_longest_pause(repository, newest, source),
             environment=asked.environment,
         )
         return reading.part(find_gaps(repository, position, newest, wanted=track.wants_tag(source)))
+
+
+def _longest_pause(repository: Repository, newest: Revision, source: Source) -> timedelta:
+    """Return what is no gap: as the source usually publishes, or as it is configured where that is not known."""
+    learnt = digests.longest_pause(times_until(repository, newest, digests.LEARNT_FROM))
+    return source.stale_after if learnt is None else learnt
 
 
 def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:

@@ -83,6 +83,23 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
     return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
 
 
+def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:
+    """Return when the last revisions up to `newest` were made, newest first; that takes no process."""
+    times: list[datetime] = []
+    commit = newest.commit
+    while len(times) < most:
+        found = repository.objects().get(commit)
+        time = _time(repository, commit)
+        if found is None or time is None:
+            break  # the history is not here
+        times.append(time)
+        parent = _PARENT.search(found.content.partition(b"\n\n")[0])
+        if parent is None:
+            break
+        commit = parent[1].decode()
+    return times
+
+
 def _steps_back(repository: Repository, start: str, end: str) -> int | None:
     """Count from `start` back to `end` where every commit has one parent and they are near: that takes no process."""
     commit = start

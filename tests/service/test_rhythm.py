@@ -1,0 +1,70 @@
+"""A digest says where a source published nothing for longer than it usually does: its rhythm is learnt, not configured."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from helpers import START, catalogue, records
+from station import Site
+
+DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
+GAP = "nothing was published from"
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git"}}
+channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}}
+subscriptions:
+  ml: {when: weekly sun 07:30, changes: [all], channels: [files]}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path, [catalogue({"zlib": records(range(3))})])
+    made.configure(CONFIG)
+    return made
+
+
+def publish(site: Site, at: datetime, number: int) -> None:
+    """Let upstream have a new revision of that time."""
+    (content,) = catalogue({"zlib": records(range(3 + number))}).values()
+    head = f"commit refs/heads/main\ncommitter x <x@example.org> {int(at.timestamp())} +0000\ndata 0\n"
+    tip = "from refs/heads/main^0\n" if number else ""
+    body = f"{tip}M 100644 inline _cache/develop/zlib/specs.md\ndata {len(content)}\n"
+    site.fast_import(head.encode() + body.encode() + content + b"\n")
+
+
+def weekly_mails(site: Site, times: list[datetime]) -> list[str]:
+    """Publish at these times, make a pass each Sunday, and return what readers were told, each in a line."""
+    waiting, end = list(enumerate(times, 1)), times[-1] + WEEK
+    site.now = START.replace(hour=7, minute=30)
+    while site.now < end:
+        while waiting and waiting[0][1] <= site.now:
+            number, at = waiting.pop(0)
+            publish(site, at, number)
+        site.run()
+        site.now += WEEK
+    return [" ".join(text.split()) for text in site.told()]
+
+
+def test_a_weekly_mail_of_what_is_published_weekly_says_nothing_of_gaps(site: Site) -> None:
+    """Nor of its age, though it is older than `stale_after` when the mail is made."""
+    weeks = [START + number * WEEK - 2 * DAY for number in range(1, 14)]
+    mails = weekly_mails(site, weeks)[4:]
+    assert len(mails) >= 8
+    assert not [text for text in mails if GAP in text or "no news" in text]
+
+
+def test_a_month_without_news_is_a_gap_in_it(site: Site) -> None:
+    weeks = [START + number * WEEK - 2 * DAY for number in range(1, 10)]
+    mails = weekly_mails(site, [*weeks, weeks[-1] + 4 * WEEK])
+    assert GAP in mails[-1]
+
+
+def test_ten_days_without_news_are_a_gap_where_it_is_published_daily(site: Site) -> None:
+    days = [START + number * DAY for number in range(1, 20)]
+    mails = weekly_mails(site, [*days, days[-1] + 10 * DAY])
+    assert GAP in mails[-1]
+    assert not [text for text in mails[:-1] if GAP in text]
