@@ -97,7 +97,7 @@ def drop_digest(context: Context, name: str, reason: str) -> Stored:
     with context.database.write() as connection:
         stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
-        cursors.advance(connection, stored.advances, now)
+        cursors.advance(connection, stored.advances, now, is_told=False)
         resolve_settled(connection, context)
     return stored
 

@@ -62,6 +62,7 @@ def compose(
         is_urgent=track.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
+        returns=tuple(each for part in parts for each in part.returns),
         environment=joined(part.coverage for part in parts if part.coverage),
         pinned=found_pins(track.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),

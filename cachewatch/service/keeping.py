@@ -5,7 +5,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.service import outages
 from cachewatch.service.context import Context
 from cachewatch.service.repairing import set_aside_damaged
-from cachewatch.store import cursors, digests, outbox, slots
+from cachewatch.store import cursors, departures, digests, outbox, slots
 
 
 def keep_house(context: Context) -> None:
@@ -33,5 +33,6 @@ def _forget(context: Context) -> None:
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         slots.forget(connection, now - retention.metadata)
         cursors.forget_vanished(connection, now - retention.metadata)
+        departures.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)

@@ -12,15 +12,18 @@ from msgspec import Struct, field, structs
 from cachewatch import digests
 from cachewatch.config.model import Source
 from cachewatch.coverage import Coverage, Environment, compare_coverage
-from cachewatch.digests import Pinned, Span, Table, TagDigest
+from cachewatch.digests import Pinned, Return, Span, Table, TagDigest
 from cachewatch.model import Kind
 from cachewatch.patterns import Globs
-from cachewatch.pipeline import changesets
+from cachewatch.pipeline import Judgements, changesets
 from cachewatch.render.digest import MOST_CSV, DigestBody, read_tag_digest
 from cachewatch.select import Selection, selection_of
 from cachewatch.service import wording
 from cachewatch.service.context import Context
+from cachewatch.service.noting import Noted, NotingBody, Packages, Wants, unwrapped
+from cachewatch.service.noting import noted as note_tag
 from cachewatch.service.pins import find_pin
+from cachewatch.service.returning import find_returns, names_of
 from cachewatch.service.sharing import Comparisons, Found, question_of
 from cachewatch.service.spans import Gap, Gaps, find_gaps
 from cachewatch.service.tracks import Track
@@ -31,11 +34,16 @@ from cachewatch.sources.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import Revision, count_between, lacks, resolve, times_between, times_until
 from cachewatch.standings import cover_both
+from cachewatch.statements import StatementKind
 from cachewatch.store import cursors, health
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position
 from cachewatch.store.health import SourceHealth
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+# Kinds that no single package has.
+_OF_WHOLE_TAGS = frozenset(
+    {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
+)
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -43,6 +51,8 @@ class Part(Struct, frozen=True, kw_only=True):
 
     spans: tuple[Span, ...] = ()
     tags: tuple[TagDigest, ...] = ()
+    noted: tuple[Noted, ...] = ()  # of the same tags
+    returns: tuple[Return, ...] = ()  # of what the track was told is gone
     advance: Advance | None = None  # None where nothing was ever fetched
     hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
@@ -80,11 +90,15 @@ class Reading(Struct, frozen=True, kw_only=True):
         """Compare everything that the track was not told yet."""
         found = [(gap, self._found(gap)) for gap in gaps.gaps]
         unread = self.documents.after(gaps, found)
+        told = [pair for _, each in found for pair in zip(each.tags, each.noted, strict=True)]
+        returns = self._returns(gaps, told)
         return Part(
             spans=tuple(self._spans(gaps, unread)),
-            tags=tuple(tag for _, each in found for tag in each.tags),
+            tags=tuple(tag for tag, _ in told),
+            noted=tuple(noted for _, noted in told),
+            returns=returns,
             hidden=sum((each.hidden for _, each in found), start=Counter[str]()),
-            advance=self._advance(gaps, unread),
+            advance=self._advance(gaps, unread, [noted for _, noted in told], returns),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
                 for gap in gaps.gaps
@@ -96,6 +110,12 @@ class Reading(Struct, frozen=True, kw_only=True):
             has_returned=bool(gaps.returned) and Kind.TAG_REMOVED in self.track.changes,
             vanished=gaps.vanished,
         )
+
+    def _returns(self, gaps: Gaps, told: Iterable[tuple[TagDigest, Noted]]) -> tuple[Return, ...]:
+        stream = self.track.subscription.name, self.track.name, self.source.name
+        returned = gaps.returned if Kind.TAG_REMOVED in self.track.changes else {}
+        with self.context.database.read() as connection:
+            return tuple(find_returns(connection, stream, told, returned))
 
     def _coverage(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> tuple[Coverage, Coverage] | None:
         """Hold the environment against all tags that the track is about, as they were told last and as they are."""
@@ -146,11 +166,17 @@ class Reading(Struct, frozen=True, kw_only=True):
         )
         hidden: Counter[str] = Counter()
         found: list[TagDigest] = []
+        facts: list[Noted] = []
         room: int | None = MOST_CSV
         for pair in comparison.pairs:
-            found.append(self._tag_digest(structs.replace(comparison, pairs=(pair,)), selection, hidden, room))
-            room = _left(room, found[-1].table)
-        return Found(tuple(found), hidden, bases)
+            one = structs.replace(comparison, pairs=(pair,))
+            # With other versions of some documents, a tag is judged anew.
+            judgements = None if bases else self.comparisons.judgements(self.source.name)
+            tag, noted = self._tag_digest(one, selection, hidden, room, judgements)
+            found.append(tag)
+            facts.append(noted)
+            room = _left(room, tag.table)
+        return Found(tuple(found), tuple(facts), hidden, bases)
 
     def _selection(self) -> Selection:
         """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
@@ -171,33 +197,45 @@ class Reading(Struct, frozen=True, kw_only=True):
         return lambda package: package in needed and selection.packages(package)
 
     def _tag_digest(
-        self, comparison: Comparison, selection: Selection, hidden: Counter[str], room: int | None
-    ) -> TagDigest:
+        self,
+        comparison: Comparison,
+        selection: Selection,
+        hidden: Counter[str],
+        room: int | None,
+        judgements: Judgements | None,
+    ) -> tuple[TagDigest, Noted]:
         """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
-        silencing = Silencing(
+        packages = Packages()
+        silencing = self._silencing(comparison, selection.wants)
+        # Each chunk has a body of its own.
+        has_table = room is not None
+        make_body = partial(silencing.body, lambda wants: NotingBody(DigestBody(wants, has_table=has_table), wants))
+        (changeset,) = changesets(
+            comparison, selection, make_body, progress=lambda _: self.context.go_on(), judgements=judgements
+        )
+        heard = unwrapped(silencing.heard(changeset, hidden), packages)
+        tag = read_tag_digest(
+            heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
+        )
+        is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
+        noted = note_tag(heard, packages, tag.report.events, is_suspicion_hidden=is_hidden)
+        if noted.told or self._asks_for_whole_tags(selection):
+            return tag, noted
+        return _untold(tag), noted
+
+    def _silencing(self, comparison: Comparison, wants: Wants) -> Silencing:
+        return Silencing(
             self.context.config.silences,
-            selection.wants,
+            wants,
             source=self.source.name,
             tag=comparison.pairs[0].after.tag,
             day=self.context.today(),
         )
-        # Each chunk has a body of its own.
-        has_table = room is not None
-        make_body = partial(silencing.body, lambda wants: DigestBody(wants, has_table=has_table))
-        (changeset,) = changesets(
-            comparison,
-            selection,
-            make_body,
-            progress=lambda _: self.context.go_on(),
-            judgements=self.comparisons.judgements(self.source.name),
-        )
-        return read_tag_digest(
-            silencing.heard(changeset, hidden),
-            source=self.source.name,
-            wants=silencing.wants,
-            wants_line=silencing.wants_line,
-            room=room,
-        )
+
+    def _asks_for_whole_tags(self, selection: Selection) -> bool:
+        """Tell whether what happens to a whole tag concerns the track, whichever packages that happens to."""
+        is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
+        return is_open or self.track.changes <= _OF_WHOLE_TAGS
 
     def _spans(self, gaps: Gaps, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
@@ -249,9 +287,16 @@ class Reading(Struct, frozen=True, kw_only=True):
             return self.source.address
         return str(self.context.clone_folder(self.source.name))
 
-    def _advance(self, gaps: Gaps, unread: UnreadAfter) -> Advance:
+    def _advance(self, gaps: Gaps, unread: UnreadAfter, found: Iterable[Noted], returns: tuple[Return, ...]) -> Advance:
+        gone = {noted.tag: noted.gone for noted in found}
         updates = (
-            CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
+            CursorUpdate(
+                tag=tag,
+                revision=revision,
+                unread=tuple(unread.left.get(tag, ())),
+                departures=gone.get(tag, ()),
+                returns=names_of(returns, tag),
+            )
             for tag, revision in sorted(gaps.places.items())
         )
         return Advance(
@@ -310,3 +355,10 @@ def _position_at(repository: Repository, first: Revision, newest: Revision) -> P
 def _left(room: int | None, table: Table) -> int | None:
     """Return how much room a table leaves to the next; none at all once one was too large, for all go out or none."""
     return room - len(table.content) if room is not None and table.is_complete else None
+
+
+def _untold(tag: TagDigest) -> TagDigest:
+    """Leave out that a tag is suspicious where there is nothing else to tell of what was asked for."""
+    events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
+    statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
+    return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)

@@ -13,6 +13,7 @@ from cachewatch.config.model import Match
 from cachewatch.digests import TagDigest
 from cachewatch.model import Kind
 from cachewatch.pipeline import Judgements
+from cachewatch.service.noting import Noted
 from cachewatch.service.tracks import Track
 from cachewatch.sources.catalogue import Bases
 
@@ -28,6 +29,7 @@ class Found(Struct, frozen=True):
     """What is told of each tag, and how many packages silences kept from it, by their names."""
 
     tags: tuple[TagDigest, ...]
+    noted: tuple[Noted, ...]  # of the same tags
     hidden: Counter[str]
     bases: Bases  # packages that were compared with another version than that of the revision told last
 

@@ -9,8 +9,11 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, select, union, update
 from sqlalchemy.dialects.sqlite import insert
 
+from cachewatch.store import departures
+from cachewatch.store.departures import Departure, DepartureKind
 from cachewatch.store.moments import to_moment_or_none, to_text
 from cachewatch.store.schema import cursors, digests, slots, streams, unread
+from cachewatch.store.schema import departures as departures_table
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -29,6 +32,8 @@ class CursorUpdate(Struct, frozen=True, kw_only=True):
     tag: str
     revision: str | None
     unread: tuple[Unread, ...] = ()
+    departures: tuple[Departure, ...] = ()  # that the digest tells
+    returns: tuple[tuple[DepartureKind, str], ...] = ()  # likewise
 
 
 class Advance(Struct, frozen=True, kw_only=True):
@@ -107,8 +112,11 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     return Position(revision=begun.revision, cursors=known, unread=found)
 
 
-def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
-    """Write down how far streams were compared; a stream that is new has begun with that."""
+def advance(connection: Connection, advances: Iterable[Advance], now: datetime, *, is_told: bool = True) -> None:
+    """Write down how far streams were compared, and what they were told is gone or back, if they were told.
+
+    A stream that is new has begun with that.
+    """
     for each in advances:
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
         if each.revision:
@@ -121,6 +129,10 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
             else:
                 _keep_unread(connection, {**where, "tag": step.tag}, now)
+            if is_told:
+                of = departures.stream_key(each.subscription, each.stream, each.source, step.tag)
+                departures.forget_returned(connection, of, step.returns)
+                departures.note(connection, of, step.departures, each.revision, now)
 
 
 def _move(connection: Connection, by: Advance, step: CursorUpdate, now: datetime) -> None:
@@ -188,7 +200,7 @@ def rename(connection: Connection, old: str, new: str) -> bool:
     """Let the subscription `new` go on where `old` stands, and tell whether there was anything of `old`."""
     if old not in subscriptions(connection):
         return False
-    for table in (streams, cursors, unread, slots):
+    for table in (streams, cursors, unread, slots, departures_table):
         connection.execute(delete(table).filter_by(subscription=new))
         connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
     connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))

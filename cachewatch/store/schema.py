@@ -107,6 +107,23 @@ held_losses = Table(
     Column("said", Text, nullable=False),
 )
 
+# What streams were told is gone, so that they can be told since when if it is back.
+departures = Table(
+    "departures",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),  # stack | package | tag
+    Column("name", Text, primary_key=True),
+    Column("revision", Text, nullable=False),  # in which it was gone
+    Column("told_at", Text, nullable=False),
+    Column("packages", Integer, nullable=False),
+    Column("specs", Integer, nullable=False),
+    Index("departures_by_time", "told_at"),
+)
+
 # Queued, being sent, or to be tried again.
 _OPEN = text("state IN ('queued', 'sending', 'deferred')")
 

@@ -141,6 +141,15 @@ _FORM_2 = (
     *_OUTBOX_2,
 )
 
+_FORM_3 = (
+    """
+    CREATE TABLE departures (subscription TEXT NOT NULL, stream TEXT NOT NULL, source TEXT NOT NULL, tag TEXT NOT NULL,
+    kind TEXT NOT NULL, name TEXT NOT NULL, revision TEXT NOT NULL, told_at TEXT NOT NULL, packages INTEGER NOT NULL,
+    specs INTEGER NOT NULL, PRIMARY KEY (subscription, stream, source, tag, kind, name))
+    """,
+    "CREATE INDEX departures_by_time ON departures (told_at)",
+)
+
 
 def _step(statements: tuple[str, ...]) -> Step:
     def take(connection: Connection) -> None:
@@ -151,4 +160,4 @@ def _step(statements: tuple[str, ...]) -> Step:
 
 
 # The step at index n leads from form n to n + 1.
-STEPS: tuple[Step, ...] = (_step(_FORM_1), _step(_FORM_2))
+STEPS: tuple[Step, ...] = (_step(_FORM_1), _step(_FORM_2), _step(_FORM_3))
