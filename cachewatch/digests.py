@@ -130,6 +130,7 @@ class Digest(Struct, frozen=True, kw_only=True):
     period: str  # 2026-07-27 or 2026-07-27..2026-08-02
     is_urgent: bool = False
     is_sample: bool = False  # made by `preview` or `test`: nobody waits for it
+    unconfirmed: str = ""  # for what it was held, if it goes out though the operators did not answer
     spans: tuple[Span, ...]
     tags: tuple[TagDigest, ...]
     returns: tuple[Return, ...] = ()  # of what these readers were told is gone

@@ -215,6 +215,7 @@ WRONG = {
     "subscriptions: {a: {channels: [f], match: {sources: [pubic]}}}": "no source 'pubic'; did you mean 'public'?",
     "subscriptions: {a: {channels: [f], match: {package: [x]}}}": "match.package: there is no such key; did you mean 'packa",
     "subscriptions: {a: {channels: [f], limit: {rows: many}}}": "'many' is no whole number from 1 to",
+    "subscriptions: {a: {channels: [f], limit: {hold_for: soon}}}": "write 30s, 5m, 1h, 4d, 2w or 2y, or never",
     "subscriptions: {a: {channels: [f], group_by: stacks}}": "'stacks' is none of its values; did you mean 'stack'?",
     "subscriptions: {a: {channels: [f], template: ../x}}": "'../x' is no template of digests; write its name",
     "subscriptions: {a: {channels: [f], urgent: {changes: os, channels: [m]}}}": "lacks `to:`: the channel m sends mail",

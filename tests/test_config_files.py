@@ -120,9 +120,11 @@ def test_what_is_shown_can_be_read(complete: Path) -> None:
     assert shown.count('"***"') == 6
 
     without_secrets = re.sub(r"^(?=.*_file: )", "#", SAMPLE.read_text(), flags=re.MULTILINE)
-    complete.write_text(without_secrets)
+    complete.write_text(without_secrets.replace("hold_for: 24h", "hold_for: never"))
     first = read_config(complete)
-    complete.write_text(show_config(first))
+    shown = show_config(first)
+    assert (shown.count('hold_for: "never"'), shown.count('hold_for: "1d"')) == (1, 1)
+    complete.write_text(shown)
     assert read_config(complete) == first
 
 

@@ -22,7 +22,7 @@ from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
 from cachewatch.store.database import NAME, Connection, Database, after_commit
 from cachewatch.store.digests import DigestState, Stored
-from cachewatch.store.held import Loss
+from cachewatch.store.held import Event, Hold, HoldKind
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
 from cachewatch.store.moments import to_text
@@ -465,13 +465,47 @@ def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> N
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
         queue(connection, "two", "b@example.org")
-        held.add_losses(connection, "one", [Loss("public", "develop", "40 -> 0 specs")])
         claimed = outbox.claim(connection, "mail", NOW, LEASE)
         assert claimed is not None
         outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
         assert digests.forget(connection, NOW + DAY) == 1
         assert [each.digest for each in outbox.find(connection)] == ["two"]
         assert outbox.story(connection, claimed.id) == []
+
+
+def test_what_a_newer_digest_is_held_for_too_counts_from_its_first_hold(database: Database) -> None:
+    loss, large = (Event("public", "develop", kind) for kind in HoldKind)
+    with database.write() as connection:
+        held.hold(connection, "ml", "regular", [Hold(event=loss, said="40 -> 0 specs", content=("a", "b"))], NOW)
+        found = [Hold(event=loss, said="40 -> 1 specs"), Hold(event=large, said="many")]
+        held.hold(connection, "ml", "regular", found, NOW + DAY)
+        assert [(each.event, each.said, each.counted_from) for each in held.holds_of(connection, "ml", "regular")] == [
+            (large, "many", NOW + DAY),
+            (loss, "40 -> 1 specs", NOW),
+        ]
+        assert held.holds_of(connection, "ml", "urgent") == ()
+        held.hold(connection, "ml", "regular", [Hold(event=large, said="many")], NOW + DAY)
+        held.hold(connection, "ml", "regular", [Hold(event=loss, said="40 -> 0 specs")], NOW + 2 * DAY)
+        (again,) = held.holds_of(connection, "ml", "regular")
+        assert again.counted_from == NOW + 2 * DAY
+
+
+def test_the_form_before_keeps_what_is_held(tmp_path: Path) -> None:
+    """Its time begins with the first pass; what is not held any more needs none."""
+    engine = create_engine(f"sqlite:///{tmp_path / NAME}")
+    migrate(engine, tmp_path / NAME, STEPS[:2])
+    with sqlite3.connect(tmp_path / NAME) as connection:
+        for key, state in (("one", "held"), ("two", "held"), ("three", "dropped")):
+            values = (key, "ml", key, state, "title", "2026-07-27", to_text(NOW), "9 changed specs", b"", b"", b"")
+            connection.execute(f"INSERT INTO digests VALUES ({', '.join('?' * 11)}, NULL, 1)", values)
+        for key in ("one", "three"):
+            connection.execute("INSERT INTO held_losses VALUES (?, 'public', 'develop', '40 -> 0 specs')", (key,))
+    with Database(tmp_path).read() as connection:
+        found = {(digest.stream, hold) for digest in held.all_held(connection) for hold in digest.holds}
+    assert found == {
+        ("one", Hold(event=Event("public", "develop", HoldKind.SUSPICIOUS), said="40 -> 0 specs")),
+        ("two", Hold(event=Event("", "", HoldKind.LARGE), said="9 changed specs")),
+    }
 
 
 def test_a_writer_waits_for_another(database: Database) -> None:

@@ -64,7 +64,7 @@ def _say(draft: Draft, track: Track) -> None:
         what = "nothing would be sent" if track.subscription.if_empty == "skip" else "it says that nothing happened"
         click.echo(f"cachewatch: nothing happened that {track.subscription.name} asked for: {what}", err=True)
     if draft.hold:
-        click.echo(f"cachewatch: this would be held until an operator releases it: {draft.hold}", err=True)
+        click.echo(f"cachewatch: this would be held for the operators: {draft.hold}", err=True)
 
 
 def _through(channel: str | None, packed: tuple[Packed, ...]) -> tuple[Packed, ...]:

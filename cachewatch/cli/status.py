@@ -110,9 +110,13 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
 def _held(held: HeldDigest, now: datetime) -> list[str]:
     key, name = held.key[:12], held.subscription if held.track == "regular" else f"{held.subscription} ({held.track})"
     gone = "" if held.is_configured else ", a subscription that is not configured any more"
+    out = "is not sent before somebody answers"
+    if held.goes_out_at is not None:
+        out = f"goes out {_when(held.goes_out_at, now)}, as not confirmed by the operators"
     return [
         f"  {name}  {held.title}{gone}",
         f"    since {_when(held.since, now)}: {held.reason}",
+        f"    {out}",
         f"    `cachewatch deliveries release {key}`, or `drop {key} --reason '...'`",
     ]
 

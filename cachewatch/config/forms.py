@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -147,6 +147,19 @@ MODE = Form(
 )
 DAY = of_text(_day, format="date")
 DURATIONS = of_text(parse_duration, pattern=DURATION)
+
+
+def _duration_or_never(text: str) -> timedelta | None:
+    try:
+        return None if text == "never" else parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or never") from error
+
+
+DURATION_OR_NEVER = Form(
+    lambda node, _: _duration_or_never(node.text()),
+    {"oneOf": [{"const": "never"}, {"type": "string", "pattern": DURATION}]},
+)
 SIZES = Form(
     lambda node, _: parse_size(node.text()), {"oneOf": [{"type": "string", "pattern": SIZE}, {"type": "integer"}]}
 )

@@ -77,6 +77,7 @@ class Limit(Struct, frozen=True, kw_only=True):
 
     rows: int = 25
     hold_above: int = 5000  # changed specs; operators are asked before such a digest goes out
+    hold_for: timedelta | None = timedelta(hours=24)  # then it goes out, as not confirmed; None is never
 
 
 class Subscription(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from cachewatch.config.durations import duration_in_words
-from cachewatch.config.model import ChannelConfig, Config, Secret, Source
+from cachewatch.config.model import ChannelConfig, Config, Limit, Secret, Source
 from cachewatch.kinds import MEANINGS
 from cachewatch.schedule import WEEKDAYS, Quiet
 
@@ -64,6 +64,8 @@ def _section(value: Struct) -> dict[str, Any]:
                 fields["path"] = value.path
             if hasattr(value, "mode"):
                 fields["mode"] = f"{value.mode:04o}"
+        case Limit():
+            fields["hold_for"] = "never" if value.hold_for is None else value.hold_for
         case Quiet():
             fields["days"] = ",".join(WEEKDAYS[day][:3] for day in sorted(value.days)) or None
         case _:

@@ -6,7 +6,7 @@ from typing import Any
 from cachewatch import resources
 from cachewatch.config.addresses import MAIL
 from cachewatch.config.channels import MAIL_TYPES
-from cachewatch.config.forms import DAY, PATH, TEXT, Form, choice, each, list_of, number
+from cachewatch.config.forms import DAY, DURATION_OR_NEVER, PATH, TEXT, Form, choice, each, list_of, number
 from cachewatch.config.model import Limit, Match, Silence, Subscription, Urgent
 from cachewatch.config.nodes import Context, Node, unknown
 from cachewatch.config.patterns import GLOBS, RANGES
@@ -132,6 +132,9 @@ LIMIT = Table(
     {
         "rows": Key(number(1, 100_000), "lines of each section (25)"),
         "hold_above": Key(number(1, 10**9), "changed specs above which operators are asked first (5000)"),
+        "hold_for": Key(
+            DURATION_OR_NEVER, "how long they are asked before it goes out as not confirmed (24h), or never"
+        ),
     },
     Limit,
 )

@@ -85,6 +85,7 @@ def release(context: Context, name: str) -> Stored:
         digests.settle(connection, stored.key, DigestState.RELEASED, "released by hand", now)
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
+        held.let_go(connection, stored.subscription, stored.track)
         cursors.advance(connection, stored.advances, now)
         resolve_settled(connection, context)
     return stored
@@ -97,6 +98,7 @@ def drop_digest(context: Context, name: str, reason: str) -> Stored:
     with context.database.write() as connection:
         stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
+        held.let_go(connection, stored.subscription, stored.track)
         cursors.advance(connection, stored.advances, now, is_told=False)
         resolve_settled(connection, context)
     return stored
@@ -171,7 +173,7 @@ def _held(connection: Connection, name: str) -> Stored:
     if stored is None:
         raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
     if stored.state is not DigestState.HELD:
-        newer = ", ".join(held[:12] for held in digests.held(connection, stored.subscription, stored.track))
+        newer = ", ".join(each[:12] for each in digests.held(connection, stored.subscription, stored.track))
         advice = f"{newer} took its place" if newer else "see `cachewatch deliveries list --held`"
         raise UsageError(f"digest {key} is not held but {stored.state}; {advice}")
     return stored

@@ -65,6 +65,7 @@ def _signs(now: datetime) -> Iterator[tuple[str, Limit]]:
         yield "times of sources and channels", Limit(column=column, latest=soon, instead=now)
     yield "channels that rest", Limit(column=channels.blocked_until, latest=soon + LONGEST_PAUSE, instead=None)
     yield "times of the service", Limit(column=schema.service.c.value, latest=soon, instead=now)
+    yield "held digests", Limit(column=schema.holds.c.counted_from, latest=soon, instead=now)
     columns, only = schema.deliveries.c, (outbox.is_open(),)
     yield "deliveries", Limit(column=columns.due, latest=soon + LONGEST_PAUSE, instead=now, only=only)
     yield "ends of deliveries", Limit(column=columns.give_up, latest=_NEVER, instead=now + LONGEST_PAUSE, only=only)

@@ -8,18 +8,21 @@ from datetime import datetime
 from itertools import count
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.digests import Digest, Silenced, TagDigest
 from cachewatch.model import Kind
+from cachewatch.render.words import event_sentence
 from cachewatch.service import wording
 from cachewatch.service.context import Context
+from cachewatch.service.noting import Noted
 from cachewatch.service.parts import Asked, Part, read_part
 from cachewatch.service.pins import environment_of, found_pins, joined
 from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import find as stored_digest
-from cachewatch.store.held import Loss
+from cachewatch.store.held import Event, Hold, HoldKind
 
 # Part of every key: digests of another form are other digests.
 _FORM = 1
@@ -32,7 +35,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     advances: tuple[Advance, ...]
     is_empty: bool
     hold: str  # why operators have to be asked first; empty if they have not
-    losses: tuple[Loss, ...] = ()  # for which it is held
+    holds: tuple[Hold, ...] = ()  # what they are asked about
 
 
 def compose(
@@ -52,7 +55,7 @@ def compose(
     parts = [read_part(context, asked, source) for source in track.sources]
     hidden = sum((part.hidden for part in parts), start=Counter[str]())
     tags = tuple(tag for part in parts for tag in part.tags)
-    now = context.clock()
+    now, holds = context.clock(), tuple(_holds(parts, track.subscription.limit.hold_above))
     digest = Digest(
         key=_key(context, track, parts, occasion),
         subscription=track.subscription.name,
@@ -76,8 +79,8 @@ def compose(
         digest=digest,
         advances=tuple(part.advance for part in parts if part.advance),
         is_empty=digest.is_empty and not any(part.is_lost or part.has_returned for part in parts),
-        hold=_hold(parts, tags, track.subscription.limit.hold_above),
-        losses=tuple(_losses(parts, tags)),
+        hold=_reason(holds),
+        holds=holds,
     )
 
 
@@ -110,20 +113,61 @@ def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
     return f"{period}-urgent" if is_urgent else period
 
 
-def _losses(parts: list[Part], tags: tuple[TagDigest, ...]) -> Iterator[Loss]:
-    for part in parts:
-        if part.vanished and part.advance is not None:
-            yield Loss(part.advance.source, "", f"all watched tags are gone ({', '.join(part.vanished)})")
-    for tag in tags:
-        name = tag.report.after.tag or tag.report.before.tag or ""
-        yield from (Loss(tag.source, name, each.name) for each in tag.report.events if each.kind is Kind.SUSPICIOUS)
+def unconfirmed(draft: Draft) -> Draft:
+    """Return the same to be sent though operators did not answer, which readers are told first."""
+    said = f"not confirmed by the operators: {draft.hold}"
+    spans = tuple(
+        replace(span, notes=(said, *span.notes) if number == 0 else span.notes)
+        for number, span in enumerate(draft.digest.spans)
+    )
+    digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)
+    return replace(draft, digest=digest, hold="", holds=())
 
 
-def _hold(parts: list[Part], tags: tuple[TagDigest, ...], limit: int) -> str:
-    changed = sum(tag.report.specs.net_added + tag.report.specs.net_removed for tag in tags)
-    suspicious = [event.name for tag in tags for event in tag.report.events if event.kind is Kind.SUSPICIOUS]
-    if vanished := [tag for part in parts for tag in part.vanished]:
-        return f"a suspicious loss: all watched tags are gone ({', '.join(vanished)})"
-    if suspicious:
-        return f"a suspicious loss: {', '.join(suspicious)}"
-    return f"{changed:,} changed specs, more than hold_above: {limit:,}" if changed > limit else ""
+def _holds(parts: list[Part], limit: int) -> Iterator[Hold]:
+    """Yield what operators have to be asked about: what is suspicious, or else what is large."""
+    suspicious = [hold for part in parts for hold in _suspicions(part)]
+    yield from suspicious or _large(parts, limit)
+
+
+def _suspicions(part: Part) -> Iterator[Hold]:
+    if part.vanished and part.advance is not None:
+        said = f"all watched tags are gone ({', '.join(part.vanished)})"
+        yield Hold(event=Event(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
+    for tag, noted in zip(part.tags, part.noted, strict=True):
+        if noted.suspicion:
+            event = Event(tag.source, noted.tag, HoldKind.SUSPICIOUS)
+            yield Hold(event=event, said=noted.suspicion, content=tuple(_content(tag, noted)))
+
+
+def _large(parts: list[Part], limit: int) -> Iterator[Hold]:
+    """Yield the tags in which too much changed, or the sources if no tag alone did."""
+    pairs = [pair for part in parts for pair in zip(part.tags, part.noted, strict=True)]
+    changed = sum(_changed(tag) for tag, _ in pairs)
+    if changed <= limit:
+        return
+    said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
+    tags = [(tag, noted) for tag, noted in pairs if _changed(tag) > limit]
+    for tag, noted in tags:
+        event = Event(tag.source, noted.tag, HoldKind.LARGE)
+        yield Hold(event=event, said=said, content=tuple(_content(tag, noted)))
+    if not tags:
+        for source in sorted({tag.source for tag, _ in pairs if _changed(tag)}):
+            yield Hold(event=Event(source, "", HoldKind.LARGE), said=said)
+
+
+def _changed(tag: TagDigest) -> int:
+    return tag.report.specs.net_added + tag.report.specs.net_removed
+
+
+def _content(tag: TagDigest, noted: Noted) -> Iterator[str]:
+    for event in tag.report.events:
+        if event.kind is not Kind.SUSPICIOUS:
+            yield event_sentence(event)
+    yield from noted.facts
+
+
+def _reason(holds: tuple[Hold, ...]) -> str:
+    said = ", ".join(dict.fromkeys(hold.said for hold in holds))
+    is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in holds)
+    return f"a suspicious loss: {said}" if is_suspicious else said

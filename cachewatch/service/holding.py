@@ -1,55 +1,106 @@
-"""What operators are asked about held digests: each question once, whoever holds, and however often a newer digest comes."""
+"""Held digests: for how long readers wait, and what operators are asked: each event once, whoever holds a digest for it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from cachewatch.config.model import Config
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind
-from cachewatch.service.tracks import URGENT
-from cachewatch.store.held import HeldDigest, Loss
+from cachewatch.service.tracks import URGENT, Track
+from cachewatch.store.held import Event, HeldDigest, Hold, HoldKind, first_held
 
+# Urgent digests are held for no longer.
+_URGENT_FOR = timedelta(hours=1)
 # Digests that a notice has commands for, and that fit into one of them.
 _NAMED, _NAMED_AT_ONCE = 30, 6
 
 _ADVICE = "A newer digest takes its place, and goes out if it is as usual again."
 
+_ALERTS = {HoldKind.SUSPICIOUS: AlertKind.SUSPICIOUS_LOSS, HoldKind.LARGE: AlertKind.LARGE_CHANGE}
+_TITLES = {HoldKind.SUSPICIOUS: "a suspicious loss", HoldKind.LARGE: "a large change"}
+
+Held = tuple[HeldDigest, Hold]
+
+
+def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
+    """Return how long digests of a stream are held if no operator answers; None is until one does."""
+    known = config.subscriptions.get(subscription)
+    if known is None or known.limit.hold_for is None or (stream == URGENT and known.urgent is None):
+        return None
+    return min(known.limit.hold_for, _URGENT_FOR) if stream == URGENT else known.limit.hold_for
+
+
+def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
+    """Return when a held digest goes out unless an operator answers; None if it does not, or that is not known yet."""
+    times = [hold.counted_from for hold in digest.holds]
+    lasting = held_for(config, digest.subscription, digest.stream)
+    known = [time for time in times if time is not None]
+    if lasting is None or not known or len(known) < len(times):
+        return None
+    return max(known) + lasting
+
+
+def waits_no_more(config: Config, track: Track, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> bool:
+    """Tell whether each of `holds` has lasted its time, counted as it is `known`; those that begin now begin."""
+    lasting = held_for(config, track.subscription.name, track.name)
+    return lasting is not None and all((first_held(known, hold.event) or now) + lasting <= now for hold in holds)
+
+
+def alert_key(digest: HeldDigest, event: Event) -> AlertKey:
+    """Return the key of the alert about an event; what an older version held is known by its stream alone."""
+    if not event.source:
+        return AlertKey(AlertKind.DIGEST_HELD, digest.subscription, digest.stream)
+    return AlertKey(_ALERTS[event.kind], event.source, event.tag)
+
 
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
-    """Yield an alert for each digest that is too large, and for each loss, which may hold many."""
-    holders: defaultdict[tuple[str, str], list[tuple[HeldDigest, Loss]]] = defaultdict(list)
+    """Yield an alert for each event for which digests are held, which may be many."""
+    held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
     for digest in digests:
-        if not digest.losses:
-            yield _too_large(config, digest)
-        for loss in digest.losses:
-            holders[loss.source, loss.tag].append((digest, loss))
-    for found in holders.values():
-        yield _lost(config, [digest for digest, _ in found], [loss for _, loss in found])
+        for hold in digest.holds:
+            held[alert_key(digest, hold.event)].append((digest, hold))
+    for key, found in held.items():
+        yield _question(config, key, found)
 
 
 def place(source: str, tag: str) -> str:
-    """Say where a loss is."""
+    """Say where an event is."""
     return f"{tag} of {source}" if tag else source
 
 
-def _too_large(config: Config, digest: HeldDigest) -> Alert:
-    return Alert(
-        key=AlertKey(AlertKind.DIGEST_HELD, digest.subscription, digest.stream),
-        title=f"{'an urgent' if digest.stream == URGENT else 'a'} digest for {digest.subscription} is held",
-        lines=(f"It has {digest.reason}.", f"Look at it, and release it or drop it. {_ADVICE}"),
-        commands=tuple(_commands(config, [digest])),
-    )
-
-
-def _lost(config: Config, digests: list[HeldDigest], losses: list[Loss]) -> Alert:
-    said = ", ".join(dict.fromkeys(loss.said for loss in losses))
+def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
+    digests, first = [digest for digest, _ in found], found[0][1]
+    said = ", ".join(dict.fromkeys(hold.said for _, hold in found))
     names = ", ".join(_name(config, digest) for digest in digests[:_NAMED])
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
     advice = "See whether upstream published all that it has, and release what is held or drop it."
     return Alert(
-        key=AlertKey(AlertKind.SUSPICIOUS_LOSS, losses[0].source, losses[0].tag),
-        title=f"a suspicious loss in {place(losses[0].source, losses[0].tag)}",
-        lines=(f"{said}; held for {names}{others}.", f"{advice} {_ADVICE}"),
+        key=key,
+        title=_title(key, first.event),
+        lines=(
+            f"{said}; held for {names}{others}.",
+            *max((hold.content for _, hold in found), key=lambda content: sum(map(len, content))),
+            f"{advice} {_ADVICE}",
+            _deadline(config, digests),
+        ),
         commands=tuple(_commands(config, digests[:_NAMED])),
+    )
+
+
+def _title(key: AlertKey, event: Event) -> str:
+    if key.kind is AlertKind.DIGEST_HELD:
+        return f"{'an urgent' if key.part == URGENT else 'a'} digest for {key.name} is held"
+    return f"{_TITLES[event.kind]} in {place(event.source, event.tag)}"
+
+
+def _deadline(config: Config, digests: list[HeldDigest]) -> str:
+    times = [time for digest in digests if (time := goes_out_at(config, digest)) is not None]
+    if not times:
+        return "Nothing of it goes out before somebody answers."
+    last = f" to {max(times):%Y-%m-%d %H:%M}" if max(times) > min(times) else ""
+    return (
+        f"Readers get what nobody drops at {min(times):%Y-%m-%d %H:%M}{last} UTC, "
+        "marked as not confirmed by the operators."
     )
 
 

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from cachewatch.config.model import ChannelConfig, Config
 from cachewatch.service.backoff import LONGEST_PAUSE
 from cachewatch.service.context import Context
-from cachewatch.store import outages, outbox
+from cachewatch.service.holding import held_for
+from cachewatch.store import held, outages, outbox
 from cachewatch.store.database import Connection
 
 # Between two times at which we write down that we run.
@@ -17,7 +18,7 @@ _DOUBT = timedelta(days=1)
 def account(context: Context) -> None:
     """Write down that the service runs, and make up for the time in which it did not.
 
-    What is open then has as much time left as if one pause between two attempts had passed.
+    What is open then has as much time left as if one pause between two attempts had passed, and what is held too.
     """
     now = context.clock()
     with context.database.read() as connection:
@@ -27,7 +28,10 @@ def account(context: Context) -> None:
     with context.database.write() as connection:
         ran = outages.moment(connection, outages.RAN)
         outages.save(connection, outages.RAN, now)
-        if ran is None or now - ran <= LONGEST_PAUSE:
+        if ran is None:
+            return
+        _postpone(connection, context.config, ran, now)
+        if now - ran <= LONGEST_PAUSE:
             return
         outages.save(connection, outages.BEGAN, ran)
         outages.save(connection, outages.ENDED, now)
@@ -48,6 +52,15 @@ def certain(connection: Connection, now: datetime) -> datetime:
     if began is None or ended is None or now - ended >= _DOUBT:
         return now
     return min(began, now)
+
+
+def _postpone(connection: Connection, config: Config, ran: datetime, now: datetime) -> None:
+    """Let what is held wait for as much longer; a gap counts for half of the time that it waits at most."""
+    for subscription, stream, hold in held.all_holds(connection):
+        lasting = held_for(config, subscription, stream)
+        counted = LONGEST_PAUSE if lasting is None else min(LONGEST_PAUSE, max(lasting / 2, 2 * _PRECISION))
+        if hold.counted_from is not None and (lost := now - max(ran, hold.counted_from) - counted) > timedelta(0):
+            held.count_from(connection, subscription, stream, hold.event, hold.counted_from + lost)
 
 
 def _prolong(connection: Connection, config: Config, each: outbox.Delivery, ran: datetime, now: datetime) -> bool:

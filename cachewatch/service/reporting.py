@@ -9,8 +9,9 @@ from msgspec import Struct
 from cachewatch.config.model import Config, Silence
 from cachewatch.schedule import quiet_until
 from cachewatch.service.context import Context
+from cachewatch.service.holding import goes_out_at
 from cachewatch.service.tracks import Track, tracks_of
-from cachewatch.store import alerts, digests, health, outbox, slots, suppressions
+from cachewatch.store import alerts, digests, health, held, outbox, slots, suppressions
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import Record
@@ -40,7 +41,7 @@ class ChannelStatus(Struct, frozen=True, kw_only=True):
 
 
 class HeldDigest(Struct, frozen=True, kw_only=True):
-    """A digest that waits for an operator to release or drop it."""
+    """A digest that waits for an operator to release or drop it, or for its time."""
 
     key: str
     subscription: str
@@ -49,6 +50,7 @@ class HeldDigest(Struct, frozen=True, kw_only=True):
     since: datetime
     title: str
     reason: str
+    goes_out_at: datetime | None  # if nobody answers; None if it does not, or that is not known yet
 
 
 class SilenceStatus(Struct, frozen=True, kw_only=True):
@@ -99,7 +101,7 @@ def read_status(context: Context) -> Status:
             tracks=tuple(_track(connection, track) for track in tracks_of(config)),
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
-            held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
+            held=tuple(_held(connection, stored, config) for stored in digests.all_held(connection)),
             silences=tuple(_silence(silence, context.today()) for silence in config.silences),
             alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
         )
@@ -133,7 +135,14 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
         )
 
 
-def _held(stored: Record, config: Config) -> HeldDigest:
+def _held(connection: Connection, stored: Record, config: Config) -> HeldDigest:
+    found = held.HeldDigest(
+        key=stored.key,
+        subscription=stored.subscription,
+        stream=stored.track,
+        reason=stored.reason,
+        holds=held.holds_of(connection, stored.subscription, stored.track),
+    )
     return HeldDigest(
         key=stored.key,
         subscription=stored.subscription,
@@ -142,6 +151,7 @@ def _held(stored: Record, config: Config) -> HeldDigest:
         since=stored.created,
         title=stored.title,
         reason=stored.reason,
+        goes_out_at=goes_out_at(config, found),
     )
 
 

@@ -11,7 +11,7 @@ from typing import assert_never
 from cachewatch.config.model import Config
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind, open_within, resolve_within
 from cachewatch.service.context import Context
-from cachewatch.service.holding import place, questions
+from cachewatch.service.holding import alert_key, place, questions
 from cachewatch.service.readers import is_reader, is_used
 from cachewatch.service.tracks import tracks_of
 from cachewatch.service.unread import unreadable
@@ -64,11 +64,9 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
             lasts = key.name in config.sources and not _streams(config).isdisjoint(
                 alerts.unread_by(connection, key.name, key.part)
             )
-        case AlertKind.SUSPICIOUS_LOSS:
-            losses = (loss for digest in held.all_held(connection) for loss in digest.losses)
-            lasts = any((loss.source, loss.tag) == (key.name, key.part) for loss in losses)
-        case AlertKind.DIGEST_HELD:
-            lasts = any(each.stream == key.part and not each.losses for each in held.all_held(connection, key.name))
+        case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE | AlertKind.DIGEST_HELD:
+            digests = held.all_held(connection)
+            lasts = any(alert_key(digest, hold.event) == key for digest in digests for hold in digest.holds)
         case AlertKind.DIGEST_FAILED:
             lasts = (key.name, key.part) in _streams(config)
         case AlertKind.TEMPLATE_FAILED:
@@ -106,6 +104,8 @@ def _end(config: Config, over: OpenAlert) -> str:
     match key.kind:
         case AlertKind.SUSPICIOUS_LOSS:
             return f"no digest is held for a loss in {place(key.name, key.part)}"
+        case AlertKind.LARGE_CHANGE:
+            return f"no large change in {place(key.name, key.part)} is held"
         case AlertKind.DIGEST_HELD:
             return f"no digest for {key.name} is held any more"
         case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:

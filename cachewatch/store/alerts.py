@@ -19,8 +19,9 @@ class AlertKind(StrEnum):
     SOURCE_STALE = "source-stale"  # source
     DOCUMENTS_UNREADABLE = "documents-unreadable"  # source, tag
     SUSPICIOUS_LOSS = "suspicious-loss"  # source, tag
+    LARGE_CHANGE = "large-change"  # source, tag
     DIGEST_FAILED = "digest-failed"  # subscription, stream
-    DIGEST_HELD = "digest-held"  # subscription, stream
+    DIGEST_HELD = "digest-held"  # subscription, stream; an older version held it
     TEMPLATE_FAILED = "template-failed"  # subscription
     CHANNEL_DOWN = "channel-down"  # channel
     DELIVERY_FAILED = "delivery-failed"  # channel, target

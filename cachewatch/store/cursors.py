@@ -12,7 +12,7 @@ from sqlalchemy.dialects.sqlite import insert
 from cachewatch.store import departures
 from cachewatch.store.departures import Departure, DepartureKind
 from cachewatch.store.moments import to_moment_or_none, to_text
-from cachewatch.store.schema import cursors, digests, slots, streams, unread
+from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
 
 
@@ -200,7 +200,7 @@ def rename(connection: Connection, old: str, new: str) -> bool:
     """Let the subscription `new` go on where `old` stands, and tell whether there was anything of `old`."""
     if old not in subscriptions(connection):
         return False
-    for table in (streams, cursors, unread, slots, departures_table):
+    for table in (streams, cursors, unread, slots, holds, departures_table):
         connection.execute(delete(table).filter_by(subscription=new))
         connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
     connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))

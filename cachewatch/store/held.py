@@ -1,21 +1,45 @@
-"""Digests that wait for an operator, and the losses for which they were held."""
+"""Digests that wait for an operator, what they are held for, and since when."""
 
 from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, delete, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.digests import IS_HELD
-from cachewatch.store.schema import digests, held_losses
+from cachewatch.store.moments import to_moment_or_none, to_text
+from cachewatch.store.schema import digests, holds
 
 
-class Loss(Struct, frozen=True, order=True):
-    """A suspicious loss in one tag of a source."""
+class HoldKind(StrEnum):
+    """Why operators are asked first."""
 
-    source: str
-    tag: str  # empty if the source lost more than one tag holds
-    said: str  # what was lost
+    SUSPICIOUS = "suspicious"  # so much is gone that publishing may have failed
+    LARGE = "large"  # more changed specs than `hold_above`
+
+    @classmethod
+    def _missing_(cls, value: object) -> "HoldKind":  # noqa: ARG003  the contract of an Enum
+        return cls.LARGE  # its row is damaged
+
+
+class Event(Struct, frozen=True, order=True):
+    """Something in one tag of a source that operators have to look at, whoever is to be told of it."""
+
+    source: str  # empty if an older version held a digest for it
+    tag: str  # empty if it concerns several
+    kind: HoldKind
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """An event for which the digest of a stream is held."""
+
+    event: Event
+    said: str
+    content: tuple[str, ...] = ()  # what happened, for operators, a fact each
+    counted_from: datetime | None = None  # its first hold, moved on by time without service; None if not known yet
 
 
 class HeldDigest(Struct, frozen=True, kw_only=True):
@@ -25,14 +49,57 @@ class HeldDigest(Struct, frozen=True, kw_only=True):
     subscription: str
     stream: str
     reason: str
-    losses: tuple[Loss, ...]
+    holds: tuple[Hold, ...]
 
 
-def add_losses(connection: Connection, digest: str, losses: Iterable[Loss]) -> None:
-    """Write down for which losses a digest that was stored is held."""
-    for loss in losses:
-        values = {"digest": digest, "source": loss.source, "tag": loss.tag, "said": loss.said}
-        connection.execute(insert(held_losses).values(**values).on_conflict_do_nothing())
+def hold(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
+    """Write down what the digest of a stream is held for from now on; what it was held for before counts on."""
+    known = holds_of(connection, subscription, stream)
+    let_go(connection, subscription, stream)
+    for each in found:
+        connection.execute(
+            insert(holds)
+            .values(
+                subscription=subscription,
+                stream=stream,
+                source=each.event.source,
+                tag=each.event.tag,
+                kind=each.event.kind,
+                said=each.said,
+                content="\n".join(each.content),
+                counted_from=to_text(first_held(known, each.event) or now),
+            )
+            .on_conflict_do_nothing()
+        )
+
+
+def first_held(known: Iterable[Hold], event: Event) -> datetime | None:
+    """Return from when the time of an event is counted, of which an older version may not have written down what it is."""
+    times = [each.counted_from for each in known if each.event == event or not each.event.source]
+    return min((time for time in times if time is not None), default=None)
+
+
+def let_go(connection: Connection, subscription: str, stream: str) -> None:
+    """Forget what the digest of a stream was held for."""
+    connection.execute(delete(holds).filter_by(subscription=subscription, stream=stream))
+
+
+def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
+    """Return what the digest of a stream is held for."""
+    query = select(holds).filter_by(subscription=subscription, stream=stream)
+    return tuple(map(_hold, connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))))
+
+
+def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
+    """Return what digests are held for, each with the subscription and stream."""
+    return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
+
+
+def count_from(connection: Connection, subscription: str, stream: str, event: Event, moment: datetime) -> None:
+    """Let the time of a hold be counted from `moment`."""
+    where = {"source": event.source, "tag": event.tag, "kind": event.kind}
+    changed = update(holds).filter_by(subscription=subscription, stream=stream, **where)
+    connection.execute(changed.values(counted_from=to_text(moment)))
 
 
 def all_held(connection: Connection, subscription: str | None = None) -> list[HeldDigest]:
@@ -48,12 +115,16 @@ def all_held(connection: Connection, subscription: str | None = None) -> list[He
             subscription=row.subscription,
             stream=row.track,
             reason=row.reason,
-            losses=_losses(connection, row.key),
+            holds=holds_of(connection, row.subscription, row.track),
         )
         for row in rows
     ]
 
 
-def _losses(connection: Connection, digest: str) -> tuple[Loss, ...]:
-    query = select(held_losses).filter_by(digest=digest).order_by(held_losses.c.source, held_losses.c.tag)
-    return tuple(Loss(row.source, row.tag, row.said) for row in connection.execute(query))
+def _hold(row: Row[Any]) -> Hold:
+    return Hold(
+        event=Event(row.source, row.tag, HoldKind(row.kind)),
+        said=row.said,
+        content=tuple(row.content.splitlines()),
+        counted_from=to_moment_or_none(row.counted_from),
+    )

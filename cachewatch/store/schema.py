@@ -97,14 +97,18 @@ digests = Table(
     Index("digests_by_creation", "created"),
 )
 
-# The suspicious losses for which a digest was held: one may be held for several, and one loss may hold several.
-held_losses = Table(
-    "held_losses",
+# What the digest of a stream is held for; newer digests that take its place go on counting from the first.
+holds = Table(
+    "holds",
     metadata,
-    Column("digest", Text, ForeignKey("digests.key", ondelete="CASCADE"), primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("tag", Text, primary_key=True),
+    Column("subscription", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("source", Text, primary_key=True),  # empty if an older version held it
+    Column("tag", Text, primary_key=True),  # empty if it concerns several
+    Column("kind", Text, primary_key=True),  # suspicious | large
     Column("said", Text, nullable=False),
+    Column("content", Text, nullable=False, server_default=""),  # for operators, a fact a line
+    Column("counted_from", Text),  # time without service moves it on; none if an older version held it
 )
 
 # What streams were told is gone, so that they can be told since when if it is back.

@@ -107,6 +107,7 @@ def test_what_was_rolled_back_is_not_logged(site: Site) -> None:
 
 def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Site) -> None:
     """However many revisions come meanwhile, each with a held digest in the place of the one before."""
+    site.configure(CONFIG.replace("files]}", "files], limit: {hold_for: never}}"))
     site.now = day(0, hour=9)
     for number in range(1, COMMITS + 1):
         site.publish(number)
@@ -282,6 +283,7 @@ def test_a_suppressed_address_that_is_configured_again_is_an_alert_again(tmp_pat
         (AlertKey(AlertKind.SOURCE_STALE, "public"), ("{public:", "{renamed:")),
         (AlertKey(AlertKind.DOCUMENTS_UNREADABLE, "public", "develop"), ("", "")),
         (AlertKey(AlertKind.SUSPICIOUS_LOSS, "public", "develop"), ("", "")),
+        (AlertKey(AlertKind.LARGE_CHANGE, "public", "develop"), ("", "")),
         (AlertKey(AlertKind.DIGEST_HELD, "ml", "regular"), ("", "")),
         (AlertKey(AlertKind.DIGEST_FAILED, "ml", "regular"), ("  ml:", "  renamed:")),
         (AlertKey(AlertKind.TEMPLATE_FAILED, "ml"), ("  ml:", "  renamed:")),
@@ -335,8 +337,8 @@ def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path
     site.now += HOUR
     poll(context, context.config.sources["public"])
     tell(context)
-    assert site.notices() == ["a digest for ml is held"] * 2
-    assert open_alerts(site) == [("digest-held", "ml", "regular")]
+    assert site.notices() == ["a large change in develop of public"] * 2
+    assert open_alerts(site) == [("large-change", "public", "develop")]
 
 
 def test_the_alerts_of_0_1_go_on(tmp_path: Path, loopback: None) -> None:

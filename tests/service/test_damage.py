@@ -193,7 +193,7 @@ def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, co
     (after,) = keys(held)
     assert after != before
     first, *_, last = held.notices()
-    assert first == last == "a digest for ml is held"
+    assert first == last == "a large change in develop of public"
     assert held.notices().count("a digest for ml that was held is damaged") == 1
     assert run("deliveries", "release", after[:12], *config).exit_code == 0
     held.now = datetime.now(UTC)

@@ -177,9 +177,9 @@ def test_a_mass_event_is_held_until_released(site: Site) -> None:
     site.publish(2)
     site.run()
     assert site.told() == []
-    assert site.notices() == ["a digest for ml is held"]
+    assert site.notices() == ["a large change in develop of public"]
     site.run()
-    assert site.notices() == ["a digest for ml is held"]  # nobody is asked twice
+    assert site.notices() == ["a large change in develop of public"]  # nobody is asked twice
     context = site.open()
     with context.database.read() as connection:
         (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
@@ -227,11 +227,11 @@ def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -
     for number in (2, 3, 4):
         site.now = day(number, hour=8)
         site.run()
-    assert site.notices() == ["a digest for ml is held", "1 alert is open", "1 alert is open"]
+    assert site.notices() == ["a large change in develop of public", "1 alert is open", "1 alert is open"]
     site.publish(3)
     site.now = day(5, hour=8)
     site.run()
-    assert site.notices()[3:] == ["no digest for ml is held any more"], "the newer one is empty"
+    assert site.notices()[3:] == ["no large change in develop of public is held"], "the newer one is empty"
     assert read_status(site.open()).alerts == ()
 
 
@@ -245,7 +245,7 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
         site.run(later=timedelta(hours=1))
         (held,) = read_status(site.open()).held
         keys.append(held.key)
-    assert site.notices() == ["a digest for ml is held"]
+    assert site.notices() == ["a large change in develop of public"]
     (notice,) = (site.folder / "desk").rglob("*.txt")
     assert "cachewatch deliveries release ml\n" in notice.read_text()
     with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} took its place"):

@@ -83,6 +83,21 @@ def test_what_was_held_can_be_released(site: Site) -> None:
     assert "many-0" in text
 
 
+def test_what_was_held_waits_for_an_answer_as_long_as_anything(site: Site) -> None:
+    """Its time begins with the first pass, however long ago it was held."""
+    with post() as server:
+        run_with(site, server.port)
+        (held,) = read_status(site.open()).held
+        assert held.goes_out_at == site.now + DAY
+        site.live(DAY - timedelta(hours=1))
+        site.run()
+        assert [each.subscription for each in site.held()] == ["bulk"]
+        run_with(site, server.port, later=timedelta(hours=1))
+    (mail,) = [each.content.decode() for each in server.received if each.recipient == "max@example.org"]
+    assert "not confirmed by the operators" in mail
+    assert site.held() == []
+
+
 def test_what_changed_since_is_told_and_nothing_twice(site: Site) -> None:
     """A document that 0.1 could not read is compared with its last readable version; a first tag of its kind is news."""
     with post() as server:
