@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from cachewatch.digests import Return
 from cachewatch.render.phrases import fact, names, number, replaced
 from cachewatch.safetext import safe
 from cachewatch.statements import Severity, Statement, StatementKind
@@ -76,6 +77,14 @@ def sentence_of_tag(one: Statement, base: str = "") -> str:
     packages, specs = number(len(one.packages), "package"), number(_most(one.counts), "spec")
     of = f" of the tag's {one.of:,} changes" if one.of and one.of != one.counts.total else ""
     return _SENTENCES[one.kind](one, packages, specs + of)
+
+
+def said_back(one: Return) -> str:
+    """Say what is back, since when it was gone, and how much of it there is."""
+    since = f"{one.gone_since.day} {one.gone_since:%B %Y}"
+    now, before = (one.specs_now, one.specs_before) if one.kind != "package" or one.specs_before else (0, 0)
+    sizes = f", with {now:,} of {number(before, 'spec')}" if before else ""
+    return f"{one.kind} {safe(one.name)} is back, was told gone on {since}{sizes}"
 
 
 def _sizes(one: Statement) -> str:

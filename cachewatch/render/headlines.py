@@ -1,12 +1,12 @@
 """What comes first: the subject of a digest and its first sentence, names before counts, worst first."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
-from cachewatch.digests import Digest, TagDigest
-from cachewatch.render.advice import is_beside, rebuilt
+from cachewatch.digests import Digest, Return, TagDigest
+from cachewatch.render.advice import is_beside, rebuilt, said_back
 from cachewatch.render.needs import headlines_of
 from cachewatch.render.phrases import fact, number, replaced
 from cachewatch.safetext import safe
@@ -83,7 +83,8 @@ def subtitle(digest: Digest) -> str:
 
 
 def _facts(digest: Digest) -> list[Fact]:
-    if facts := [*_own_facts(digest), *facts_of(digest.tags)]:
+    back = {(one.kind, one.name) for one in digest.returns}
+    if facts := [*_own_facts(digest), *facts_of(digest.tags, back), *map(_back, digest.returns)]:
         return facts
     if any(span.is_unknown for span in digest.spans):
         return [Fact(("what changed cannot be known",))]
@@ -104,12 +105,25 @@ def _own_facts(digest: Digest) -> Iterator[Fact]:
         yield Fact(forms)
 
 
-def facts_of(tags: Iterable[TagDigest]) -> Iterator[Fact]:
-    """Yield what happened, worst first."""
+def _back(one: Return) -> Fact:
+    return Fact((said_back(one), f"{one.kind} {safe(one.name)[:_LONGEST_NAME]} is back"))
+
+
+# What may be back, as what it would be told as new.
+_JOINED = {
+    StatementKind.TAG_ADDED: "tag",
+    StatementKind.STACK_ADDED: "stack",
+    StatementKind.PACKAGE_ADDED: "package",
+}
+
+
+def facts_of(tags: Iterable[TagDigest], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
+    """Yield what happened, worst first; what is `back`, by its kind and name, is not new."""
     found: dict[StatementKind, list[Statement]] = {}
     for tag in tags:
         for one in tag.statements:
-            found.setdefault(one.kind, []).append(one)
+            if (_JOINED.get(one.kind, ""), one.name) not in back:
+                found.setdefault(one.kind, []).append(one)
     for kind, say in _SAYINGS.items():
         if kind in found:
             yield from say(found[kind])

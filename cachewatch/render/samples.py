@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from cachewatch.coverage import Coverage, CoverageChange, Covered, Environment, Need, Standing, compare_coverage
-from cachewatch.digests import Digest, Example, Gap, Notice, Pinned, Silenced, Span, TagDigest, VersionsChange
+from cachewatch.digests import Digest, Example, Gap, Notice, Pinned, Return, Silenced, Span, TagDigest, VersionsChange
 from cachewatch.model import Event, Fault, FaultKind, Kind, PackageCounts, Place, Side, SpecCounts
 from cachewatch.report import Report
 from cachewatch.statements import Line, Statement, StatementKind
@@ -44,6 +44,20 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
         is_sample=True,
         spans=(span,),
         tags=(_tag(),),
+        returns=(
+            Return(
+                source="public",
+                tag="develop",
+                kind="stack",
+                name="ml-linux-x86_64-rocm",
+                gone_since=datetime(2025, 5, 4, 7, tzinfo=UTC),
+                revision="6001b266be8082e57c6d4732024ae09508c1101a",
+                packages_before=109,
+                packages_now=9,
+                specs_before=188,
+                specs_now=9,
+            ),
+        ),
         environment=_environment(),
         pinned=(
             Pinned(

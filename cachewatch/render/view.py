@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from cachewatch.digests import Digest, Span, TagDigest
 from cachewatch.model import Fault, Side
-from cachewatch.render.advice import act, ignore, know, sentence_of_tag
+from cachewatch.render.advice import act, ignore, know, said_back, sentence_of_tag
 from cachewatch.render.needs import coverage_data, move_data, pinned_data
 from cachewatch.render.phrases import HEADINGS, fact, where
 from cachewatch.render.sums import accounting
@@ -82,6 +82,8 @@ def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
+        "returns": [safe(said_back(one)) for one in digest.returns[:_MOST_SPANS]],
+        "more_returns": max(0, len(digest.returns) - _MOST_SPANS),
         "environment": None if digest.environment is None else coverage_data(digest.environment, form.rows, clean),
         "pinned": [pinned_data(pinned, form.rows, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
