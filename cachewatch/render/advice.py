@@ -84,7 +84,7 @@ def said_back(one: Return) -> str:
     since = f"{one.gone_since.day} {one.gone_since:%B %Y}"
     now, before = (one.specs_now, one.specs_before) if one.kind != "package" or one.specs_before else (0, 0)
     sizes = f", with {now:,} of {number(before, 'spec')}" if before else ""
-    return f"{one.kind} {safe(one.name)} is back, was told gone on {since}{sizes}"
+    return f"{one.kind} {safe(one.name)} is back{sizes} (reported gone on {since})"
 
 
 def _sizes(one: Statement) -> str:
