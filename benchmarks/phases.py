@@ -44,8 +44,9 @@ def main() -> None:
     from cachewatch import pipeline  # noqa: PLC0415  loading is what is measured
     from cachewatch.cli import garbage  # noqa: PLC0415
     from cachewatch.events import Tally  # noqa: PLC0415
+    from cachewatch.render.blocks import Asked  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
-    from cachewatch.render.reports import BoardBody, write_text  # noqa: PLC0415
+    from cachewatch.render.reports import NoBody, write_text  # noqa: PLC0415
     from cachewatch.select import Selection  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
 
@@ -55,13 +56,14 @@ def main() -> None:
     pipeline.parse = _timed("parse", pipeline.parse)  # type: ignore[attr-defined]
     pipeline.compare = _timed("compare", pipeline.compare)  # type: ignore[attr-defined]
     Tally.add = _timed("count", Tally.add)  # type: ignore[method-assign]
-    BoardBody.add = _timed("keep lines", BoardBody.add)  # type: ignore[method-assign]
     opened = open_comparison(
         before, after, repository=repository, wanted_tag=selection.tags, wanted_package=selection.packages
     )
     comparison = _timed("find what differs", opened.__enter__)()
-    changesets = pipeline.changesets(comparison, selection, lambda: BoardBody(20, selection.wants))
-    for _ in write_text(changesets, most=20, wants=selection.wants, width=80, palette=Palette(is_on=False)):
+    changesets = pipeline.changesets(comparison, selection, NoBody)
+    for _ in write_text(
+        changesets, asked=Asked(most=20, wants=selection.wants), width=80, palette=Palette(is_on=False)
+    ):
         pass
     opened.__exit__(None, None, None)
     print(json.dumps(_PHASES))

@@ -159,7 +159,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert "the earlier revision is derived from them" in result.output
-    assert "[U ] py-ml-dtypes    0.4.0" in result.output
+    assert "py-ml-dtypes  0.4.0 added, 0.3.1 stays" in result.output
     assert run("diff", "HEAD~1", "--repo", tmp_path / "kept.git").exit_code == 0
     assert run("demo", tmp_path / "kept.git").exit_code == 2
     assert run("demo").exit_code == 0

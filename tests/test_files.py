@@ -32,12 +32,49 @@ CHANGES = [("hdf5", "removed"), ("new", "added"), ("zlib", "changed")]
 
 def test_two_documents(run: Run, tmp_path: Path) -> None:
     """The title says what package a document is of, whatever the file is called."""
-    write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2])), "c.md": document([], package="x")})
+    untitled = document(records([2])).replace(b'title: "zlib"\n', b"")
+    write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2])), "c.md": untitled})
 
     assert packages(run, tmp_path / "a.md", tmp_path / "b.md") == [("zlib", "changed")]
     assert packages(run, tmp_path / "a.md", tmp_path / "b.md") == [("zlib", "changed")]
-    assert packages(run, tmp_path / "a.md", tmp_path / "c.md") == [("x", "changed")]
+    assert packages(run, tmp_path / "a.md", tmp_path / "c.md") == [("zlib", "changed")]
     assert packages(run, tmp_path / "a.md", "/dev/null") == [("zlib", "removed")]
+
+
+def test_documents_of_two_packages(run: Run, tmp_path: Path) -> None:
+    """Nobody means to compare two packages with each other."""
+    write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2]), package="hdf5")})
+    result = run("diff", tmp_path / "a.md", tmp_path / "b.md")
+
+    assert (result.exit_code, result.output) == (2, "")
+    assert "a.md is of the package zlib" in result.error
+    assert "b.md of hdf5; name two documents of one package" in result.error
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        ("build_cache/index.json", "is a build cache and holds no documents; `cachewatch record"),
+        ("v3/manifests/index/index.manifest.json", "is a build cache and holds no documents; `cachewatch record"),
+        ("README", "holds no documents, which are files _cache/<tag>/<package>/specs.md or <package>.md"),
+    ],
+)
+def test_folders_that_are_no_documents(run: Run, tmp_path: Path, inside: str, said: str) -> None:
+    """They are refused, not taken for a catalogue from which everything is gone; what a build cache is for is said."""
+    write(tmp_path / "some", catalogue({"zlib": records([1])}))
+    write(tmp_path / "other", {inside: b"{}"})
+    for sides in (("some", "other"), ("other", "some")):
+        result = run("diff", *(tmp_path / side for side in sides))
+        assert (result.exit_code, result.output) == (2, "")
+        assert said in result.error
+
+
+def test_a_build_cache_beside_us(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that is called like a branch is known for what it is."""
+    write(tmp_path / "site", {"v3/manifests/index/index.manifest.json": b"{}"})
+    monkeypatch.chdir(tmp_path)
+
+    assert "site: is a build cache" in run("diff", "site", "HEAD").error
 
 
 def test_documents_without_a_title(run: Run, tmp_path: Path) -> None:
@@ -59,7 +96,7 @@ def test_two_folders(run: Run, tmp_path: Path, depth: str) -> None:
 
     assert packages(run, tmp_path / "before" / below, tmp_path / "after" / below) == CHANGES
     result = run("diff", tmp_path / "before" / below, tmp_path / "after" / below)
-    assert "1 of 3 packages changed, 1 of them only rebuilt, 1 new, 1 gone" in result.output
+    assert "1 of 3 packages changed, 1 of them only rebuilt, 1 new, 1 removed" in result.output
 
 
 def test_catalogues_of_several_tags(run: Run, tmp_path: Path) -> None:
@@ -119,7 +156,7 @@ def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
 
     assert result.exit_code == 4
     assert result.error.count("is not a regular file") == 2
-    assert "zlib" in result.output
+    assert "REBUILT  1 spec of 1 package" in result.output
 
 
 def test_an_empty_folder_is_an_empty_catalogue(run: Run, tmp_path: Path) -> None:

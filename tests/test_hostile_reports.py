@@ -169,15 +169,31 @@ def test_csv(run: Run, repository: Path) -> None:
     assert not UNSAFE.search(output.replace("\r\n", ""))
 
 
-@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("form", ["text", "markdown", "stat"])
 def test_reports(run: Run, repository: Path, form: str) -> None:
-    """A terminal is not harmed."""
-    assert not UNSAFE.search(run("diff", "HEAD~1", "--repo", repository, "--format", form, "--all").output)
+    """A terminal is not harmed, and what is new is named all the same."""
+    how = ("--stat",) if form == "stat" else ("--format", form)
+    output = run("diff", "HEAD~1", "--repo", repository, "--all", *how).output
+
+    assert not UNSAFE.search(output)
+    assert not any(line.startswith(("From ", "Bcc:", "X-Evil")) for line in output.splitlines())
+    assert {"fell", "gone", "moved", "new", "rose"} <= set(re.findall(r"\w+", output))
 
 
-def test_a_page(run: Run, repository: Path) -> None:
+def test_a_report_as_markdown(run: Run, repository: Path) -> None:
+    """No link, image or element once code is set aside; every row of a table has its four cells."""
+    output = run("diff", "HEAD~1", "--repo", repository, "--all", "--format", "markdown").output
+    plain = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", output)
+
+    assert not re.search(r"(?<!\\)\]\(", plain)
+    assert not re.search(r"(?<!\\)<[a-z!/]", plain)
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in output.splitlines() if row.startswith("| ")} == {5}
+
+
+@pytest.mark.parametrize("most", [(), ("--all",)])
+def test_a_page(run: Run, repository: Path, most: tuple[str, ...]) -> None:
     """A page has one script, which is ours, and no address at all."""
-    page = run("diff", "HEAD~1", "--repo", repository, "--format", "html").output
+    page = run("diff", "HEAD~1", "--repo", repository, "--format", "html", *most).output
 
     assert not UNSAFE.search(page)
     assert "x-cw" not in elements(page)

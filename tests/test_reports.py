@@ -3,13 +3,16 @@
 import csv
 import io
 import json
+import random
 import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import scripted
 from conftest import Golden, Run
 from helpers import START, catalogue, document, history, record, records, signature
+from test_story import some_pair
 
 from cachewatch.render.colour import Palette
 from cachewatch.report.cover import cover, name_stacks, spots_of
@@ -74,30 +77,99 @@ def test_a_palette_that_is_off() -> None:
 
 
 def test_long_sections_are_capped_and_add_up(run: Run, tmp_path: Path) -> None:
-    """What is not printed is counted, and --all prints it."""
+    """What is not printed is counted, with its specs, and --all prints it."""
     before = {f"p{n:03}": records([n]) for n in range(50)}
-    after = {f"p{n:03}": records([n, 1000 + 2 * n, 1001 + 2 * n]) for n in range(50)}
+    after = {
+        name: found + records(range(1000 + 9 * n, 1002 + 9 * n + n % 3), versions=["0.9"])
+        for n, (name, found) in enumerate(before.items())
+    }
     repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
-    short = run("diff", "HEAD~1", "--repo", repository).output
-    long = run("diff", "HEAD~1", "--repo", repository, "--all").output
+    command = ("diff", "HEAD~1", "--repo", repository)
+    short, long = run(*command).output, run(*command, "--all").output
 
-    shown = sum(map(int, re.findall(r" x(\d+) ", short)))
-    (hidden,) = re.findall(r"\.\.\. and (\d+) more specs \(--all\)", short)
-    assert shown + int(hidden) == 100
-    assert "ADDED  100 specs" in short
-    assert sum(map(int, re.findall(r" x(\d+) ", long))) == 100
+    lines = re.findall(r"^  p\d+  0\.9 added  \+(\d+)", short, re.MULTILINE)
+    (hidden,) = re.findall(r"^  \.\.\. and (\d+) more, \+(\d+) \(--all\)$", short, re.MULTILINE)
+    assert "OLDER VERSIONS ADDED  50 packages, +149\n" in short
+    assert (len(lines), int(hidden[0])) == (20, 30)
+    assert sum(map(int, lines)) + int(hidden[1]) == 149
+    assert lines == sorted(lines, reverse=True)  # the most important are shown
+    assert sum(map(int, re.findall(r"^  p\d+  0\.9 added  \+(\d+)", long, re.MULTILINE))) == 149
     assert "..." not in long
 
 
-def test_judgements_without_pairs_are_capped_too(run: Run, tmp_path: Path) -> None:
-    """Lines that speak of no specs of their own are counted as lines."""
-    before = {f"p{n:03}": [record(n)] for n in range(30)}
-    after = {f"p{n:03}": [record(100 + n, versions=["2.0"], compiler="none")] for n in range(30)}
+def test_what_is_routine_is_cut_first(run: Run, tmp_path: Path) -> None:
+    """Of further copies a few lines are enough."""
+    before = {f"p{n:03}": records([n]) for n in range(100)}
+    after = before | {f"p{n:03}": records([n, 100 + n]) for n in range(9)}
     repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
     output = run("diff", "HEAD~1", "--repo", repository).output
 
-    assert "... and 10 more lines (--all)" in output
-    assert output.count("[U ]") == 20
+    assert "MORE COPIES  9 packages, +9\n" in output
+    assert len(re.findall(r"^  p\d+  \+1  in e4s$", output, re.MULTILINE)) == 5
+    assert "\n  ... and 4 more, +4 (--all)\n" in output
+
+
+def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> None:
+    """With filters, packages that do not match are in no count, and the shares are those of the lists."""
+    still = {"still": [record(50, target="aarch64")]}
+    before = {**still, "old": records([1]), "both": [record(2), record(3, stacks=["ml"])]}
+    after = {
+        **still,
+        "both": [record(12), record(13, stacks=["ml"], versions=["2.0"])],
+        "new": records([4], stacks=["ml"]),
+    }
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+
+    def total(*options: str) -> str:
+        return " ".join(run("diff", "HEAD~1", "--repo", repository, *options).output.split("\n\n")[-1].split())
+
+    assert total() == (
+        "1 of 3 packages changed, 1 new, 1 removed; their specs: 3 -> 3 "
+        "(+3: 1 in new packages, 1 in upgrades, 1 rebuilt; -3: 1 in removed packages, 1 in upgrades, 1 rebuilt)"
+    )
+    assert total("--stack", "e4s") == (
+        "1 of 3 packages changed, 1 of them only rebuilt, 1 removed; their specs in your selection: 2 -> 1 "
+        "(+1: 1 rebuilt; -2: 1 in removed packages, 1 rebuilt)"
+    )
+    assert total("--kind", "upgraded") == (
+        "1 of 3 packages changed; their specs: 2 -> 2 (+2 -2: 1 in upgrades, 1 rebuilt)"
+    )
+    assert total("--kind", "downgraded") == "Nothing of what was asked for."
+    assert total("--target", "aarch64") == "No differences in your selection of 3 packages."
+
+
+@pytest.mark.parametrize("options", [(), ("--stack", "ml"), ("--package", "p00*"), ("--target", "x"), ("--all",)])
+def test_headings_add_up_to_the_total(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """What came and went by the headings is what the last sentence says, and it leads from before to after."""
+    chance = random.Random(5)
+    pairs = {f"p{n:03}": some_pair(chance) for n in range(60)}
+    # So many do not change that nothing is said of the whole tag.
+    still = {f"p{n:03}": records([n]) for n in range(100, 500)}
+    states = [catalogue(still | {name: pair[side] for name, pair in pairs.items()}) for side in (0, 1)]
+    output = run("diff", "HEAD~1", "--repo", history(tmp_path / "r.git", *states), *options).output
+    *blocks, total = output.replace(",", "").strip().split("\n\n")[1:]
+    total = " ".join(total.split())
+
+    sums = {sign: sum(map(int, re.findall(rf"[ (]\{sign}(\d+)", total))) for sign in "+-="}
+    headings = [line for block in blocks for line in block.splitlines() if line[0] != " "]
+    rebuilt = sum(int(count) for line in headings for count in re.findall(r"^REBUILT  (\d+)", line))
+    told = {sign: sum(int(n) for line in headings for n in re.findall(rf" \{sign}(\d+)", line)) for sign in "+-="}
+    assert {**told, "+": told["+"] + rebuilt, "-": told["-"] + rebuilt} == sums
+    before, after = map(int, re.findall(r"(\d+) -> (\d+) \(", total)[0])
+    assert before + sums["+"] - sums["-"] == after
+    assert rebuilt
+    assert len(headings) > 6
+
+
+@pytest.mark.parametrize("name", scripted.WEEKS)
+def test_a_scripted_week(run: Run, golden: Golden, tmp_path: Path, name: str) -> None:
+    """A week of one cause, to the letter: the cause is a heading, and a screen holds it."""
+    scripted.digest_of(tmp_path, name)
+    tag = "develop-2026-11-08" if name == "new-snapshot" else "develop"
+    output = run("diff", "HEAD~1", "--repo", tmp_path / "catalogue.git", "--tag", tag).output
+
+    golden(f"weeks/terminal/{name}.txt", output)
+    assert len(output.splitlines()) <= 20
 
 
 EVIL = "\x1b[31mred\x1b[0m\x9b31m\x07\b\u202e\u2028\r\n\t=cmd|'!A0 <b>&*_[x](y)`|"
@@ -199,8 +271,11 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
     """Like git diff --stat, but of specs."""
     output = run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--stat").output
 
-    assert " py-keras                         |    0 -> 130    130 new\n" in output
-    assert output.splitlines()[-1].endswith("-21 (15 rebuilt + 3 upgraded + 3 gone)")
+    assert " py-keras       |     0 -> 130    +130 in new packages\n" in output
+    assert " py-build       |    24 -> 24     +3 -3 in upgrades, =1 in lost builds\n" in output
+    assert output.splitlines()[-1].endswith(
+        "-21: 3 in upgrades, 3 of older versions, 15 rebuilt; =1: 1 in lost builds)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -300,4 +375,4 @@ def test_how_far_apart(run: Run, tmp_path: Path, apart: timedelta, said: str) ->
     ]
     write_repository(tmp_path / "r.git", revisions)
 
-    assert f"(1 revision, {said})" in run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output
+    assert f", 1 revision, {said})" in run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output

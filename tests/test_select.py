@@ -120,10 +120,11 @@ def test_filters(run: Run, sides: tuple[Path, Path], option: str, pattern: str, 
 
 
 def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
-    """Only lines of the chosen kinds are printed; the totals stay whole."""
+    """Only lines of the chosen kinds are printed, and how much was rebuilt; the totals are those of these packages."""
     result = run("diff", *sides, "--kind", "upgraded")
 
-    assert "[U ] zlib" in result.output
-    assert "REBUILT" not in result.output
-    assert "1 rebuilt + 1 upgraded" in result.output
+    assert "UPGRADED  1 package, +1 -1\n  zlib" in result.output
+    assert "REBUILT  1 spec of 1 package\n" in result.output
+    assert "MORE" not in result.output
+    assert "1 in upgrades, 1 rebuilt" in " ".join(result.output.split())
     assert json.loads(run("diff", *sides, "--kind", "os", "--format", "json").output)["changesets"][0]["packages"] == []

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from cachewatch.changesets import Body, Changeset, Outcome
 from cachewatch.cli import garbage
+from cachewatch.cli.named import Unknown, every_compiler, unknown_names
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
 from cachewatch.companion import companion
@@ -26,6 +28,7 @@ from cachewatch.sources.opening import needs_git, open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
 _FILTERS = ("tag", "package", "stack", "target", "os", "compiler", "kind")
+_STREAMED = ("json", "jsonl", "csv")
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
 
@@ -121,20 +124,22 @@ def diff(
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
         found = changesets(comparison, selection, make_body, jobs=jobs, progress=line.advance, assistant=assistant)
-        write(write_format(_noting(found, done)), output)
+        pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
+        # What nobody can read at once is written as it comes, and what is wrong with the filters is said after it.
+        write(pieces if format_ in _STREAMED and not stat else list(pieces), output)
     _warn(done, is_all=is_all)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=frozenset(fail_on)))
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
-    globs = {name: Globs(filters[name]) for name in _FILTERS}
+    globs = {name: Globs(filters[name]) for name in _FILTERS if name != "compiler"}
     return Selection(
         tags=globs["tag"],
         packages=globs["package"],
         stacks=globs["stack"],
         targets=globs["target"],
         oses=globs["os"],
-        compilers=globs["compiler"],
+        compilers=Globs(every_compiler(filters["compiler"])),
         versions=Versions(filters["versions"]),
         kinds=Globs(kind for pattern in filters["kind"] for kind in _kinds(pattern)),
     )
@@ -164,23 +169,21 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
     if name == "stat":
         from cachewatch.render.stat import StatBody, write_stat  # noqa: PLC0415
 
-        return StatBody, write_stat
+        return StatBody, partial(write_stat, wants=selection.wants)
+    from cachewatch.render.blocks import ALL, Asked  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
-    from cachewatch.render.reports import BoardBody, write_markdown, write_text  # noqa: PLC0415
+    from cachewatch.render.reports import NoBody, write_markdown, write_text  # noqa: PLC0415
 
-    most = sys.maxsize if is_all else _MOST_LINES
-    make_body = partial(BoardBody, most, selection.wants)
+    asked = Asked(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
         from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415
 
-        most = sys.maxsize if is_all else MOST_ROWS
-        return partial(BoardBody, most, selection.wants), partial(write_page, most=most, wants=selection.wants)
+        return NoBody, partial(write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True))
     if name == "markdown":
-        return make_body, partial(write_markdown, most=most, wants=selection.wants)
+        return NoBody, partial(write_markdown, asked=asked)
     is_painted = color == "always" or (color == "auto" and output is None and may_paint())
-    palette = Palette(is_on=is_painted)
     width = shutil.get_terminal_size((80, 24)).columns
-    return make_body, partial(write_text, most=most, wants=selection.wants, width=width, palette=palette)
+    return NoBody, partial(write_text, asked=asked, width=width, palette=Palette(is_on=is_painted))
 
 
 def may_paint() -> bool:
@@ -212,6 +215,15 @@ def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
             click.echo(
                 "cachewatch: these totals do not add up; this is a bug of cachewatch, please report it", err=True
             )
+
+
+def _checked(pieces: Iterable[bytes], unknown: Callable[[], Iterable[Unknown]]) -> Iterator[bytes]:
+    """Pass `pieces` on; then warn of patterns that match nothing. A name that nothing has is a mistake."""
+    yield from pieces
+    for each in unknown():
+        if each.is_mistake:
+            raise UsageError(each.message)
+        click.echo(f"cachewatch: warning: {safe(each.message)}", err=True)
 
 
 def _describe(fault: Fault) -> str:

@@ -1,12 +1,15 @@
 """The facts of statements in words, the same on a terminal, on a page and in a mail."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from cachewatch.model import Place
 from cachewatch.safetext import safe
 from cachewatch.spelling import NO_COMPILER
 from cachewatch.statements import Line, Statement, StatementKind
 from cachewatch.statements.values import Story
+
+# How many stacks and the like are named in one place.
+MOST_NAMES = 3
 
 # How a section of each kind is called. Kinds that are told in one sentence have none.
 HEADINGS = {
@@ -52,14 +55,13 @@ SHARES = {
     StatementKind.MOVED: "moved",
     StatementKind.UNREFERENCED: "of no stack",
     StatementKind.PRUNED: "pruned",
-    StatementKind.SURPLUS: "copies",
-    StatementKind.EXTRA_COPY: "copies",
+    StatementKind.SURPLUS: "in fewer copies",
+    StatementKind.EXTRA_COPY: "in more copies",
     StatementKind.REBUILT: "rebuilt",
 }
 
 
 _LONGEST_NAME = 60
-_FEW_STACKS = 3
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
@@ -84,51 +86,64 @@ _FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
 }
 
 
-def fact(line: Line) -> str:
-    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `left radiuss`."""
+def fact(line: Line, most: int = MOST_NAMES) -> str:
+    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `left radiuss`. Up to `most` stacks are named."""
     story = line.story
     before, after = _listed(story.before), _listed(story.after)
     if story.kind in (StatementKind.UPGRADED, StatementKind.DOWNGRADED):
-        return _regraded(story, before, after)
+        return _regraded(story, before, after, most)
     if story.kind is StatementKind.MOVED:
-        return f"{before} {_moved(line)}".strip()
+        return f"{before} {_moved(line, most)}".strip()
     said = _FACTS.get(story.kind)
     return said(before, after) if said else before or after
 
 
-def _regraded(story: Story, before: str, after: str) -> str:
+def _regraded(story: Story, before: str, after: str, most: int) -> str:
     is_upgrade = story.kind is StatementKind.UPGRADED
     if not story.stays:
         return f"{before} -> {after}"
     if story.stays >= story.places:
         return f"{after} added, {before} stays" if is_upgrade else f"{before} removed, {after} stays"
     older = before if is_upgrade else after
-    return f"{before} -> {after}, {older} {'stays' if is_upgrade else 'was there'} in {_stacks(story.stays)}"
+    return f"{before} -> {after}, {older} {'stays' if is_upgrade else 'was there'} in {_stacks(story.stays, most)}"
 
 
-def where(line: Line) -> str:
-    """Say where it happened: `in 7 of 9 stacks; not yet in e4s-cray`, `in e4s, radiuss on aarch64`."""
+def where(line: Line, most: int = MOST_NAMES) -> str:
+    """Say where it happened: `in 7 of 9 stacks; not yet in e4s-cray`, `in e4s, radiuss on aarch64`.
+
+    Up to `most` stacks are named.
+    """
     story = line.story
     stacks = {place.stack for place in story.places}
     if story.kind is StatementKind.UPGRADED and story.of_stacks > 1:
-        told = f"in {len(stacks)} of {story.of_stacks} stacks"
-        return f"{told}; not yet in {names(story.behind)}" if story.behind else told
+        told = _of_stacks(stacks, story.of_stacks, most)
+        return f"{told}; not yet in {names(story.behind, most)}" if story.behind else told
     if story.kind is StatementKind.MOVED:
         return ""
-    return in_places(story.places) if story.places else f"in {_named(line.stacks)}" if line.stacks else ""
+    if story.places:
+        return in_places(story.places, most)
+    return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
 
 
-def in_places(places: Iterable[Place]) -> str:
+def _of_stacks(stacks: Set[str], of_stacks: int, most: int) -> str:
+    if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
+        return f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(of_stacks, 'stack')})"
+    return f"in {len(stacks)} of {of_stacks} stacks"
+
+
+def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
     """Name places: `in e4s, radiuss on aarch64`; targets only where there are few."""
     places = set(places)
     if not places:
         return ""
     targets = sorted({place.target for place in places})
-    stacks = f"in {_named({place.stack for place in places})}"
-    return f"{stacks} on {names(targets, 2)}" if len(targets) <= 2 else f"{stacks} on {len(targets)} targets"
+    stacks = f"in {stacks_named({place.stack for place in places}, most)}"
+    if len(targets) < most:
+        return f"{stacks} on {names(targets, len(targets))}"
+    return f"{stacks} on {len(targets)} targets"
 
 
-def names(words: Sequence[str], most: int = 3) -> str:
+def names(words: Sequence[str], most: int = MOST_NAMES) -> str:
     """Name the first of `words`, and count the rest."""
     told = [safe(word)[:_LONGEST_NAME] for word in words[:most]]
     rest = len(words) - len(told)
@@ -147,19 +162,20 @@ def replaced(statement: Statement) -> str:
     return safe(f"{' '.join(before)} -> {' '.join(after)}")
 
 
-def _moved(line: Line) -> str:
-    parts = [f"joined {_named(line.joined)}"] if line.joined else []
-    parts += [f"left {_named(line.left)}"] if line.left else []
+def _moved(line: Line, most: int) -> str:
+    parts = [f"joined {stacks_named(line.joined, most)}"] if line.joined else []
+    parts += [f"left {stacks_named(line.left, most)}"] if line.left else []
     return ", ".join(parts)
 
 
-def _named(stacks: Iterable[str]) -> str:
+def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Name stacks, more than `most` only by their number."""
     found = sorted(stacks)
-    return names(found) if len(found) <= _FEW_STACKS else f"{len(found)} stacks"
+    return names(found, len(found)) if len(found) <= most else f"{len(found)} stacks"
 
 
-def _stacks(places: Iterable[Place]) -> str:
-    return _named({place.stack for place in places})
+def _stacks(places: Iterable[Place], most: int) -> str:
+    return stacks_named({place.stack for place in places}, most)
 
 
 def _listed(words: Sequence[str]) -> str:

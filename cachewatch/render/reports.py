@@ -1,44 +1,36 @@
-"""Formats that people read: both are made from one Report, once all packages are through."""
+"""Formats that people read: each is made from one Report, once all packages are through."""
 
-from collections.abc import Callable, Iterable, Iterator, Set
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from cachewatch.changesets import Changeset
-from cachewatch.model import Kind, PackageChange
+from cachewatch.changesets import Changeset, Outcome
+from cachewatch.model import PackageChange
+from cachewatch.render.blocks import Asked
 from cachewatch.render.colour import Palette
+from cachewatch.render.sections import tell
 from cachewatch.render.text import render_text
+from cachewatch.render.totals import Wants
 from cachewatch.report import Report
-from cachewatch.report.board import Board
-
-Wants = Callable[[Set[Kind]], bool]
 
 
-class BoardBody:
-    """The lines of a report, collected."""
-
-    def __init__(self, most: int, wants: Wants) -> None:
-        self._board = make_board(most, wants)
+class NoBody:
+    """Keeps nothing of packages: the statements on the whole tag say everything."""
 
     def add(self, change: PackageChange) -> None:
-        """Take the lines of one package."""
-        self._board.add(change)
+        """Take one package."""
 
-    def take(self) -> Any:
-        """Hand over the lines."""
-        return self._board.take()
+    def take(self) -> None:
+        """Hand over nothing."""
 
 
-def make_board(most: int, wants: Wants) -> Board:
-    """Return a board that keeps `most` lines a section, of the kinds that were asked for."""
-    return Board(most, lambda row: wants(row.kinds))
-
-
-def read_report(changeset: Changeset, most: int, wants: Wants) -> Report:
+def read_report(changeset: Changeset, asked: Asked) -> Report:
     """Take all packages of `changeset` and return the report on them."""
-    board = make_board(most, wants)
-    for body in changeset.bodies():
-        board.join(body)
-    outcome = changeset.outcome
+    for _ in changeset.bodies():
+        pass
+    return report_of(changeset.outcome, asked.wants)
+
+
+def report_of(outcome: Outcome, wants: Wants) -> Report:
+    """Return what people read of a comparison of which all packages are through."""
     return Report(
         before=outcome.before,
         after=outcome.after,
@@ -46,25 +38,24 @@ def read_report(changeset: Changeset, most: int, wants: Wants) -> Report:
         packages=outcome.packages,
         specs=outcome.tally.specs,
         events=tuple(event for event in outcome.events.events if wants({event.kind})),
-        sections=tuple(board.sections(outcome.events.explains)),
         faults=outcome.faults,
+        statements=outcome.statements,
+        is_part=outcome.tally.selected is not None,
     )
 
 
-def write_text(
-    changesets: Iterable[Changeset], *, most: int, wants: Wants, width: int, palette: Palette
-) -> Iterator[bytes]:
+def write_text(changesets: Iterable[Changeset], *, asked: Asked, width: int, palette: Palette) -> Iterator[bytes]:
     """Yield a report on each tag for a terminal."""
     for number, changeset in enumerate(changesets):
-        report = read_report(changeset, most, wants)
-        lines = render_text(report, width=width, palette=palette)
+        report = read_report(changeset, asked)
+        lines = render_text(report, tell(report, asked), width=width, palette=palette)
         yield ("\n\n" if number else "").encode() + "".join(f"{line}\n" for line in lines).encode()
 
 
-def write_markdown(changesets: Iterable[Changeset], *, most: int, wants: Wants) -> Iterator[bytes]:
+def write_markdown(changesets: Iterable[Changeset], *, asked: Asked) -> Iterator[bytes]:
     """Yield a report on each tag as Markdown."""
     from cachewatch.render.templates import render  # noqa: PLC0415  Jinja2 is slow to load
 
     for changeset in changesets:
-        report = read_report(changeset, most, wants)
-        yield render("changes.md.j2", report=report).encode()
+        report = read_report(changeset, asked)
+        yield render("changes.md.j2", report=report, told=tell(report, asked)).encode()

@@ -1,42 +1,56 @@
 """One line a package, like `git diff --stat`, but of specs."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from cachewatch.changesets import Changeset
 from cachewatch.model import PackageChange
-from cachewatch.render import words
+from cachewatch.render.phrases import SHARES
+from cachewatch.render.reports import report_of
+from cachewatch.render.totals import Shares, Wants, signed, total
 from cachewatch.safetext import safe
+from cachewatch.statements import Statement
+from cachewatch.statements.values import Counts
 
-_NAMED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
+_Numbers = tuple[str, int, int]  # a package, and its specs before and after
 
 
 class StatBody:
-    """Short lines of packages."""
+    """Packages with their numbers of specs."""
 
     def __init__(self) -> None:
-        self._lines: list[tuple[str, str]] = []
+        self._packages: list[_Numbers] = []
 
     def add(self, change: PackageChange) -> None:
-        """Take the line of one package."""
-        counts = change.counts
-        parts = ", ".join(f"{getattr(counts, name):,} {name}" for name in _NAMED if getattr(counts, name))
-        restacked = f"{len(change.restacked):,} in other stacks" if change.restacked else ""
-        what = ", ".join(filter(None, (parts, restacked)))
-        self._lines.append((change.package, f"{counts.before:>5,} -> {counts.after:<5,}  {what}"))
+        """Take the numbers of one package."""
+        self._packages.append((change.package, change.counts.before, change.counts.after))
 
-    def take(self) -> list[tuple[str, str]]:
-        """Hand over the lines."""
-        taken, self._lines = self._lines, []
+    def take(self) -> list[_Numbers]:
+        """Hand over the numbers."""
+        taken, self._packages = self._packages, []
         return taken
 
 
-def write_stat(changesets: Iterable[Changeset]) -> Iterator[bytes]:
+def write_stat(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
     """Yield a line for each package and the totals of each tag."""
     for changeset in changesets:
         if changeset.after.tag:
             yield f"{safe(changeset.after.tag)}\n".encode()
-        for lines in changeset.bodies():
-            yield "".join(f" {safe(package):<32} |{rest}\n" for package, rest in lines).encode()
-        outcome = changeset.outcome
-        totals = f"{words.package_totals(outcome.packages)}; {words.spec_totals(outcome.tally.specs)}"
-        yield f" {totals}\n".encode()
+        packages = [numbers for body in changeset.bodies() for numbers in body]
+        report = report_of(changeset.outcome, wants)
+        yield "".join(f" {line}\n" for line in _lines(packages, report.statements)).encode()
+        yield f" {total(report, wants)}\n".encode()
+
+
+def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement]) -> Iterator[str]:
+    shares: defaultdict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
+    for one in statements:
+        for line in one.lines:
+            shares[line.package][SHARES[one.kind]] += line.counts
+    width = max((len(safe(name)) for name, _, _ in packages), default=0)
+    for name, before, after in packages:
+        yield f"{safe(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {_told(shares[name])}".rstrip()
+
+
+def _told(shares: Shares) -> str:
+    return ", ".join(f"{signed(counts)} {name}" for name, counts in shares.items() if counts.total)

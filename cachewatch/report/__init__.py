@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from cachewatch.model import Event, Fault, PackageCounts, Side, SpecCounts
 from cachewatch.report.board import SectionReport
+from cachewatch.statements import Statement
 
 __all__ = ["Report", "SectionReport"]
 
@@ -17,8 +18,10 @@ class Report(Struct, frozen=True, kw_only=True):
     packages: PackageCounts
     specs: SpecCounts
     events: tuple[Event, ...]
-    sections: tuple[SectionReport, ...]
     faults: tuple[Fault, ...]
+    statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
+    is_part: bool = False  # not everything was selected
+    sections: tuple[SectionReport, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -141,6 +141,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()  # of tags that cannot be compared at all
     # The stacks that each side says its tags have, by tag; empty where it does not say.
     stacks: tuple["TagStacks", "TagStacks"] = field(default_factory=lambda: (no_stacks, no_stacks))
+    # The names of the packages of all tags of either side, also of those that do not differ.
+    packages: Callable[[], Iterable[str]] = tuple
 
 
 # What reading a blob gives: its bytes, or the reason why there are none.

@@ -103,6 +103,7 @@ def compare_revisions(
         readers=Readers(reader, reader),
         revisions_between=count_between(repository, before, after),
         stacks=(lambda: _stacks_of(repository, before), lambda: _stacks_of(repository, after)),
+        packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
         faults=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
     )
 
@@ -243,6 +244,10 @@ def _rebased(difference: Difference, based: Mapping[str, DocumentPair | Unreadab
 
 def _name(blob: Blob | None) -> str | None:
     return blob.name if blob else None
+
+
+def _packages_of(repository: Repository, trees: Iterable[str]) -> set[str]:
+    return {package for tree in trees for package in folders(repository, tree).ids}
 
 
 def _stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:

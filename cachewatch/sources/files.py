@@ -39,9 +39,14 @@ def is_documents(name: str) -> bool:
     except (OSError, ValueError):
         return False
     if stat.S_ISDIR(mode) and re.fullmatch(r"[^/.~][^/]*", name):
-        # What looks like a branch is one, unless the folder of that name holds documents.
-        return any(listing.blobs for listing in list_path(name, wanted_package=lambda _: True))
+        # What looks like a branch is one, unless the folder of that name holds documents or is a build cache.
+        return is_build_cache(path) or any(listing.blobs for listing in list_path(name, wanted_package=lambda _: True))
     return (name != "" and not stat.S_ISREG(mode)) or path.suffix == ".md"
+
+
+def is_build_cache(folder: Path) -> bool:
+    """Tell whether binaries lie in `folder`, which `cachewatch record` reads."""
+    return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()
 
 
 def list_path(name: str, *, wanted_package: Wanted) -> list[Listing]:
@@ -75,16 +80,30 @@ def _list_file(name: str) -> Listing:
 def _claims(name: str) -> tuple[str, str | None]:
     """Return the package and the tag that a single document says it is of; "" where it cannot be read."""
     path = Path(name)
+    try:
+        title, tag = _identity(name)
+    except UnreadableDocument:
+        return "", None
+    return title or (path.parent.name if path.name == DOCUMENT else path.stem), tag or None
+
+
+def title_of(name: str) -> str:
+    """Return the package that a single document itself says it is of; "" where it does not say."""
+    try:
+        return _identity(name)[0]
+    except UnreadableDocument:
+        return ""
+
+
+def _identity(name: str) -> tuple[str, str]:
+    path = Path(name)
     if not path.is_file():
         raise UsageError(f"{name}: not a regular file or a folder")
     try:
         with path.open("rb") as file:
-            title, tag = identify(file.read(MAX_BYTES))
-    except UnreadableDocument:
-        return "", None
+            return identify(file.read(MAX_BYTES))
     except OSError as error:
         raise SourceError(f"{name}: {error.strerror}") from error
-    return title or (path.parent.name if path.name == DOCUMENT else path.stem), tag or None
 
 
 def _list_tag(name: str, folder: Path, tag: str | None, wanted: Wanted) -> Listing:
@@ -102,8 +121,6 @@ def _list_flat(name: str, folder: Path, wanted: Wanted) -> Listing:
     for file in sorted(folder.glob("*.md")):
         if is_name(os.fsencode(file.stem)) and wanted(file.stem):
             _add(file, file.stem, blobs, faults)
-    if not blobs and not faults:
-        faults.append(Fault(name, FaultKind.INCONSISTENT, "holds no documents", is_loss=False))
     return Listing(Side(name=name), blobs, FileReader(), tuple(faults))
 
 

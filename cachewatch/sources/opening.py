@@ -10,7 +10,7 @@ from cachewatch import tags
 from cachewatch.errors import UsageError
 from cachewatch.model import Fault, Side
 from cachewatch.sources import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair, files
-from cachewatch.sources.layout import DOCUMENT, Wanted
+from cachewatch.sources.layout import CATALOGUE, DOCUMENT, Wanted
 
 Choice = Callable[[str], bool]
 
@@ -43,12 +43,13 @@ def open_comparison(
     from cachewatch.sources.clones import open_repository  # noqa: PLC0415
     from cachewatch.sources.revisions import resolve  # noqa: PLC0415
 
+    documents = {name: _list_documents(name) for name in (before, after) if files.is_documents(name)}
     opened = open_repository(repository, report=report)
     try:
-        if files.is_documents(before) or files.is_documents(after):
+        if documents:
             old, new = (
-                files.list_path(name, wanted_package=_all)
-                if files.is_documents(name)
+                documents[name]
+                if name in documents
                 else [list_revision(opened, resolve(opened, name), wanted_tag=wanted_tag, wanted_package=_all)]
                 for name in (before, after)
             )
@@ -66,9 +67,30 @@ def open_comparison(
 
 
 def _compare_paths(before: str, after: str, wanted_tag: Choice, wanted_package: Wanted) -> Comparison:
-    old, new = (files.list_path(name, wanted_package=_all) for name in (before, after))
+    old, new = (_list_documents(name) for name in (before, after))
     stacks = (partial(files.stacks_of, before), partial(files.stacks_of, after))
     return _compare_listings(_match(old, new, wanted_tag), wanted_package, stacks)
+
+
+def _list_documents(name: str) -> list[Listing]:
+    """List what is at `name`, or raise UsageError saying what to do with a folder that holds no documents."""
+    listings = files.list_path(name, wanted_package=_all)
+    folder = Path(name)
+    if any(listing.blobs or listing.faults for listing in listings) or not folder.is_dir():
+        return listings
+    # Nothing at all is a state too.
+    if any(folder.iterdir()) and folder.name != CATALOGUE and not (folder / CATALOGUE).is_dir():
+        raise UsageError(f"{name}: {_what_it_is(folder)}")
+    return listings
+
+
+def _what_it_is(folder: Path) -> str:
+    if files.is_build_cache(folder):
+        return (
+            f"is a build cache and holds no documents; `cachewatch record {folder} --into catalogue.git` records it, "
+            "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
+        )
+    return "holds no documents, which are files _cache/<tag>/<package>/specs.md or <package>.md"
 
 
 def _all(_: str) -> bool:
@@ -117,8 +139,7 @@ def _compare_listings(
 def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     had, has = old.blobs, new.blobs
     if old.is_one_document and new.is_one_document:
-        # Who names two documents wants them compared, whatever their titles say.
-        package = next(filter(None, (*has, *had)), "unknown")
+        package = _only_package(old, new)
         had, has = _renamed(had, package), _renamed(has, package)
     elif old.is_one_document and not _is_nothing(new):
         has = _only(has, had)
@@ -147,6 +168,16 @@ def _concerns(fault: Fault, wanted: Wanted) -> bool:
 
 def _is_nothing(listing: Listing) -> bool:
     return listing.side.name == os.devnull
+
+
+def _only_package(old: Listing, new: Listing) -> str:
+    """Return the package of two documents, or raise UsageError if they are of different ones."""
+    had, has = (files.title_of(listing.side.name) for listing in (old, new))
+    if had and has and had != has:
+        raise UsageError(
+            f"{old.side.name} is of the package {had}, {new.side.name} of {has}; name two documents of one package"
+        )
+    return next(filter(None, (has, had, *new.blobs, *old.blobs)), "unknown")
 
 
 def _renamed(blobs: Mapping[str, Blob], package: str) -> Mapping[str, Blob]:

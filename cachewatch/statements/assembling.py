@@ -209,8 +209,7 @@ def _lines(members: Iterable[_Member]) -> Iterator[Line]:
     found: dict[tuple[object, ...], list[_Member]] = {}
     for member in members:
         story, items = member.story, member.items
-        is_whole = story.kind in (*_BY_VERSION, *_BY_PACKAGE)
-        moves = () if is_whole else (items.left, items.joined)
+        moves = (items.left, items.joined) if story.kind is StatementKind.MOVED else ()
         key = (items.package, story.kind, story.before, story.after, *moves)
         found.setdefault(key, []).append(member)
     lines = [_line(group) for group in found.values()]

@@ -2,7 +2,6 @@
 
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import weeks
@@ -12,9 +11,10 @@ from browser import chromium
 from browser.chromium import View
 from cachewatch import demo
 from cachewatch.pipeline import changesets
+from cachewatch.render.blocks import Asked
 from cachewatch.render.letters import render_letter
 from cachewatch.render.page import MOST_ROWS, write_page
-from cachewatch.render.reports import BoardBody
+from cachewatch.render.reports import NoBody
 from cachewatch.select import Globs, Selection
 from cachewatch.site import NoArchive, build
 from cachewatch.site.reading import plan, read
@@ -82,8 +82,8 @@ def _page(repository: Path) -> list[bytes]:
         report=None,
     )
     with opened as comparison:
-        found = changesets(comparison, chosen, partial(BoardBody, MOST_ROWS, chosen.wants))
-        return list(write_page(found, most=MOST_ROWS, wants=chosen.wants))
+        asked = Asked(most=MOST_ROWS, wants=chosen.wants, names_packages=True)
+        return list(write_page(changesets(comparison, chosen, NoBody), asked=asked))
 
 
 def _take(browser: Browser, document: Path, view: View, file: Path) -> None:

@@ -101,27 +101,32 @@ def test_filter(show: Show, page: Path) -> None:
 
     assert (few, found, sections) == (2, "2 of 7 lines", 2)
     assert shown.page.locator("tbody tr:visible").count() == 7
+    assert shown.page.locator("section:visible").count() == 6
 
 
 def test_sort(show: Show, page: Path) -> None:
     """By any column, numbers as numbers, and by the keyboard."""
     shown = show(page, View(800, "light"))
-    section = shown.page.locator("section.added")
+    section = shown.page.locator("section.upgraded")
     column = section.locator("thead th").nth(2)
     orders = []
     for _ in range(2):
         column.locator("button").press("Enter")
         orders.append((column.get_attribute("aria-sort"), section.locator("tbody td.n").all_inner_texts()))
 
-    assert orders == [("ascending", ["118", "130"]), ("descending", ["130", "118"])]
+    assert orders == [("ascending", ["+3 -3", "+17"]), ("descending", ["+17", "+3 -3"])]
 
 
 def test_copy(show: Show, page: Path) -> None:
     """The visible lines of a section, as tab-separated text."""
     shown = show(page, View(800, "light"))
     shown.page.evaluate("() => { navigator.clipboard.writeText = async text => { window.copied = text; }; }")
-    button = shown.page.locator("section.removed .copy")
+    button = shown.page.locator("section.retired .copy")
     button.click()
 
     assert button.inner_text() == "Copied"
-    assert shown.page.evaluate("window.copied").splitlines()[1].split("\t")[:3] == ["py-safetensors", "0.4.3", "3"]
+    assert shown.page.evaluate("window.copied").splitlines()[1].split("\t")[:3] == [
+        "py-safetensors",
+        "0.4.3 removed",
+        "-3",
+    ]

@@ -1,0 +1,142 @@
+"""Whether what filters name exists at all: a name that nothing has is more often a mistake than an answer.
+
+What was compared usually says so. If not, the whole catalogue is read, which takes a
+fraction of a second and happens only then.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from cachewatch.changesets import Outcome
+from cachewatch.documents import parse
+from cachewatch.errors import DocumentError
+from cachewatch.patterns import is_expression, matcher
+from cachewatch.sources import Blob, Comparison, Reader
+from cachewatch.spelling import compiler
+
+_MOST_NAMES = 3
+# What the values of a filter are called in the facts of a document.
+_FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers"}
+
+_Values = Mapping[str, set[str]]
+_Asked = Sequence[tuple[str, str]]  # filters, each with one of its patterns
+
+
+class Unknown(Struct, frozen=True):
+    """What a filter asks for that nothing is called, in words; a mistake, or worth a warning."""
+
+    message: str
+    is_mistake: bool
+
+
+def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns of compilers; a name without a version means every version, in today's spelling."""
+    for pattern in patterns:
+        name = pattern.removeprefix("!")
+        mark = pattern.removesuffix(name)
+        if not is_plain(name):
+            yield pattern
+            continue
+        spelt = compiler(name)
+        yield mark + spelt
+        if "@" not in spelt:
+            yield f"{mark}{spelt}@*"
+
+
+def is_plain(pattern: str) -> bool:
+    """Tell whether a pattern is a name."""
+    return not is_expression(pattern) and not re.search(r"[*?\[]", pattern)
+
+
+def unknown_names(
+    filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Outcome]
+) -> Iterator[Unknown]:
+    """Yield every pattern of `filters` that matches nothing on either side, whether that changed or not."""
+    asked = [(name, pattern) for name in ("package", *_FACTS) for pattern in filters[name]]
+    if not asked:
+        return
+    unmatched = _unmatched(asked, _seen(comparison, done))
+    if any(name == "stack" for name, _ in unmatched):
+        unmatched = _unmatched(unmatched, _declared(comparison))
+    if not unmatched:
+        return
+    values = _catalogue(comparison, is_read=any(name in _FACTS for name, _ in unmatched))
+    is_partial = any(outcome.is_partial for outcome in done)
+    for name, pattern in _unmatched(unmatched, values):
+        known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
+        near = get_close_matches(pattern, sorted(known), _MOST_NAMES)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        # What could not be read may have it.
+        is_mistake = is_plain(pattern) and not pattern.startswith("!") and not is_partial
+        yield Unknown(
+            f"--{name} {pattern}: nothing has that {_NOUNS.get(name, name)}, on either side{hint}", is_mistake
+        )
+
+
+_NOUNS = {"package": "name"}
+
+
+def _unmatched(asked: _Asked, values: _Values) -> _Asked:
+    return [(name, pattern) for name, pattern in asked if not _is_among(name, pattern, values.get(name, set()))]
+
+
+def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
+    own = pattern.removeprefix("!")
+    patterns = every_compiler([own]) if name == "compiler" else (own,)
+    matchers = [matcher(each) for each in patterns]
+    return any(matches(value) for value in values for matches in matchers)
+
+
+def _seen(comparison: Comparison, done: Iterable[Outcome]) -> _Values:
+    """Return what was met in documents that differ."""
+    values: dict[str, set[str]] = {name: set() for name in ("package", *_FACTS)}
+    for pair in comparison.pairs:
+        values["package"].update(document.package for document in pair.difference.all_documents)
+    for outcome in done:
+        seen = outcome.tally.seen
+        values["stack"].update(value for side in seen.traces for fact, value in side if fact == "stacks")
+        for build in {use.build for uses in seen.uses for use in uses} | {leaving.before for leaving in seen.leaving}:
+            values["compiler"].add(build.compiler)
+            values["os"].add(build.os)
+            values["target"].add(build.target)
+    return values
+
+
+def _declared(comparison: Comparison) -> _Values:
+    """Return the stacks that the tags say they have."""
+    return {"stack": {stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks}}
+
+
+def _catalogue(comparison: Comparison, *, is_read: bool) -> _Values:
+    """Return what there is at all: all names of packages, and what all documents have if they are read."""
+    values: dict[str, set[str]] = {name: set() for name in _FACTS}
+    values["package"] = {document.package for pair in comparison.pairs for document in pair.difference.all_documents}
+    values["package"].update(comparison.packages())
+    if is_read:
+        values["stack"] |= _declared(comparison)["stack"]
+        for blobs, reader in _documents(comparison):
+            for name, found in _facts(blobs, reader):
+                values[name] |= found
+    return values
+
+
+def _documents(comparison: Comparison) -> Iterator[tuple[list[Blob], Reader]]:
+    readers = comparison.readers
+    for pair in comparison.pairs:
+        documents = pair.difference.all_documents
+        yield [document.before for document in documents if document.before], readers.before
+        yield [document.after for document in documents if document.after], readers.after
+        yield list(pair.difference.unchanged()), readers.after
+
+
+def _facts(blobs: Sequence[Blob], reader: Reader) -> Iterator[tuple[str, frozenset[str]]]:
+    for blob, content in zip(blobs, reader.read(blobs), strict=True):
+        try:
+            document = parse(content, blob.path) if isinstance(content, bytes) else None
+        except DocumentError:
+            continue
+        if document is not None:
+            yield from ((name, document.facts[fact]) for name, fact in _FACTS.items())

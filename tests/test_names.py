@@ -1,0 +1,125 @@
+"""A filter that names what does not exist is a mistake, and is called one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, history, record, records
+
+TAGS = {"_data/tags.yaml": b"- name: develop\n  stacks:\n  - declared\n  - e4s\n  - root\n"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Of four packages one changes; another has what no other has; a tag does not change at all."""
+    still = {"still": [record(2, stacks=["ml-cpu"], target="aarch64", os="rhel8", compiler="llvm@19.1.0")]}
+    before = {"zlib": records([1]), "hdf5": [record(3, compiler="none")], **still}
+    after = {**before, "zlib": records([11])}
+    rest = TAGS | catalogue({"only-here": records([4])}, "v1")
+    return history(tmp_path / "r.git", catalogue(before) | rest, catalogue(after) | rest)
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "near"),
+    [
+        ("--package", "zlip", "; did you mean zlib?"),
+        ("--stack", "e5s", "; did you mean e4s?"),
+        ("--target", "aarch46", "; did you mean aarch64?"),
+        ("--os", "rhel9", "; did you mean rhel8?"),
+        ("--compiler", "gc", "; did you mean gcc"),
+        ("--compiler", "gcc@11.4.1", "; did you mean gcc@11.4.0"),
+    ],
+)
+def test_a_name_that_nothing_has(  # noqa: PLR0917
+    run: Run, repository: Path, tmp_path: Path, option: str, name: str, near: str
+) -> None:
+    """It is refused with the nearest names, whatever the format, and nothing is written."""
+    command = ("diff", "HEAD~1", "--repo", repository, option, name)
+    said = f"cachewatch: {option} {name}: nothing has that {'name' if option == '--package' else option[2:]}, on either side{near}"
+    for options in ((), ("--stat",), ("--format", "html"), ("--fail-on", "place-lost")):
+        result = run(*command, *options)
+        assert (result.exit_code, result.output) == (2, "")
+        assert said in result.error
+    result = run(*command, "--format", "json", "-o", tmp_path / "out.json")
+    assert result.exit_code == 2
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("--package", "still"),
+        ("--package", "only-here"),
+        ("--stack", "ml-cpu"),
+        ("--stack", "declared"),
+        ("--target", "aarch64"),
+        ("--os", "rhel8"),
+        ("--compiler", "llvm"),
+        ("--compiler", "clang@19.1.0"),
+        ("--compiler", "none"),
+    ],
+)
+def test_a_name_that_only_something_unchanged_has(run: Run, repository: Path, option: str, name: str) -> None:
+    """The catalogue is asked: that nothing of it changed is an answer."""
+    result = run("diff", "HEAD~1", "--repo", repository, option, name)
+
+    assert (result.exit_code, result.error) == (0, "")
+    assert "No differences in your selection" in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "pattern"), [("--package", "zl?p"), ("--stack", "/^x/"), ("--stack", "!e5s"), ("--package", "!zlip")]
+)
+def test_a_pattern_that_matches_nothing(run: Run, repository: Path, option: str, pattern: str) -> None:
+    """It may match tomorrow, so it is no mistake, but worth a word."""
+    result = run("diff", "HEAD~1", "--repo", repository, option, pattern)
+
+    assert result.exit_code == 0
+    assert f"cachewatch: warning: {option} {pattern}: nothing has that" in result.error
+
+
+def test_what_cannot_be_read_may_have_it(run: Run, tmp_path: Path) -> None:
+    """A name is not called wrong while a document is unreadable."""
+    bad = {"_cache/develop/bad/specs.md": b"x"}
+    repository = history(tmp_path / "r.git", catalogue({"zlib": records([1])}), catalogue({"zlib": records([2])}) | bad)
+    result = run("diff", "HEAD~1", "--repo", repository, "--stack", "ml")
+
+    assert result.exit_code == 4
+    assert "warning: --stack ml: nothing has that stack" in result.error
+
+
+@pytest.mark.parametrize(
+    ("patterns", "rebuilt"),
+    [
+        (("gcc",), 2),
+        (("gcc@11.4.0",), 1),
+        (("gcc@=11.4.0",), 1),
+        (("!gcc",), 1),
+        (("clang",), 1),
+        (("g*",), 2),
+        (("gcc", "!gcc@13.2.0"), 1),
+    ],
+)
+def test_a_compiler_without_a_version(run: Run, tmp_path: Path, patterns: tuple[str, ...], rebuilt: int) -> None:
+    """It means every version of it, in any of its spellings."""
+    compilers = ("gcc@11.4.0", "gcc@13.2.0", "llvm@19.1.0")
+    states = [
+        catalogue({"zlib": [record(start + n, compiler=name) for n, name in enumerate(compilers)]}) for start in (0, 10)
+    ]
+    repository = history(tmp_path / "r.git", *states)
+    options = [option for pattern in patterns for option in ("--compiler", pattern)]
+    (found,) = json.loads(run("diff", "HEAD~1", "--repo", repository, "--format", "json", *options).output)[
+        "changesets"
+    ]
+
+    assert found["summary"]["specs"]["rebuilt"] == rebuilt
+
+
+def test_show_names_what_is_near(run: Run, repository: Path) -> None:
+    """A wrong package or tag of `show` is a mistake too."""
+    package = run("show", "zlip", "--repo", repository)
+    tag = run("show", "zlib", "--tag", "v2", "--repo", repository)
+
+    assert (package.exit_code, "did you mean zlib?" in package.error) == (2, True)
+    assert (tag.exit_code, "has no tag 'v2'" in tag.error) == (2, True)
