@@ -11,9 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.events import Events, Tally
-from cachewatch.model import Fault, Kind, PackageChange, PackageCounts, Side, Unreadable
-from cachewatch.statements import Statement
+from cachewatch.events import Tally
+from cachewatch.model import Event, Fault, Kind, PackageChange, PackageCounts, Side, Unreadable
+from cachewatch.statements import Statement, StatementKind
 
 
 class Body(Protocol):
@@ -52,7 +52,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     packages: PackageCounts
     tally: Tally
     statements: tuple[Statement, ...]
-    events: Events
+    events: tuple[Event, ...]
     faults: tuple[Fault, ...]
     unreadable: tuple[Unreadable, ...] = ()
 
@@ -60,11 +60,16 @@ class Outcome(Struct, frozen=True, kw_only=True):
     def kinds(self) -> frozenset[Kind]:
         """Every kind of change that happened."""
         kinds = {kind for kind, count in self.tally.kinds.items() if count}
-        kinds |= {event.kind for event in self.events.events}
+        kinds |= {event.kind for event in self.events}
         kinds |= {Kind.STACK_EVENT for one in self.statements if Kind.STACK_EVENT in one.kinds}
         if self.is_partial:
             kinds.add(Kind.UNREADABLE)
         return frozenset(kinds)
+
+    @property
+    def suspicion(self) -> str:
+        """What makes the whole tag suspicious; empty if nothing does."""
+        return next((one.name for one in self.statements if one.kind is StatementKind.SUSPICIOUS), "")
 
     @property
     def is_partial(self) -> bool:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
-from cachewatch.causes import Cause
 from cachewatch.model import Document, Event, Kind, PackageChange, SpecCounts, Status
-from cachewatch.statements.judging import Judgement, Observation
-from cachewatch.statements.values import Build, Items, Statement, StatementKind
+from cachewatch.statements.judging import Observation
+from cachewatch.statements.values import Items, Statement, StatementKind
 
 
 class Tally(Struct):
@@ -58,37 +57,6 @@ class Tally(Struct):
             self.selected = [*(self.selected or ()), *other.selected]
 
 
-class Events(Struct, frozen=True, kw_only=True):
-    """The events of one tag, and which lines of a report they make needless."""
-
-    events: tuple[Event, ...] = ()
-    judgement: Judgement = field(default_factory=Judgement)
-
-    def explains(self, cause: Cause) -> bool:
-        """Tell whether an event says all that a line of this cause would say."""
-        judgement = self.judgement
-        if judgement.whole is not None:
-            return True
-        if cause.swap is not None:
-            return any(_is_swap(cause.swap, one.before, one.after) for one in judgement.migrations)
-        if judgement.is_prune and cause.is_surplus:
-            return True
-        return (
-            bool(cause.gained or cause.lost)
-            and cause.gained <= set(judgement.gained)
-            and cause.lost <= set(judgement.lost)
-        )
-
-
-_FIELDS = {"compilers": "compiler", "oses": "os", "targets": "target"}
-
-
-def _is_swap(swap: tuple[str, str, str], before: Build, after: Build) -> bool:
-    fact, old, new = swap
-    name = _FIELDS[fact]
-    return before == Build(**{name: old}) and after == Build(**{name: new})
-
-
 _KINDS = {
     StatementKind.TAG_ADDED: Kind.TAG_ADDED,
     StatementKind.TAG_REMOVED: Kind.TAG_REMOVED,
@@ -99,11 +67,9 @@ _KINDS = {
 }
 
 
-def events_of(judgement: Judgement, statements: Sequence[Statement], tag_event: Event | None) -> Events:
+def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
     """Return what happened to the whole tag, from its statements."""
-    found = [tag_event] if tag_event else []
-    found += _events(statements)
-    return Events(events=tuple(found), judgement=judgement)
+    return (*([tag_event] if tag_event else []), *_events(statements))
 
 
 def _events(statements: Sequence[Statement]) -> Iterator[Event]:

@@ -290,7 +290,7 @@ def _conclude(
         packages=packages,
         tally=tally,
         statements=statements,
-        events=events_of(judgement, statements, _tag_event(pair, tally)),
+        events=events_of(statements, _tag_event(pair, tally)),
         faults=(*(comparison.faults if pair is comparison.pairs[0] else ()), *pair.difference.faults, *faults),
         unreadable=(*pair.difference.unreadable, *unreadable),
     )

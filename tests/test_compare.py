@@ -11,9 +11,8 @@ from msgspec import structs
 from cachewatch.compare import compare
 from cachewatch.compare.part import part_of
 from cachewatch.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
-from cachewatch.report.lines import rows_of
-from cachewatch.report.rows import Section
 from cachewatch.select import Globs, Selection
+from cachewatch.statements import items_of
 
 RUNGS = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
 
@@ -419,8 +418,11 @@ def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int
     for one in filter(None, (change, found)):
         assert one.counts.adds_up
         assert (one.counts.added, one.counts.removed) == (len(one.added), len(one.removed))
-        assert frozenset().union(*(row.kinds for row in rows_of(one))) == one.kinds
-        assert sum(row.count or 0 for row in rows_of(one) if row.section is Section.REMOVED) == one.counts.gone
+        items = items_of(one, selection.sees_stack if one is found else None)
+        assert frozenset().union(*(each.kinds for each in items)) == one.kinds
+        assert sum(each.counts.vanished for each in items) == one.counts.removed
+        assert sum(each.counts.new for each in items) == one.counts.added
+        assert sum(each.counts.kept for each in items) == len(one.restacked)
 
 
 @given(generated, generated, st.integers(0, 4))

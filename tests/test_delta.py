@@ -14,8 +14,7 @@ from cachewatch.compare import Pair, compare, compare_all, delta
 from cachewatch.compare.delta import Side, differing_fields, find_deltas
 from cachewatch.model import FACTS, Delta, Kind, PackageChange, Rung, Signature
 from cachewatch.render.records import package_json
-from cachewatch.report.lines import rows_of
-from cachewatch.report.rows import Section
+from cachewatch.statements import StatementKind, items_of
 
 values = st.frozensets(
     st.text(max_size=6) | st.sampled_from(["__v", "a']['b", 'x"]["y', "root", "1", "01", "None"]), max_size=5
@@ -103,8 +102,9 @@ def test_without_its_answer_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         assert {pairing.rung for pairing in change.pairings} <= {Rung.REBUILT}
         assert not any((change.gone, change.new, *change.facts.values()))
         assert change.kinds <= {Kind.REBUILT} | (of_kept if change.restacked else set())
-        sections = {row.section for row in rows_of(change)}
-        assert sections <= {Section.REBUILT} | ({Section.STACKS, Section.LEFT_OVER} if change.restacked else set())
+        told = {one.stories[-1].kind for one in items_of(change)}
+        of_moved = {StatementKind.MOVED, StatementKind.UNREFERENCED} if change.restacked else set()
+        assert told <= {StatementKind.REBUILT} | of_moved
         if not change.restacked:
             assert not change.places
             assert not change.stack_versions

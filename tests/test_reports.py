@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 import scripted
 from conftest import Golden, Run
-from helpers import START, catalogue, document, history, record, records, signature
+from helpers import START, catalogue, document, history, record, records
 from test_story import some_pair
 
 from cachewatch.render.colour import Palette
-from cachewatch.report.cover import cover, name_stacks, spots_of
 from cachewatch.safetext import safe
 from cachewatch.sources.writing import NewRevision, write_repository
 
@@ -276,34 +275,6 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
     assert output.splitlines()[-1].endswith(
         "-21: 3 in upgrades, 3 of older versions, 15 rebuilt; =1: 1 in lost builds)"
     )
-
-
-@pytest.mark.parametrize(
-    ("stacks", "named"),
-    [
-        ((), "no stack"),
-        (("e4s",), "e4s"),
-        (("ml-linux-aarch64-cpu", "ml-linux-aarch64-cuda"), "ml-linux-aarch64-{cpu,cuda}"),
-        (("e4s", "radiuss"), "e4s,radiuss"),
-        (("a", "b", "c", "d"), "all 4 stacks"),
-        (("a", "b", "c", "e"), "4 stacks"),
-    ],
-)
-def test_stacks_are_named_in_few_words(stacks: tuple[str, ...], named: str) -> None:
-    """Braces for what names share, a number beyond a few."""
-    assert name_stacks(stacks, {"a", "b", "c", "d"}) == named
-
-
-def test_a_cover_names_nothing_twice() -> None:
-    """Targets with the same stacks share a part."""
-    some = [
-        signature(target="x86_64_v3", stacks=("e4s",)),
-        signature(target="aarch64", stacks=("e4s",)),
-        signature(target="x86_64_v4", stacks=("ml",)),
-        signature(target="x86_64_v4", stacks=("e4s", "ml")),
-    ]
-
-    assert cover(spots_of(some)) == "e4s|aarch64,x86_64_v3; e4s,ml|x86_64_v4"
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from cachewatch.config.model import Match, Silence
 from cachewatch.kinds import DEFAULT
 from cachewatch.model import Kind, PackageChange
 from cachewatch.pipeline import changesets
-from cachewatch.report.lines import rows_of
 from cachewatch.select import Globs, Selection
 from cachewatch.silences import Silencing, Wants
 from cachewatch.sources.opening import open_comparison
+from cachewatch.statements import items_of
 
 TODAY = date(2026, 11, 21)
 
@@ -29,7 +29,7 @@ def silence(
 
 
 class Sections:
-    """Keeps the sections in which something of a package is told."""
+    """Keeps as what the items of a package are told."""
 
     def __init__(self, wants: Wants) -> None:
         self._wants = wants
@@ -37,7 +37,7 @@ class Sections:
 
     def add(self, change: PackageChange) -> None:
         """Take one package."""
-        self._told += [f"{row.package} {row.section.name.lower()}" for row in rows_of(change) if self._wants(row.kinds)]
+        self._told += [f"{one.package} {one.stories[0].kind}" for one in items_of(change) if self._wants(one.kinds)]
 
     def take(self) -> list[str]:
         """Hand over."""
@@ -70,18 +70,18 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
         (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
         lines = [line for body in silencing.heard(changeset, hidden).bodies() for line in body]
     assert changeset.outcome.adds_up
-    return lines, dict(hidden)
+    return sorted(lines), dict(hidden)
 
 
 VERSIONS = [Kind.UPGRADED, Kind.VERSION_ADDED, Kind.VERSION_REMOVED]
-ALL = ["llvm removed", "llvm upgraded", "new added", "zlib removed", "zlib upgraded"]
+ALL = ["llvm place-lost", "llvm upgraded", "new package-added", "zlib place-lost", "zlib upgraded"]
 
 
 @pytest.mark.parametrize(
     ("silences", "gone", "hidden"),
     [
         ([], [], {}),
-        ([silence(packages=("llvm*",))], ["llvm removed", "llvm upgraded"], {"quiet": 1}),
+        ([silence(packages=("llvm*",))], ["llvm place-lost", "llvm upgraded"], {"quiet": 1}),
         ([silence(packages=("llvm*",), until=TODAY)], [], {}),
         ([silence(packages=("llvm*",), tags=("v*",))], [], {}),
         ([silence(packages=("llvm*",), sources=("mine",))], [], {}),
@@ -93,13 +93,17 @@ ALL = ["llvm removed", "llvm upgraded", "new added", "zlib removed", "zlib upgra
         # Nobody would have been told of it anyway.
         ([silence(changes=[Kind.REBUILT])], [], {}),
         # Of llvm and zlib something happened elsewhere too, so they are told in full.
-        ([silence(stacks=("ml",))], ["new added"], {"quiet": 1}),
+        ([silence(stacks=("ml",))], ["new package-added"], {"quiet": 1}),
         ([silence(stacks=("e4s",))], [], {}),
-        ([silence(stacks=("*",), packages=("!llvm",))], ["new added", "zlib removed", "zlib upgraded"], {"quiet": 2}),
-        ([silence(targets=("x86*",))], ["new added"], {"quiet": 1}),
+        (
+            [silence(stacks=("*",), packages=("!llvm",))],
+            ["new package-added", "zlib place-lost", "zlib upgraded"],
+            {"quiet": 2},
+        ),
+        ([silence(targets=("x86*",))], ["new package-added"], {"quiet": 1}),
         (
             [silence("a", packages=("llvm",), changes=VERSIONS), silence("b", packages=("llvm", "new"))],
-            ["llvm removed", "llvm upgraded", "new added"],
+            ["llvm place-lost", "llvm upgraded", "new package-added"],
             {"a": 1, "b": 2},
         ),
     ],
@@ -117,7 +121,7 @@ def test_what_nobody_wanted_is_not_counted(repository: Path) -> None:
     quiet = silence(changes=[Kind.UPGRADED, Kind.PACKAGE_ADDED])
 
     assert told(repository, quiet, kinds={Kind.PACKAGE_ADDED}) == ([], {"quiet": 1})
-    assert told(repository, silence(changes=[Kind.UPGRADED]), kinds={Kind.PACKAGE_ADDED}) == (["new added"], {})
+    assert told(repository, silence(changes=[Kind.UPGRADED]), kinds={Kind.PACKAGE_ADDED}) == (["new package-added"], {})
 
 
 def test_a_stack_that_is_not_silent(tmp_path: Path) -> None:
@@ -125,7 +129,7 @@ def test_a_stack_that_is_not_silent(tmp_path: Path) -> None:
     states = [catalogue({"zlib": [record(1, stacks=stacks)]}) for stacks in (["a", "b", "c"], ["c"])]
     repository = history(tmp_path / "catalogue.git", *states)
 
-    assert told(repository, silence(stacks=("a",)))[0] == ["zlib stacks"]
+    assert told(repository, silence(stacks=("a",)))[0] == ["zlib place-lost"]
     assert told(repository, silence(stacks=("a", "b")))[0] == []
 
 

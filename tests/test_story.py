@@ -172,7 +172,7 @@ def digest_names(repository: Path, kind: str) -> set[str]:
     with opened as comparison:
         (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestBody(wants))
         tag = read_tag_digest(changeset, wants=wants)
-    return {package for one in tag.statements for package in one.packages}
+    return {line.package for one in tag.statements for line in one.lines if wants(line.kinds)}
 
 
 @pytest.mark.parametrize(

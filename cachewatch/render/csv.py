@@ -70,7 +70,7 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         outcome = changeset.outcome
         specs = outcome.tally.specs
         last: list[Line] = [
-            {"change": event.kind, "name": event.name, "count": event.specs} for event in outcome.events.events
+            {"change": event.kind, "name": event.name, "count": event.specs} for event in outcome.events
         ]
         last += [{"change": fault.kind, "name": fault.path, "after": fault.message} for fault in outcome.faults]
         last.append({"change": "total", "before": specs.before, "after": specs.after})

@@ -60,7 +60,7 @@ def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         outcome = changeset.outcome
         for statement in outcome.statements:
             yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
-        for event in outcome.events.events:
+        for event in outcome.events:
             yield encode({"type": "event", **event_values(event)}) + b"\n"
         for fault in outcome.faults:
             yield encode({"type": "warning", **fault_values(fault)}) + b"\n"
@@ -68,7 +68,7 @@ def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
 
 
 def _rest(outcome: Outcome) -> bytes:
-    events = encode([event_values(event) for event in outcome.events.events])
+    events = encode([event_values(event) for event in outcome.events])
     summary = encode(summary_values(outcome.packages, outcome.tally.specs))
     warnings = encode([fault_values(fault) for fault in outcome.faults])
     statements = encode([statement_values(statement) for statement in outcome.statements])

@@ -37,7 +37,7 @@ def report_of(outcome: Outcome, wants: Wants) -> Report:
         revisions_between=outcome.revisions_between,
         packages=outcome.packages,
         specs=outcome.tally.specs,
-        events=tuple(event for event in outcome.events.events if wants({event.kind})),
+        events=tuple(event for event in outcome.events if wants({event.kind})),
         faults=outcome.faults,
         statements=outcome.statements,
         is_part=outcome.tally.selected is not None,

@@ -133,7 +133,6 @@ def _tag() -> TagDigest:
                 Event(Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),
                 Event(Kind.COMPILER, "gcc@11.4.0 -> gcc@13.2.0", 214, 950),
             ),
-            sections=(),
             faults=(Fault("_cache/develop/apfel/specs.md", FaultKind.UNREADABLE, "ends in the middle of a record"),),
         ),
         statements=tuple(_statements()),

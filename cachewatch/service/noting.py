@@ -90,7 +90,7 @@ def unwrapped(changeset: Changeset, packages: Packages) -> Changeset:
 
 def noted(changeset: Changeset, packages: Packages, events: Iterable[Event], *, is_suspicion_hidden: bool) -> Noted:
     """Return what there is to note of a tag; `events` are those that are told."""
-    happened = {event.kind for event in changeset.outcome.events.events}
+    happened = {event.kind for event in changeset.outcome.events}
     gone = [*_of(events, Kind.TAG_REMOVED, DepartureKind.TAG), *_of(events, Kind.STACK_REMOVED, DepartureKind.STACK)]
     joined = _of(events, Kind.STACK_ADDED, DepartureKind.STACK)
     # A new tag is compared with another one, and what goes with a whole tag comes back with it.
@@ -99,7 +99,7 @@ def noted(changeset: Changeset, packages: Packages, events: Iterable[Event], *, 
     return Noted(
         tag=changeset.after.tag or changeset.before.tag or "",
         told=packages.told,
-        suspicion=changeset.outcome.events.judgement.suspicion if is_touched and not is_suspicion_hidden else "",
+        suspicion=changeset.outcome.suspicion if is_touched and not is_suspicion_hidden else "",
         gone=() if is_new else (*gone, *(() if is_lost else packages.gone)),
         joined=() if is_new else (*joined, *packages.joined),
     )

@@ -242,8 +242,10 @@ class _Reader:
         if not ordered:
             return ()
         missing = self._change.kinds.difference(*(one.kinds for one in ordered))
-        first = ordered[0]
-        return (replace(first, kinds=first.kinds | missing), *ordered[1:])
+        # What is rebuilt or pruned with the whole tag says nothing else of its package.
+        place = next((n for n, one in enumerate(ordered) if not (one.is_again or one.is_prunable)), 0)
+        ordered[place] = replace(ordered[place], kinds=ordered[place].kinds | missing)
+        return tuple(ordered)
 
     def _stories(
         self, before: Signature | None, after: Signature | None, old: frozenset[Place], new: frozenset[Place]

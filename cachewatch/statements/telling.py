@@ -23,7 +23,6 @@ _KINDS_OF_TAG = {
     StatementKind.STACK_ADDED: frozenset({Kind.STACK_EVENT, Kind.STACK_ADDED}),
     StatementKind.PRUNE: frozenset({Kind.PRUNE}),
 }
-_SWAPS = frozenset({Kind.COMPILER, Kind.OS, Kind.TARGET})
 
 
 class Told(Struct, frozen=True):
@@ -53,14 +52,12 @@ def is_of_tag(statement: Statement) -> bool:
 
 
 def kinds_of_tag(statement: Statement) -> frozenset[Kind]:
-    """Return the kinds of change by which a statement on the whole tag is asked for."""
-    if statement.kind is StatementKind.MIGRATION:
-        return statement.kinds & _SWAPS
+    """Return the kinds of change by which a statement on the whole tag is asked for: its own, and those of its items."""
     if statement.kind is StatementKind.REBUILD_WAVE:
         # Old builds that stay beside the new ones go at the next prune.
         is_beside = statement.counts.new > statement.counts.vanished or statement.counts.kept
         return frozenset({Kind.REBUILT, Kind.LEFT_OVER} if is_beside else {Kind.REBUILT})
-    return _KINDS_OF_TAG[statement.kind]
+    return statement.kinds | _KINDS_OF_TAG.get(statement.kind, frozenset())
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:

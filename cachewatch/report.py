@@ -1,12 +1,9 @@
-"""A report is what people read of a changeset: events, capped sections, and totals that add up."""
+"""A report is what people read of a changeset: its statements, and totals that add up."""
 
 from msgspec import Struct
 
 from cachewatch.model import Event, Fault, PackageCounts, Side, SpecCounts
-from cachewatch.report.board import SectionReport
 from cachewatch.statements import Statement
-
-__all__ = ["Report", "SectionReport"]
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -21,12 +18,6 @@ class Report(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]
     statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
     is_part: bool = False  # not everything was selected
-    sections: tuple[SectionReport, ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing differs but the form of documents."""
-        return not (self.sections or self.events)
 
     @property
     def losses(self) -> int:
