@@ -277,10 +277,12 @@ def _conclude(
 ) -> Outcome:
     comparison, pair, known, judgements = compared
     packages = _packages(pair.difference, tally)
+    tag = pair.after.tag or pair.before.tag or ""
     judgement = known or _judged(comparison, pair, tally)
+    if known is None and (judgements is not None or tally.selected is not None):
+        judgement = counted(tally.seen.items, judgement, tag)
     if judgements is not None:
         judgements[_name(pair)] = judgement
-    tag = pair.after.tag or pair.before.tag or ""
     selected = tally.seen.items if tally.selected is None else tally.selected
     statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
     return Outcome(
@@ -312,14 +314,13 @@ def _judged(comparison: Comparison, pair: TagPair, tally: Tally) -> Judgement:
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
     whole = pair.difference.whole
-    judgement = judge(
+    return judge(
         tally.seen,
         _packages(whole, tally),
         whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
         survey=lambda: _survey(comparison.readers, whole),
     )
-    return counted(tally.seen.items, judgement, pair.after.tag or pair.before.tag or "")
 
 
 def _survey(readers: Readers, difference: Difference) -> Found:

@@ -16,6 +16,7 @@ from cachewatch.errors import DocumentError
 from cachewatch.patterns import is_expression, matcher
 from cachewatch.sources import Blob, Comparison, Reader
 from cachewatch.spelling import compiler
+from cachewatch.statements.values import Build
 
 _MOST_NAMES = 3
 # What the values of a filter are called in the facts of a document.
@@ -97,8 +98,9 @@ def _seen(comparison: Comparison, done: Iterable[Outcome]) -> _Values:
         values["package"].update(document.package for document in pair.difference.all_documents)
     for outcome in done:
         seen = outcome.tally.seen
-        values["stack"].update(value for side in seen.traces for fact, value in side if fact == "stacks")
-        for build in {use.build for uses in seen.uses for use in uses} | {leaving.before for leaving in seen.leaving}:
+        values["stack"].update(*seen.traces)
+        builds = {Build(*use[:3]) for uses in seen.uses for use in uses}
+        for build in builds | {leaving.before for leaving in seen.leaving}:
             values["compiler"].add(build.compiler)
             values["os"].add(build.os)
             values["target"].add(build.target)

@@ -110,8 +110,10 @@ def _assigned(items: Items, judgement: Judgement, tag: str) -> tuple[_Head, Stor
 
 def _stack(items: Items, judgement: Judgement) -> str:
     """Return the stack that every change of place of these items is due to."""
+    if not (judgement.lost or judgement.gained) or not (items.left or items.joined):
+        return ""
     changed = items.left | items.joined
-    if not changed or not items.left <= set(judgement.lost) or not items.joined <= set(judgement.gained):
+    if not items.left <= set(judgement.lost) or not items.joined <= set(judgement.gained):
         return ""
     return next((s for s in (*judgement.lost, *judgement.gained) if s in changed), "")
 
@@ -218,6 +220,17 @@ def _lines(members: Iterable[_Member]) -> Iterator[Line]:
 
 def _line(group: Sequence[_Member]) -> Line:
     first = group[0]
+    if len(group) == 1:
+        items = first.items
+        return Line(
+            package=items.package,
+            story=first.story,
+            left=items.left,
+            joined=items.joined,
+            stacks=items.stacks,
+            counts=items.counts,
+            kinds=items.kinds,
+        )
     places = frozenset(place for member in group for place in member.story.places)
     stays = frozenset(place for member in group for place in member.story.stays)
     return Line(

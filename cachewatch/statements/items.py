@@ -108,8 +108,8 @@ class _Reader:
         self._sees = sees_stack
         self._judged: Mapping[Place, PlaceChange] = {Place(p.stack, p.target): p for p in change.places}
         self._regraded = self._regraded_places()
-        self._went = _changed_facts(change, Kind.VERSION_REMOVED, Kind.STACK_REMOVED, is_added=False)
-        self._came = _changed_facts(change, Kind.VERSION_ADDED, Kind.STACK_ADDED, is_added=True)
+        self._went = _changed_facts(change, is_added=False)
+        self._came = _changed_facts(change, is_added=True)
         self._sums: dict[_Key, _Sum] = {}
 
     def items(self) -> tuple[Items, ...]:
@@ -365,23 +365,27 @@ class _Reader:
         return tuple(named)
 
 
-def _changed_facts(change: PackageChange, version: Kind, stack: Kind, *, is_added: bool) -> list[_ChangedFact]:
+# How to find the values of each fact in a signature, and of which kind a change of it is, gone and come.
+_FACTS: tuple[tuple[str, Kind, Kind, Callable[[Signature], tuple[str, ...]]], ...] = (
+    ("versions", Kind.VERSION_REMOVED, Kind.VERSION_ADDED, lambda s: s.versions),
+    ("stacks", Kind.STACK_REMOVED, Kind.STACK_ADDED, lambda s: s.stacks),
+    ("compilers", Kind.COMPILER, Kind.COMPILER, lambda s: (s.compiler,)),
+    ("oses", Kind.OS, Kind.OS, lambda s: (s.os,)),
+    ("platforms", Kind.OS, Kind.OS, lambda s: (s.platform,)),
+    ("targets", Kind.TARGET, Kind.TARGET, lambda s: (s.target,)),
+    ("variants", Kind.VARIANT, Kind.VARIANT, lambda s: s.variants),
+)
+
+
+def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFact]:
     """Return the values of facts that came or went, each with its kind and how to find them in a signature."""
-    facts: list[tuple[str, Kind, Callable[[Signature], tuple[str, ...]]]] = [
-        ("versions", version, lambda s: s.versions),
-        ("stacks", stack, lambda s: s.stacks),
-        ("compilers", Kind.COMPILER, lambda s: (s.compiler,)),
-        ("oses", Kind.OS, lambda s: (s.os,)),
-        ("platforms", Kind.OS, lambda s: (s.platform,)),
-        ("targets", Kind.TARGET, lambda s: (s.target,)),
-        ("variants", Kind.VARIANT, lambda s: s.variants),
-    ]
-    deltas = ((kind, change.facts[name], names) for name, kind, names in facts)
-    return [
-        (kind, frozenset(delta.added if is_added else delta.removed), names)
-        for kind, delta, names in deltas
-        if (delta.added if is_added else delta.removed)
-    ]
+    found = []
+    for name, gone, come, names in _FACTS:
+        delta = change.facts[name]
+        values = delta.added if is_added else delta.removed
+        if values:
+            found.append((come if is_added else gone, frozenset(values), names))
+    return found
 
 
 def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from cachewatch.model import Alike, Document, PackageChange, PackageCounts, Rung, SpecClass, Status, Verdict
+from cachewatch.model import Alike, Document, PackageChange, PackageCounts, Rung, Signature, SpecClass, Status, Verdict
 from cachewatch.statements.items import build_of
 from cachewatch.statements.values import Build, Items, Replacement, StatementKind
 
@@ -28,11 +28,8 @@ _STILL_THERE = (SpecClass.PRUNED, SpecClass.SURPLUS)
 Declared = tuple[frozenset[str] | None, frozenset[str] | None]
 
 
-class Use(Struct, frozen=True, order=True):
-    """A build that a package has in a stack."""
-
-    build: Build
-    stack: str
+# Compiler, operating system, target and stacks of specs: plain tuples, for every package has some.
+Uses = frozenset[tuple[str, str, str, tuple[str, ...]]]
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -40,7 +37,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
     specs: int = 0
     places: int = 0
-    uses: Mapping[frozenset[Use], tuple[str, ...]] = field(default_factory=dict)  # packages by what they have
+    uses: Mapping[Uses, tuple[str, ...]] = field(default_factory=dict)  # packages by what they have
 
 
 class Survey:
@@ -48,7 +45,7 @@ class Survey:
 
     def __init__(self) -> None:
         self._specs = self._places = 0
-        self._uses: dict[frozenset[Use], list[str]] = {}
+        self._uses: dict[Uses, list[str]] = {}
 
     def add(self, document: Document) -> None:
         """Take one document."""
@@ -75,11 +72,10 @@ class Observation(Struct):
     """What was seen of all packages of one tag."""
 
     items: list[Items] = field(default_factory=list)
-    traces: tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]] = field(
-        default_factory=lambda: (Counter(), Counter())
-    )
+    # How many packages each stack has, before and after.
+    traces: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
     leaving: Counter[Leaving] = field(default_factory=Counter)
-    uses: dict[frozenset[Use], list[str]] = field(default_factory=dict)  # packages by what they have now
+    uses: dict[Uses, list[str]] = field(default_factory=dict)  # packages by what they have now
     specs_before: int = 0
     places_before: int = 0
     places_lost: int = 0
@@ -102,7 +98,7 @@ class Observation(Struct):
         self.packages_again += _is_again(change, items)
         self._note_leaving(change)
         if change.specs_after:
-            self.uses.setdefault(_uses(change), []).append(change.package)
+            self.uses.setdefault(uses_of(change.specs_after.counts), []).append(change.package)
 
     def witness(self, document: Document) -> None:
         """Take a package of which nothing but the form of its document changed."""
@@ -127,11 +123,11 @@ class Observation(Struct):
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
         """Return the stacks that no compared package has any more, and those that none had."""
-        had, has = ({value for fact, value in side if fact == "stacks"} for side in self.traces)
+        had, has = map(set, self.traces)
         return had - has, has - had
 
     def _trace(self, side: int, facts: Mapping[str, Set[str]]) -> None:
-        self.traces[side].update(("stacks", stack) for stack in facts["stacks"])
+        self.traces[side].update(facts["stacks"])
 
     def _note_leaving(self, change: PackageChange) -> None:
         for pairing in change.pairings:
@@ -169,13 +165,9 @@ def _is_again(change: PackageChange, items: Iterable[Items]) -> bool:
     return again >= _AGAIN_SHARE * built
 
 
-def _uses(change: PackageChange) -> frozenset[Use]:
-    return uses_of(change.specs_after.counts)
-
-
-def uses_of(counts: Iterable[object]) -> frozenset[Use]:
-    """Return what builds these signatures have in which stacks."""
-    return frozenset(Use(build_of(s), stack) for s in counts for stack in s.stacks)  # type: ignore[arg-type,attr-defined]
+def uses_of(counts: Iterable[Signature]) -> Uses:
+    """Return with what these signatures are built, for what, and where."""
+    return frozenset([(s.compiler, s.os, s.target, s.stacks) for s in counts])
 
 
 class Migration(Struct, frozen=True, kw_only=True):
@@ -241,7 +233,7 @@ class _Unchanged:
 
     @property
     def stacks(self) -> set[str]:
-        return {use.stack for uses in self.found.uses for use in uses}
+        return {stack for uses in self.found.uses for _, _, _, stacks in uses for stack in stacks}
 
 
 def _stacks(seen: Observation, declared: Declared, unchanged: _Unchanged) -> tuple[set[str], set[str]]:
@@ -250,8 +242,8 @@ def _stacks(seen: Observation, declared: Declared, unchanged: _Unchanged) -> tup
     before, after = declared
     if before is not None and after is not None:
         return lost & (before - after), gained & (after - before)
-    lost = {stack for stack in lost if seen.traces[0]["stacks", stack] >= FEW_PACKAGES}
-    gained = {stack for stack in gained if seen.traces[1]["stacks", stack] >= FEW_PACKAGES}
+    lost = {stack for stack in lost if seen.traces[0][stack] >= FEW_PACKAGES}
+    gained = {stack for stack in gained if seen.traces[1][stack] >= FEW_PACKAGES}
     if not lost and not gained:
         return lost, gained
     return lost - unchanged.stacks, gained - unchanged.stacks
@@ -302,7 +294,7 @@ def _still_on(build: Build, stacks: frozenset[str], seen: Observation, unchanged
     found: set[str] = set()
     for uses_by_package in (seen.uses, unchanged.found.uses):
         for uses, packages in uses_by_package.items():
-            if any(use.stack in stacks and build.is_of(use.build) for use in uses):
+            if any(build.is_of(Build(*use[:3])) and not stacks.isdisjoint(use[3]) for use in uses):
                 found.update(packages)
     return tuple(sorted(found))
 
