@@ -252,5 +252,5 @@ def test_a_binary_that_goes_while_its_document_cannot_be_read_is_gone_when_that_
     made = site(tmp_path, both, {PATH: BROKEN["truncated"]}, one, config=config)
     publish_each(made)
     told_last = [stored for stored in made.digests() if stored.subscription == "ml"][-1]
-    gone = json.loads(told_last.letter.json)["environment"]["gone"]["rows"]
+    gone = json.loads(told_last.letter.json)["environment"]["lost"]["rows"]
     assert [row["hash"] for row in gone] == [spec_hash(10)]
