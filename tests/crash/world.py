@@ -259,10 +259,12 @@ def recover(zygote: Zygote, case: Case, *, hours: int = 0, **request: Any) -> No
 
 
 def _problems(target: str, copies: list[bytes]) -> Iterator[str]:
-    told = {change for copy in copies for change in CHANGES if change.encode() in copy}
+    # Mail breaks long lines wherever it likes.
+    whole = [copy.replace(b"=\r\n", b"").replace(b"=\n", b"") for copy in copies]
+    told = {change for copy in whole for change in CHANGES if change.encode() in copy}
     if told != set(CHANGES):
         yield f"{target}: never told of {sorted(set(CHANGES) - told)}"
-    if any(b"change-" in re.sub("|".join(CHANGES).encode(), b"", copy) for copy in copies):
+    if any(b"change-" in re.sub("|".join(CHANGES).encode(), b"", copy) for copy in whole):
         yield f"{target}: told of something that never was"
     if "@" not in target and target != "maildir":
         return
