@@ -53,11 +53,11 @@ def is_of_tag(statement: Statement) -> bool:
 
 def kinds_of_tag(statement: Statement) -> frozenset[Kind]:
     """Return the kinds of change by which a statement on the whole tag is asked for: its own, and those of its items."""
-    if statement.kind is StatementKind.REBUILD_WAVE:
+    own = _KINDS_OF_TAG.get(statement.kind, frozenset())
+    if statement.kind is StatementKind.REBUILD_WAVE and statement.counts.new > statement.counts.vanished:
         # Old builds that stay beside the new ones go at the next prune.
-        is_beside = statement.counts.new > statement.counts.vanished or statement.counts.kept
-        return frozenset({Kind.REBUILT, Kind.LEFT_OVER} if is_beside else {Kind.REBUILT})
-    return statement.kinds | _KINDS_OF_TAG.get(statement.kind, frozenset())
+        own = frozenset({Kind.LEFT_OVER})
+    return statement.kinds | own
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
