@@ -493,7 +493,7 @@ def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> Non
     (command,) = [line for line in text.splitlines() if line.startswith("    cachewatch diff ")]
     shown = run(*shlex.split(command)[1:])
     assert shown.exit_code == 0, shown.error
-    assert "2 specs: +2" in " ".join(shown.output.split())
+    assert "0 -> 2 (+2: 1 in new packages, 1 in upgrades)" in " ".join(shown.output.split())
 
 
 @pytest.mark.parametrize(
