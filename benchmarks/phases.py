@@ -54,8 +54,11 @@ def main() -> None:
     selection = Selection()
     pipeline._read = _timed_steps("wait for git, and read", pipeline._read)  # noqa: SLF001  the watch is ours
     pipeline.parse = _timed("parse", pipeline.parse)  # type: ignore[attr-defined]
-    pipeline.compare = _timed("compare", pipeline.compare)  # type: ignore[attr-defined]
-    Tally.add = _timed("count", Tally.add)  # type: ignore[method-assign]
+    compare_all = pipeline.compare_all  # type: ignore[attr-defined]
+    pipeline.compare_all = _timed("compare", lambda pairs, **options: list(compare_all(pairs, **options)))  # type: ignore[attr-defined]
+    pipeline.items_of = _timed("take apart", pipeline.items_of)  # type: ignore[attr-defined]
+    pipeline.statements_of = _timed("find statements", pipeline.statements_of)  # type: ignore[attr-defined]
+    Tally.observe = _timed("count", Tally.observe)  # type: ignore[method-assign]
     opened = open_comparison(
         before, after, repository=repository, wanted_tag=selection.tags, wanted_package=selection.packages
     )
