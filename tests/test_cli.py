@@ -282,6 +282,13 @@ def test_standard_output_that_takes_nothing(sides: tuple[Path, Path], shell: str
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.parametrize("arguments", [("diff", "--nonsense"), ("diff", "nowhere.md", "nothing.md")])
+@pytest.mark.parametrize("shell", ["2>/dev/full", ">/dev/full 2>/dev/full", "2>&-"])
+def test_standard_error_that_takes_nothing(arguments: tuple[str, ...], shell: str) -> None:
+    """Where there is no room for the sentence, the exit code says what happened all the same."""
+    assert cachewatch(*arguments, shell=shell).returncode == 2
+
+
 def test_standard_output_that_nobody_reads(sides: tuple[Path, Path]) -> None:
     """A reader that is gone ends us as it ends any other command."""
     command = [sys.executable, "-m", "cachewatch", "diff", *map(str, sides), "--format", "json", "--exit-code"]

@@ -7,6 +7,9 @@ that it does not use.
 import importlib
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import NoReturn
 
 import click
@@ -61,6 +64,13 @@ def cli() -> None:
     """Tell what really changed in a Spack build cache."""
 
 
+def _fail(code: int, say: Callable[[], object]) -> NoReturn:
+    """End with `code`, also where there is no room for the sentence."""
+    with suppress(OSError):
+        say()
+    sys.exit(code)
+
+
 def main() -> NoReturn:
     """Run the command line; every expected failure is one sentence and an exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -71,16 +81,13 @@ def main() -> NoReturn:
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _fail(error.exit_code, error.show)
     except CachewatchError as error:
-        click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
-        sys.exit(error.exit_code)
+        _fail(error.exit_code, partial(click.echo, f"cachewatch: {safe_lines(str(error))}", err=True))
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        click.echo(f"cachewatch: {error.strerror}", err=True)
-        sys.exit(3)
+        _fail(3, partial(click.echo, f"cachewatch: {error.strerror}", err=True))
     finally:
         garbage.keep()
     sys.exit(status if isinstance(status, int) else 0)
