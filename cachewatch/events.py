@@ -78,14 +78,9 @@ def _events(statements: Sequence[Statement]) -> Iterator[Event]:
             continue
         if one.kind in _KINDS:
             name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
-            yield Event(_KINDS[one.kind], name, len(one.packages), _specs(one))
+            yield Event(_KINDS[one.kind], name, len(one.packages), one.counts.specs)
         elif one.kind is StatementKind.MIGRATION:
             yield Event(_kind_of_migration(one), one.name, len(one.packages), one.counts.vanished)
-
-
-def _specs(statement: Statement) -> int:
-    counts = statement.counts
-    return max(counts.vanished, counts.new) + counts.kept
 
 
 def _kind_of_migration(statement: Statement) -> Kind:

@@ -11,7 +11,7 @@ from cachewatch.environments import open_environment
 from cachewatch.errors import UsageError
 from cachewatch.model import Document
 from cachewatch.patterns import Globs
-from cachewatch.render.words import number
+from cachewatch.render.phrases import number
 from cachewatch.schedule import parse_when
 from cachewatch.select import Selection, selection_of
 

@@ -1,11 +1,22 @@
 """What a package consists of: the values of each fact over its specs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from cachewatch.model import FACTS, Signature
 
 # The values of a package under the names in model.FACTS.
 Facts = Mapping[str, frozenset[str]]
+
+# What a signature has of each fact.
+VALUES: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
+    "versions": lambda s: s.versions,
+    "stacks": lambda s: s.stacks,
+    "compilers": lambda s: (s.compiler,),
+    "oses": lambda s: (s.os,),
+    "platforms": lambda s: (s.platform,),
+    "targets": lambda s: (s.target,),
+    "variants": lambda s: s.variants,
+}
 
 NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 

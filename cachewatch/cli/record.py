@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cachewatch.cli.cacheoptions import cache_of, cache_options
-from cachewatch.render.words import number
+from cachewatch.render.phrases import number
 from cachewatch.safetext import safe
 
 if TYPE_CHECKING:

@@ -11,21 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.compare.kinds import count_specs, kinds_of, moves_of
-from cachewatch.facts import facts_of
+from cachewatch.facts import VALUES, facts_of
 from cachewatch.model import Alike, Delta, PackageChange, Place, Restacked, Signature, Specs, VersionPlace
 
 Chooses = Callable[[Signature], bool]
 SeesStack = Callable[[str], bool]
-
-_VALUES: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
-    "versions": lambda s: s.versions,
-    "stacks": lambda s: s.stacks,
-    "compilers": lambda s: (s.compiler,),
-    "oses": lambda s: (s.os,),
-    "platforms": lambda s: (s.platform,),
-    "targets": lambda s: (s.target,),
-    "variants": lambda s: s.variants,
-}
 
 
 class _Chosen(Struct, frozen=True):
@@ -142,7 +132,7 @@ def _facts(facts: Mapping[str, Delta], chosen: _Chosen, is_seen: SeesStack) -> M
     signatures = list(chosen.signatures())
     part = {}
     for name, delta in facts.items():
-        values = {value for s in signatures for value in _VALUES[name](s)} if delta else set()
+        values = {value for s in signatures for value in VALUES[name](s)} if delta else set()
         if name == "stacks":
             values = set(filter(is_seen, values))
         part[name] = Delta(

@@ -1,7 +1,7 @@
 """What the monitor answers: whether the daemon lives, whether the service does its work, and its figures."""
 
 from cachewatch.errors import CachewatchError
-from cachewatch.render.words import number
+from cachewatch.render.phrases import number
 from cachewatch.service.context import Context
 from cachewatch.service.metrics import DaemonStatus, metrics
 from cachewatch.service.readiness import judge

@@ -55,7 +55,7 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
     counts: dict[StatementKind, Counts] = {}
     for one in routine:
         counts[one.kind] = counts.get(one.kind, Counts()) + one.counts
-    said = [_ROUTINE[kind].format(_most(found)) for kind, found in counts.items() if kind in _ROUTINE]
+    said = [_ROUTINE[kind].format(found.specs) for kind, found in counts.items() if kind in _ROUTINE]
     rebuilt_packages = sorted({p for one in routine if one.kind is StatementKind.REBUILT for p in one.packages})
     if rebuilt_packages and len(rebuilt_packages) <= _FEW_NAMES:
         said[-1] += f" ({names(rebuilt_packages, _FEW_NAMES)})"
@@ -63,7 +63,7 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
     others = [one for one in rest if one not in wave and one not in routine]
     hidden = sum((one.counts for one in others), start=Counts())
     if hidden.total:
-        said.append(f"{number(_most(hidden), 'spec')} changed in ways that this digest does not list")
+        said.append(f"{number(hidden.specs, 'spec')} changed in ways that this digest does not list")
     return "; ".join(said)
 
 
@@ -74,7 +74,7 @@ def sentence_of_tag(one: Statement, base: str = "") -> str:
     """
     if base and one.kind is StatementKind.REBUILD_WAVE:
         return f"{rebuilt(one)} since {safe(base)}, so pinned hashes differ: {_sizes(one)}"
-    packages, specs = number(len(one.packages), "package"), number(_most(one.counts), "spec")
+    packages, specs = number(len(one.packages), "package"), number(one.counts.specs, "spec")
     of = f" of the tag's {one.of:,} changes" if one.of and one.of != one.counts.total else ""
     return _SENTENCES[one.kind](one, packages, specs + of)
 
@@ -88,7 +88,7 @@ def said_back(one: Return) -> str:
 
 
 def _sizes(one: Statement) -> str:
-    return f"{number(len(one.packages), 'package')}, {number(_most(one.counts), 'spec')}"
+    return f"{number(len(one.packages), 'package')}, {number(one.counts.specs, 'spec')}"
 
 
 def still_on(one: Statement) -> str:
@@ -239,8 +239,3 @@ def _by_kind(statements: Iterable[Statement]) -> Mapping[StatementKind, list[Sta
     for one in statements:
         found.setdefault(one.kind, []).append(one)
     return found
-
-
-def _most(counts: Counts) -> int:
-    """Count specs, the two of a pair as one."""
-    return max(counts.vanished, counts.new) + counts.kept

@@ -10,7 +10,7 @@ from cachewatch.changesets import Changeset, Outcome
 from cachewatch.digests import Example, Table, TagDigest, VersionsChange
 from cachewatch.model import Kind, PackageChange, Signature
 from cachewatch.render.csv import CsvBody, csv_table
-from cachewatch.report import Report
+from cachewatch.render.reports import report_of
 from cachewatch.snapshots import PackageOutcome, SnapshotMove, move_of, outcome_of
 from cachewatch.statements import Line
 from cachewatch.statements.telling import told
@@ -93,15 +93,7 @@ def read_tag_digest(
     parted = told(outcome.statements, wants_line or (lambda line: wants(line.kinds)), wants)
     return TagDigest(
         source=source,
-        report=Report(
-            before=outcome.before,
-            after=outcome.after,
-            revisions_between=outcome.revisions_between,
-            packages=outcome.packages,
-            specs=outcome.tally.specs,
-            events=tuple(event for event in outcome.events if wants({event.kind})),
-            faults=outcome.faults,
-        ),
+        report=report_of(outcome, wants),
         statements=parted.statements,
         rest=parted.rest,
         move=_move(outcome, outcomes),

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from cachewatch.render.words import how_long, number
+from cachewatch.render.phrases import number
+from cachewatch.render.words import how_long
 from cachewatch.safetext import safe
 
 # What means something in the middle of a line; our templates never begin one with data.

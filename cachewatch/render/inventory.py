@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from cachewatch.model import Document, Side
-from cachewatch.render import words
 from cachewatch.render.colour import Palette
+from cachewatch.render.phrases import number
 from cachewatch.safetext import safe
 from cachewatch.versions import version_key
 
@@ -45,12 +45,12 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
     yield f"{palette.paint(safe(document.package), 'bold')}  {safe(where)}".rstrip()
     signatures = set(document.specs.values())
     numbers = (
-        words.number(len(document.specs), "spec"),
-        words.number(len({version for s in signatures for version in s.versions}), "version"),
-        words.number(len({stack for s in signatures for stack in s.stacks}), "stack"),
-        words.number(len({s.target for s in signatures}), "target"),
-        words.number(len({s.compiler for s in signatures}), "compiler"),
-        words.number(len(signatures), "signature"),
+        number(len(document.specs), "spec"),
+        number(len({version for s in signatures for version in s.versions}), "version"),
+        number(len({stack for s in signatures for stack in s.stacks}), "stack"),
+        number(len({s.target for s in signatures}), "target"),
+        number(len({s.compiler for s in signatures}), "compiler"),
+        number(len(signatures), "signature"),
     )
     yield ", ".join(numbers)
     if since is not None and since.revision:

@@ -11,6 +11,7 @@ from cachewatch.changesets import Changeset
 from cachewatch.model import Side
 from cachewatch.render import words
 from cachewatch.render.blocks import Asked, Block
+from cachewatch.render.phrases import number
 from cachewatch.render.reports import read_report
 from cachewatch.render.sections import tell
 from cachewatch.render.templates import render
@@ -41,7 +42,7 @@ def write_page(changesets: Iterable[Changeset], *, asked: Asked) -> Iterator[byt
 
 def _title(reports: Sequence[Report]) -> str:
     names = [_name(report) for report in reports]
-    return f"What changed in {names[0] if len(names) == 1 else words.number(len(names), 'tag')}"
+    return f"What changed in {names[0] if len(names) == 1 else number(len(names), 'tag')}"
 
 
 def _name(report: Report) -> str:

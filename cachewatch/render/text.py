@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.render.blocks import Block, Entry, Told
 from cachewatch.render.colour import Palette
+from cachewatch.render.phrases import number
 from cachewatch.render.sides import heading
-from cachewatch.render.words import number
 from cachewatch.report import Report
 from cachewatch.statements import Severity, StatementKind
 

@@ -21,8 +21,7 @@ from cachewatch.render.sums import accounting
 from cachewatch.report import Report
 from cachewatch.safetext import safe
 from cachewatch.statements import Line, Severity, Statement, StatementKind
-from cachewatch.statements.telling import is_of_tag
-from cachewatch.statements.values import severity_of
+from cachewatch.statements.values import is_of_tag, severity_of
 
 SCHEMA = "cachewatch.digest/2"
 
@@ -142,7 +141,7 @@ class _Maker:
             "act": [safe(said) for said in act(tag.statements, _base(report))],
             "know": know(tag.statements),
             "ignore": ignore(tag.statements, tag.rest),
-            "events": [self.event(one, _base(report)) for one in tag.statements if is_of_tag(one)],
+            "events": [self.event(one, _base(report)) for one in tag.statements if is_of_tag(one.kind)],
             "changes": self.listed([one for one in tag.statements if one.kind in _CHANGES], tag),
             "losses": self.losses(tag),
             "others": [self.other(kind, tag) for kind in _others(tag.statements)],
@@ -172,7 +171,7 @@ class _Maker:
             "severity": one.severity.value,
             "name": self._clean(one.name),
             "packages": len(one.packages),
-            "specs": max(one.counts.vanished, one.counts.new) + one.counts.kept,
+            "specs": one.counts.specs,
             "is_bad": one.severity is Severity.ATTENTION,
             "sentence": safe(sentence_of_tag(one, base)),
         }
@@ -184,10 +183,10 @@ class _Maker:
         return {
             "packages": len({line.package for line in lines}),
             "lines": len(lines),
-            "specs": sum(map(_specs, lines)),
+            "specs": sum(line.counts.specs for line in lines),
             "rows": [self.row(line, tag) for line in shown],
             "more_lines": len(lines) - len(shown),
-            "more_specs": sum(map(_specs, lines[len(shown) :])),
+            "more_specs": sum(line.counts.specs for line in lines[len(shown) :]),
         }
 
     def row(self, line: Line, tag: TagDigest) -> Data:
@@ -201,7 +200,7 @@ class _Maker:
             "before": self._clean(", ".join(line.story.before)),
             "after": self._clean(", ".join(line.story.after)),
             "where": self._clean(where(line)) if self._form.has_details else "",
-            "specs": _specs(line),
+            "specs": line.counts.specs,
             "is_bad": severity_of(kind) is Severity.ATTENTION,
         }
 
@@ -250,13 +249,8 @@ def _base(report: Report) -> str:
 
 def _others(statements: Sequence[Statement]) -> Iterator[StatementKind]:
     """Yield the kinds that are told in lists of their own; what is routine is a number on the first screen."""
-    kinds = {one.kind for one in statements if one.severity is Severity.NEWS and not is_of_tag(one)}
+    kinds = {one.kind for one in statements if one.severity is Severity.NEWS and not is_of_tag(one.kind)}
     yield from (kind for kind in StatementKind if kind in kinds and kind not in _CHANGES)
-
-
-def _specs(line: Line) -> int:
-    """Count the specs of a line, the two of a pair as one."""
-    return max(line.counts.vanished, line.counts.new) + line.counts.kept
 
 
 def cleaner(longest: int) -> Clean:

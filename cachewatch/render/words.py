@@ -1,36 +1,9 @@
-"""The sentences that every kind of report shares, so that a terminal, a page and a mail agree."""
+"""How far two states are apart, in words that every kind of report shares."""
 
 from datetime import datetime
 
-from cachewatch.model import Event, Kind
+from cachewatch.render.phrases import number
 from cachewatch.report import Report
-from cachewatch.safetext import safe
-
-_EVENTS = {
-    Kind.TAG_ADDED: "new tag {name}: {packages}, {specs}",
-    Kind.TAG_REMOVED: "tag {name} is gone: {packages}, {specs}",
-    Kind.STACK_REMOVED: "stack {name} is gone from the tag, often a failed pipeline: {packages}, {specs}",
-    Kind.STACK_ADDED: "stack {name} joined the tag: {packages}, {specs}",
-    Kind.COMPILER: "compiler {name} everywhere: {packages}, {specs}",
-    Kind.OS: "operating system {name} everywhere: {packages}, {specs}",
-    Kind.TARGET: "target {name} everywhere: {packages}, {specs}",
-    Kind.PRUNE: "a prune removed {name}, of which others are left: {packages}, {specs}",
-    Kind.SUSPICIOUS: "suspicious: {name}; check that the catalogue was published whole",
-}
-
-
-def number(count: int, noun: str, plural: str = "") -> str:
-    """Return `count` with its noun: 1 spec, 1,204 specs."""
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
-
-
-def event_sentence(event: Event) -> str:
-    """Say what happened to the whole tag, and what it explains."""
-    return _EVENTS[event.kind].format(
-        name=safe(event.name),
-        packages=number(event.packages, "package"),
-        specs=number(event.specs, "spec"),
-    )
 
 
 def span(report: Report) -> str:

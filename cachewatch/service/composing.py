@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.digests import Digest, Silenced, TagDigest
-from cachewatch.model import Kind
-from cachewatch.render.words import event_sentence
+from cachewatch.render.advice import sentence_of_tag
 from cachewatch.service import wording
 from cachewatch.service.context import Context
 from cachewatch.service.noting import Noted
@@ -20,6 +19,8 @@ from cachewatch.service.parts import Asked, Part, read_part
 from cachewatch.service.pins import environment_of, found_pins, joined
 from cachewatch.service.sharing import Comparisons
 from cachewatch.service.tracks import Track
+from cachewatch.statements import StatementKind
+from cachewatch.statements.values import is_of_tag
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import find as stored_digest
 from cachewatch.store.held import Event, Hold, HoldKind
@@ -161,9 +162,9 @@ def _changed(tag: TagDigest) -> int:
 
 
 def _content(tag: TagDigest, noted: Noted) -> Iterator[str]:
-    for event in tag.report.events:
-        if event.kind is not Kind.SUSPICIOUS:
-            yield event_sentence(event)
+    for one in tag.statements:
+        if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
+            yield sentence_of_tag(one)
     yield from noted.facts
 
 

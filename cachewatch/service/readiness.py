@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from cachewatch.config.model import Config
-from cachewatch.render.words import how_long, number
+from cachewatch.render.phrases import number
+from cachewatch.render.words import how_long
 from cachewatch.schedule import quiet_until
 from cachewatch.service.reporting import ChannelStatus, Status, TrackStatus
 from cachewatch.service.wording import in_a_row

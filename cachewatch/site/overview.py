@@ -6,7 +6,7 @@ from statistics import median, quantiles
 
 from cachewatch import tags
 from cachewatch.history import Lag, Totals, lags_of
-from cachewatch.render.words import number
+from cachewatch.render.phrases import number
 from cachewatch.site import plots
 from cachewatch.site.archive import ArchivedDigest
 from cachewatch.site.naming import page, shown

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cachewatch import tags
 from cachewatch.history import PackageHistory, Present, Stay, Step, stays_of
-from cachewatch.render.words import number
+from cachewatch.render.phrases import number
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
 from cachewatch.site.telling import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link

@@ -1,9 +1,9 @@
 """Give every item to exactly one statement: the first that matches, in the order of StatementKind."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.model import Kind, Place
@@ -19,6 +19,7 @@ from cachewatch.statements.values import (
     Statement,
     StatementKind,
     Story,
+    is_of_tag,
     severity_of,
 )
 
@@ -42,10 +43,6 @@ class _Member(Struct, frozen=True):
     story: Story
 
 
-class _Pile(Struct):
-    members: list[_Member] = field(default_factory=list)
-
-
 def statements_of(
     items: Iterable[Items], judgement: Judgement, tag: str = "", *, is_part: bool = False
 ) -> tuple[Statement, ...]:
@@ -53,15 +50,15 @@ def statements_of(
 
     `is_part` tells that they are only some of it; statements on the whole tag then say of how many.
     """
-    piles: defaultdict[_Head, _Pile] = defaultdict(_Pile)
+    members: defaultdict[_Head, list[_Member]] = defaultdict(list)
     for one in items:
         head, story = _assigned(one, judgement, tag)
-        piles[head].members.append(_Member(one, story))
-    found = [_statement(head, pile.members, judgement) for head, pile in piles.items()]
+        members[head].append(_Member(one, story))
+    found = [_statement(head, taken, judgement) for head, taken in members.items()]
     found = [*_with_places(found, judgement)]
     if is_part:
         of = judgement.counts
-        found = [replace(one, of=of.get((one.kind, one.name), 0)) if _is_of_tag(one.kind) else one for one in found]
+        found = [replace(one, of=of.get((one.kind, one.name), 0)) if is_of_tag(one.kind) else one for one in found]
     if judgement.suspicion:
         kind = StatementKind.SUSPICIOUS
         found.append(
@@ -76,16 +73,12 @@ def _order(one: Statement) -> tuple[object, ...]:
     return (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after)
 
 
-def _is_of_tag(kind: StatementKind) -> bool:
-    return RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED]
-
-
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
     """Return `judgement` with the number of all items of each statement on the whole tag."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
     for one in items:
         head, _ = _assigned(one, judgement, tag)
-        if _is_of_tag(head.kind):
+        if is_of_tag(head.kind):
             counts[head.kind, head.name] += one.counts.total
     return replace(judgement, counts=counts)
 
@@ -163,7 +156,7 @@ def _statement(head: _Head, members: Sequence[_Member], judgement: Judgement) ->
         counts=counts,
         exceptions=migration.exceptions if migration else (),
         effects=tuple(_effects(head.kind, members)),
-        of_packages=judgement.packages if _is_of_tag(head.kind) else 0,
+        of_packages=judgement.packages if is_of_tag(head.kind) else 0,
         lines=lines,
         kinds=frozenset(_kinds(head, members)),
         severity=severity_of(head.kind),
@@ -174,20 +167,19 @@ def _values(build: Build) -> tuple[str, ...]:
     return tuple(filter(None, (build.compiler, build.os, build.target)))
 
 
-_OWN_KINDS = {
-    StatementKind.TAG_ADDED: Kind.TAG_ADDED,
-    StatementKind.TAG_REMOVED: Kind.TAG_REMOVED,
-    StatementKind.STACK_ADDED: Kind.STACK_EVENT,
-    StatementKind.STACK_REMOVED: Kind.STACK_EVENT,
-    StatementKind.PRUNE: Kind.PRUNE,
+_OWN_KINDS: Mapping[StatementKind, frozenset[Kind]] = {
+    StatementKind.TAG_ADDED: frozenset({Kind.TAG_ADDED}),
+    StatementKind.TAG_REMOVED: frozenset({Kind.TAG_REMOVED}),
+    StatementKind.STACK_ADDED: frozenset({Kind.STACK_EVENT, Kind.STACK_ADDED}),
+    StatementKind.STACK_REMOVED: frozenset({Kind.STACK_EVENT, Kind.STACK_REMOVED}),
+    StatementKind.PRUNE: frozenset({Kind.PRUNE}),
 }
 
 
 def _kinds(head: _Head, members: Iterable[_Member]) -> Iterator[Kind]:
     for member in members:
         yield from member.items.kinds
-    if head.kind in _OWN_KINDS:
-        yield _OWN_KINDS[head.kind]
+    yield from _OWN_KINDS.get(head.kind, ())
     if head.replacement is not None:
         build = head.replacement.before
         named = ((build.compiler, Kind.COMPILER), (build.os, Kind.OS), (build.target, Kind.TARGET))

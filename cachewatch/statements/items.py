@@ -10,6 +10,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cachewatch.facts import VALUES
 from cachewatch.model import (
     Alike,
     Kind,
@@ -365,26 +366,26 @@ class _Reader:
         return tuple(named)
 
 
-# How to find the values of each fact in a signature, and of which kind a change of it is, gone and come.
-_FACTS: tuple[tuple[str, Kind, Kind, Callable[[Signature], tuple[str, ...]]], ...] = (
-    ("versions", Kind.VERSION_REMOVED, Kind.VERSION_ADDED, lambda s: s.versions),
-    ("stacks", Kind.STACK_REMOVED, Kind.STACK_ADDED, lambda s: s.stacks),
-    ("compilers", Kind.COMPILER, Kind.COMPILER, lambda s: (s.compiler,)),
-    ("oses", Kind.OS, Kind.OS, lambda s: (s.os,)),
-    ("platforms", Kind.OS, Kind.OS, lambda s: (s.platform,)),
-    ("targets", Kind.TARGET, Kind.TARGET, lambda s: (s.target,)),
-    ("variants", Kind.VARIANT, Kind.VARIANT, lambda s: s.variants),
-)
+# Of which kind a change of each fact is, gone and come.
+_KINDS_OF_FACTS = {
+    "versions": (Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
+    "stacks": (Kind.STACK_REMOVED, Kind.STACK_ADDED),
+    "compilers": (Kind.COMPILER, Kind.COMPILER),
+    "oses": (Kind.OS, Kind.OS),
+    "platforms": (Kind.OS, Kind.OS),
+    "targets": (Kind.TARGET, Kind.TARGET),
+    "variants": (Kind.VARIANT, Kind.VARIANT),
+}
 
 
 def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFact]:
     """Return the values of facts that came or went, each with its kind and how to find them in a signature."""
     found = []
-    for name, gone, come, names in _FACTS:
+    for name, kinds in _KINDS_OF_FACTS.items():
         delta = change.facts[name]
         values = delta.added if is_added else delta.removed
         if values:
-            found.append((come if is_added else gone, frozenset(values), names))
+            found.append((kinds[is_added], frozenset(values), VALUES[name]))
     return found
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from cachewatch.model import Alike, Document, PackageChange, PackageCounts, Rung, Signature, SpecClass, Status, Verdict
+from cachewatch.model import Alike, Document, PackageChange, PackageCounts, Rung, Signature, SpecClass, Verdict
 from cachewatch.statements.items import build_of
 from cachewatch.statements.values import Build, Items, Replacement, StatementKind
 
@@ -81,7 +81,6 @@ class Observation(Struct):
     places_lost: int = 0
     packages_lost: int = 0  # that lost a place
     packages_again: int = 0  # most of which came again
-    compared: int = 0  # packages of the earlier state
 
     def add(self, change: PackageChange, items: Sequence[Items]) -> None:
         """Take one package."""
@@ -94,7 +93,6 @@ class Observation(Struct):
         self.places_before += len(places)
         self.places_lost += lost
         self.packages_lost += lost > 0
-        self.compared += change.status is not Status.ADDED
         self.packages_again += _is_again(change, items)
         self._note_leaving(change)
         if change.specs_after:
@@ -108,7 +106,6 @@ class Observation(Struct):
             self.specs_before += len(document.specs)
             self.places_before += len(_places(document))
             self.uses.setdefault(uses_of(document.specs.counts), []).append(document.package)
-        self.compared += 1
 
     def join(self, other: "Observation") -> None:
         """Add what was seen of other packages of the tag."""
@@ -118,7 +115,7 @@ class Observation(Struct):
         self.leaving.update(other.leaving)
         for use, packages in other.uses.items():
             self.uses.setdefault(use, []).extend(packages)
-        for name in ("specs_before", "places_before", "places_lost", "packages_lost", "packages_again", "compared"):
+        for name in ("specs_before", "places_before", "places_lost", "packages_lost", "packages_again"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:

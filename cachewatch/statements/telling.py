@@ -9,20 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.model import Kind
-from cachewatch.statements.values import RANKS, Counts, Line, Statement, StatementKind
+from cachewatch.statements.values import Counts, Line, Statement, is_of_tag
 
 WantsLine = Callable[[Line], bool]
 WantsKinds = Callable[[Set[Kind]], bool]
-
-# What happened to the whole tag, and the kinds of change by which readers ask for it.
-_KINDS_OF_TAG = {
-    StatementKind.TAG_REMOVED: frozenset({Kind.TAG_REMOVED}),
-    StatementKind.TAG_ADDED: frozenset({Kind.TAG_ADDED}),
-    StatementKind.SUSPICIOUS: frozenset({Kind.SUSPICIOUS}),
-    StatementKind.STACK_REMOVED: frozenset({Kind.STACK_EVENT, Kind.STACK_REMOVED}),
-    StatementKind.STACK_ADDED: frozenset({Kind.STACK_EVENT, Kind.STACK_ADDED}),
-    StatementKind.PRUNE: frozenset({Kind.PRUNE}),
-}
 
 
 class Told(Struct, frozen=True):
@@ -37,27 +27,13 @@ def told(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKin
     shown: list[Statement] = []
     rest: list[Statement] = []
     for one in statements:
-        if is_of_tag(one):
-            (shown if wants(kinds_of_tag(one)) else rest).append(one)
+        if is_of_tag(one.kind):
+            (shown if wants(one.kinds) else rest).append(one)
         else:
             wanted = [line for line in one.lines if wants_line(line)]
             shown += _with(one, wanted)
             rest += _with(one, [line for line in one.lines if line not in wanted])
     return Told(tuple(shown), tuple(rest))
-
-
-def is_of_tag(statement: Statement) -> bool:
-    """Tell whether a statement is about the whole tag."""
-    return RANKS[statement.kind] < RANKS[StatementKind.PACKAGE_REMOVED]
-
-
-def kinds_of_tag(statement: Statement) -> frozenset[Kind]:
-    """Return the kinds of change by which a statement on the whole tag is asked for: its own, and those of its items."""
-    own = _KINDS_OF_TAG.get(statement.kind, frozenset())
-    if statement.kind is StatementKind.REBUILD_WAVE and statement.counts.new > statement.counts.vanished:
-        # Old builds that stay beside the new ones go at the next prune.
-        own = frozenset({Kind.LEFT_OVER})
-    return statement.kinds | own
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:

@@ -51,6 +51,12 @@ class Severity(StrEnum):
 
 RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
 
+
+def is_of_tag(kind: StatementKind) -> bool:
+    """Tell whether statements of this kind are about the whole tag."""
+    return RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED]
+
+
 _ATTENTION = frozenset(
     {
         StatementKind.TAG_REMOVED,
@@ -134,6 +140,11 @@ class Counts(Struct, frozen=True):
     def total(self) -> int:
         """All items; the two of a pair are two."""
         return self.vanished + self.new + self.kept
+
+    @property
+    def specs(self) -> int:
+        """How many specs that is, the two of a pair as one."""
+        return max(self.vanished, self.new) + self.kept
 
 
 class Items(Struct, frozen=True, kw_only=True):
