@@ -1,7 +1,5 @@
 """Run the tests on a sample of changes, and say which of them no test noticed."""
 
-import difflib
-import json
 import tempfile
 import time
 from collections import Counter
@@ -14,6 +12,7 @@ import click
 
 from mutation.changes import Mutant, changes, sample
 from mutation.reach import Reach, reach
+from mutation.results import Results, Row
 from mutation.trees import End, Tree
 
 MODULES = ("cachewatch/store/", "cachewatch/service/", "cachewatch/compare/", "cachewatch/schedule.py")
@@ -22,15 +21,15 @@ _FIRST = 10
 # Seconds of tests that one change is worth.
 _MOST = 120.0
 
-Row = dict[str, object]
-
 
 @click.command()
 @click.option("--sample", "size", default=400, help="How many changes.")
 @click.option("--seed", default=1, help="Another seed chooses other changes.")
 @click.option("--only", default="", help="Only changes of modules whose path begins so, or of one line: PATH:LINE.")
 @click.option("--workers", default=2, help="How many run at once.")
-@click.option("--result", type=Path, default=Path("mutants.jsonl"), help="Where the outcomes are written.")
+@click.option(
+    "--result", type=Path, default=Path("mutants.jsonl"), help="Where the outcomes are written, and read from to go on."
+)
 def main(size: int, seed: int, only: str, workers: int, result: Path) -> None:
     """Change the code a little, again and again, and see whether a test notices."""
     work = Path(tempfile.gettempdir()) / "cachewatch-mutants"
@@ -42,21 +41,20 @@ def main(size: int, seed: int, only: str, workers: int, result: Path) -> None:
     found = {path: [m for m in mutants if f"{path}:{m.first}".startswith(only)] for path, mutants in found.items()}
     chosen = sample(found, size, seed)
     click.echo(f"{len(chosen)} of {sum(map(len, found.values())):,} changes; {len(reached.seconds)} tests")
-    rows = _try_all(chosen, reached, trees, result)
+    rows = _try_all(chosen, reached, trees, Results(result, trees[0].fingerprint))
     _check(rows, reached, trees[0])
     _summarize(rows, seed)
 
 
-def _try_all(chosen: list[Mutant], reached: Reach, trees: list[Tree], result: Path) -> list[Row]:
+def _try_all(chosen: list[Mutant], reached: Reach, trees: list[Tree], results: Results) -> list[Row]:
     rows = []
     free: SimpleQueue[Tree] = SimpleQueue()
     for tree in trees:
         free.put(tree)
-    with ThreadPoolExecutor(len(trees)) as pool, result.open("w", encoding="utf-8") as file:
-        for row in pool.map(lambda mutant: _try(mutant, reached, free), chosen):
+    with ThreadPoolExecutor(len(trees)) as pool:
+        for row in pool.map(lambda mutant: results.get(mutant) or _try(mutant, reached, free), chosen):
             rows.append(row)
-            file.write(json.dumps(row) + "\n")
-            file.flush()
+            results.add(row)
             click.echo("{0:4} {outcome:9} {seconds:6}s  {path}:{line}  {operator}".format(len(rows), **row))
     return rows
 
@@ -67,7 +65,7 @@ def _try(mutant: Mutant, reached: Reach, free: "SimpleQueue[Tree]") -> Row:
     sums = accumulate(reached.seconds[test] for test in tests)
     tests = [test for test, seconds in zip(tests, sums, strict=True) if seconds <= _MOST] or tests[:1]
     tree, begun = free.get(), time.monotonic()
-    with tree.changed(mutant.path, mutant.code) as original:
+    with tree.changed(mutant.path, mutant.code):
         end = tree.run(tests[:_FIRST], reached.seconds, "-x")
         if end.code == 0:
             end = tree.run(tests[_FIRST:], reached.seconds, "-x")
@@ -81,7 +79,7 @@ def _try(mutant: Mutant, reached: Reach, free: "SimpleQueue[Tree]") -> Row:
         "test": test,
         "tests": len(tests),
         "seconds": round(time.monotonic() - begun, 1),
-        "diff": "".join(difflib.unified_diff(original.splitlines(True), mutant.code.splitlines(True), n=1)),
+        "diff": mutant.diff,
     }
 
 

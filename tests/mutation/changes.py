@@ -1,5 +1,6 @@
 """Small changes to a module, each of which a test should notice: those of mutmut, and three more."""
 
+import difflib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,12 @@ class Mutant:
         changed = self.module.deep_replace(self.old, self.new)
         assert isinstance(changed, cst.Module)
         return changed.code
+
+    @cached_property
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        old, new, path = self.module.code, self.code, str(self.path)
+        return "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), path, path, n=1))
 
 
 def _drop_call(node: cst.SimpleStatementLine) -> Iterator[cst.CSTNode]:

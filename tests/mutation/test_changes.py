@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mutation.changes import changes, sample
+from mutation.results import Results
 
 CODE = '''\
 """A module."""
@@ -59,3 +60,17 @@ def test_a_sample_has_something_of_every_module_and_kind(size: int) -> None:
     assert {each.path for each in chosen} == found.keys()
     if size == 100:
         assert {each.operator for each in chosen} == {each.operator for each in found[Path("a.py")]}
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """Outcomes for the same code are read again; not those for other code, nor of a test that took too long."""
+    first, second, third = changes(Path("module.py"), CODE)[:3]
+    results = Results(tmp_path / "results", "code")
+    results.add({"diff": first.diff, "outcome": "killed"})
+    results.add({"diff": second.diff, "outcome": "timeout"})
+    with (tmp_path / "results").open("a") as file:
+        file.write('{"diff": ')  # the machine stopped here
+    again = Results(tmp_path / "results", "code")
+    known = [again.get(each) for each in (first, second, third)]
+    assert [row and row["outcome"] for row in known] == ["killed", None, None]
+    assert Results(tmp_path / "results", "other code").get(first) is None
