@@ -124,8 +124,8 @@ class FaultKind(_Word):
     INCONSISTENT = "inconsistent"
 
 
-class Signature(Struct, frozen=True, cache_hash=True):
-    """All that is known of a spec but its hash and size, in one spelling (see spelling.py)."""
+class Signature(Struct, frozen=True, order=True, cache_hash=True):
+    """All that is known of a spec but its hash and size, in one spelling (see spelling.py); sorted by all fields."""
 
     versions: tuple[str, ...]
     compiler: str
@@ -134,11 +134,6 @@ class Signature(Struct, frozen=True, cache_hash=True):
     target: str
     variants: tuple[str, ...]
     stacks: tuple[str, ...]  # without root; empty means that no stack builds it any more
-
-    @property
-    def sort_key(self) -> tuple[object, ...]:
-        """All fields, to sort by."""
-        return (self.versions, self.compiler, self.os, self.platform, self.target, self.variants, self.stacks)
 
     @property
     def is_left_over(self) -> bool:
@@ -381,14 +376,6 @@ _CLASSES = tuple(SpecClass)
 VANISHED_CLASSES, NEW_CLASSES = _CLASSES[:6], _CLASSES[6:]
 
 
-class VersionPlace(NamedTuple):
-    """A version of a package in one place."""
-
-    version: str
-    stack: str
-    target: str
-
-
 class PackageChange(Struct, frozen=True, kw_only=True):
     """Everything that happened to one package between two states of one tag."""
 
@@ -406,8 +393,6 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     restacked: tuple[Restacked, ...]
     left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
     newly_left_over: tuple[Spec, ...]
-    copies_before: Mapping[VersionPlace, int]  # how many specs of each version each place had
-    copies_after: Mapping[VersionPlace, int]  # and has now
     kinds: frozenset[Kind]
     # The values of each fact on either side, for what happens to a whole tag.
     before: Mapping[str, frozenset[str]]

@@ -361,7 +361,7 @@ def test_stacks_that_are_not_seen() -> None:
     assert change is not None
     assert change.restacked == ()
     assert change.facts["stacks"] == Delta()
-    assert {place.stack for place in change.copies_before} == {"e4s"}
+    assert [versions.stack for versions in change.stack_versions] == []
     assert change.places == ()
 
 

@@ -8,7 +8,7 @@ are known without it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from cachewatch.compare.delta import Found, Side, find_deltas, known_compilers, 
 from cachewatch.compare.form import in_one_form
 from cachewatch.compare.kinds import count_specs, kinds_of, moves_of
 from cachewatch.compare.ladder import account
-from cachewatch.compare.places import count_places, judge_versions
+from cachewatch.compare.places import judge_versions
 from cachewatch.compare.verdicts import judge_places, place_changes, places_of
 from cachewatch.facts import NO_FACTS, Facts, facts_of
 from cachewatch.model import (
@@ -119,7 +119,7 @@ def _facts(document: Document | None, specs: Specs) -> Facts | None:
 def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
     """Return what happened to a package, by what DeepDiff found."""
     unknown = one.is_compiler_unknown
-    rebuilt = dict(one.went.counts.items() & one.came.counts.items())
+    rebuilt = _equal(one.went.counts, one.came.counts)
     accounted = account(Counter(rebuilt | found.vanished), Counter(rebuilt | found.new), is_compiler_unknown=unknown)
     touched = _touched((*found.vanished, *found.new), one.restacked)
     after = _applied(one.old.counts, found, one.restacked)
@@ -136,12 +136,11 @@ def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
     counts = count_specs(
         accounted.pairings, gone, new, before=len(one.old), after=len(one.new), left_over=len(left_over)
     )
-    copies_before, copies_after = count_places(one.old.counts), count_places(after)
     return PackageChange(
         package=one.package,
         status=status,
         facts=facts,
-        stack_versions=tuple(judge_versions({place.stack for place in touched}, copies_before, copies_after)),
+        stack_versions=tuple(judge_versions({place.stack for place in touched}, one.old.counts, after)),
         places=places,
         counts=counts,
         pairings=accounted.pairings,
@@ -152,8 +151,6 @@ def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
         restacked=one.restacked,
         left_over=left_over,
         newly_left_over=newly_left_over,
-        copies_before=copies_before,
-        copies_after=copies_after,
         kinds=kinds_of(
             status,
             facts,
@@ -167,6 +164,11 @@ def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
         specs_before=one.old,
         specs_after=one.new,
     )
+
+
+def _equal(went: Counter[Signature], came: Counter[Signature]) -> dict[Signature, int]:
+    """Return the signatures of which as many came as went; DeepDiff was not asked about them."""
+    return {signature: count for signature, count in went.items() if came.get(signature) == count}
 
 
 def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
@@ -183,8 +185,10 @@ def _touched(signatures: Iterable[Signature], restacked: Iterable[Restacked]) ->
     return frozenset(touched)
 
 
-def _applied(before: Mapping[Signature, int], found: Found, restacked: Iterable[Restacked]) -> Mapping[Signature, int]:
+def _applied(before: Mapping[Signature, int], found: Found, restacked: Sequence[Restacked]) -> Mapping[Signature, int]:
     """Return the specs there are after what was found; what was rebuilt is as it was."""
+    if not (found.vanished or found.new or restacked):
+        return before
     after = Counter(before)
     after.subtract(found.vanished)
     after.update(found.new)

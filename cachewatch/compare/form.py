@@ -71,4 +71,4 @@ def _rewritten(package: str, old: Specs, new: Specs, kept: Set[str]) -> Mapping[
 
 def _named_first(signature: Signature) -> tuple[object, ...]:
     # The same one whichever comes first; a compiler that is named, before none.
-    return (signature.compiler == NO_COMPILER, signature.sort_key)
+    return (signature.compiler == NO_COMPILER, signature)

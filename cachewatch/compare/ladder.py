@@ -73,13 +73,13 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
 def _take_equal(vanished: Counts, new: Counts) -> list[Pairing]:
     """Take what was merely rebuilt off both counts; often that is all."""
     pairings = []
-    for signature in sorted(vanished.keys() & new.keys(), key=lambda s: s.sort_key):
-        count = min(vanished[signature], new[signature])
-        pairings.append(Pairing(Rung.REBUILT, signature, signature, count))
-        for counts in (vanished, new):
-            counts[signature] -= count
-            if not counts[signature]:
-                del counts[signature]
+    for signature in sorted(vanished.keys() & new.keys()):
+        went, came = vanished.pop(signature), new.pop(signature)
+        pairings.append(Pairing(Rung.REBUILT, signature, signature, min(went, came)))
+        if went > came:
+            vanished[signature] = went - came
+        elif came > went:
+            new[signature] = came - went
     return pairings
 
 
@@ -144,8 +144,7 @@ def _queues(counts: Counts, key: Key) -> dict[Hashable, list[Signature]]:
 def _in_order(counts: Iterable[Signature]) -> list[Signature]:
     # The newest version first, so that an upgrade starts from the version that it replaces;
     # then by everything else, so that the order of a document never matters.
-    by_rest = sorted(counts, key=lambda s: s.sort_key)
-    return sorted(by_rest, key=_newest_first, reverse=True)
+    return sorted(sorted(counts), key=_newest_first, reverse=True)
 
 
 def _newest_first(signature: Signature) -> list[VersionKey]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cachewatch.compare.kinds import count_specs, kinds_of, moves_of
 from cachewatch.facts import VALUES, facts_of
-from cachewatch.model import Alike, Delta, PackageChange, Place, Restacked, Signature, Specs, VersionPlace
+from cachewatch.model import Alike, Delta, PackageChange, Place, Restacked, Signature, Specs
 
 Chooses = Callable[[Signature], bool]
 SeesStack = Callable[[str], bool]
@@ -82,8 +82,6 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
         restacked=restacked,
         left_over=left_over,
         newly_left_over=newly_left_over,
-        copies_before=_seen(change.copies_before, is_seen),
-        copies_after=_seen(change.copies_after, is_seen),
         kinds=kinds_of(
             change.status, facts, places, counts, moves_of(pairings, restacked), has_left_over=has_left_over
         ),
@@ -144,7 +142,3 @@ def _facts(facts: Mapping[str, Delta], chosen: _Chosen, is_seen: SeesStack) -> M
 def _facts_of(specs: Specs, chooses: Chooses, is_seen: SeesStack) -> Mapping[str, frozenset[str]]:
     facts = facts_of(filter(chooses, specs.counts))
     return {**facts, "stacks": frozenset(filter(is_seen, facts["stacks"]))}
-
-
-def _seen(copies: Mapping[VersionPlace, int], is_seen: SeesStack) -> Mapping[VersionPlace, int]:
-    return {place: count for place, count in copies.items() if is_seen(place.stack)}

@@ -1,39 +1,30 @@
-"""How many specs of each version each place has, and what versions each stack has."""
+"""What became of the versions of a package in each stack."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from cachewatch.model import Direction, Signature, StackVersions, VersionPlace
+from cachewatch.model import Direction, Signature, StackVersions
 from cachewatch.versions import is_newer, newest, sorted_versions
 
 
-def count_places(counts: Mapping[Signature, int]) -> Mapping[VersionPlace, int]:
-    """Count the specs of each version in each stack, for each target."""
-    copies: dict[VersionPlace, int] = {}
-    for signature, count in counts.items():
-        for stack in signature.stacks:
-            for version in signature.versions:
-                place = VersionPlace(version, stack, signature.target)
-                copies[place] = copies.get(place, 0) + count
-    return copies
-
-
 def judge_versions(
-    stacks: Set[str], before: Iterable[VersionPlace], after: Iterable[VersionPlace]
+    stacks: Set[str], before: Iterable[Signature], after: Iterable[Signature]
 ) -> Iterator[StackVersions]:
     """Judge versions stack by stack: one package can go up in one and down in another."""
     if not stacks:
         return
-    had, has = _by_stack(before), _by_stack(after)
+    had, has = _versions(stacks, before), _versions(stacks, after)
     for stack in sorted(stacks):
         old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
         if old != new:
             yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), _direction(old, new))
 
 
-def _by_stack(places: Iterable[VersionPlace]) -> Mapping[str, Set[str]]:
+def _versions(stacks: Set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
+    """Return the versions that each of `stacks` has."""
     versions: dict[str, set[str]] = {}
-    for place in places:
-        versions.setdefault(place.stack, set()).add(place.version)
+    for signature in signatures:
+        for stack in stacks & set(signature.stacks):
+            versions.setdefault(stack, set()).update(signature.versions)
     return versions
 
 

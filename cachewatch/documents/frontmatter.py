@@ -76,7 +76,7 @@ def front_lines(data: bytes) -> list[str]:
         lines = [line.removesuffix("\r") for line in lines]
     if any(line.startswith(_MARKERS) for line in lines):
         raise UnreadableDocument("holds the markers of an unresolved merge conflict")
-    if not text.strip():
+    if not text or text.isspace():
         raise UnreadableDocument("is empty")
     if lines[0].rstrip() != "---":
         raise UnreadableDocument("does not begin with the line --- that opens a document")

@@ -5,7 +5,6 @@ byte for byte alike. So the quick way cuts each record at its hash, counts the t
 left, and decodes, and checks, each of them once as JSON.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -63,23 +62,16 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 
 _HASH_LENGTH = 32
-# What stands before the hash of a record, the hash, and what stands behind it.
-_CUT = re.compile(r'\{((?:"compiler": [^,]*, )?"hash": ")([^"]{32})([^}]*)\}(?:, |\])')
-_CUT_AWAY = len("{") + _HASH_LENGTH + len("}, ")
-# Any hash will do to see that a text is a record around it.
-_SOME_HASH = "a" * _HASH_LENGTH
-
-
-# The text of a record without its hash: what stands before it, and what behind.
-Text = tuple[str, str]
+_HASH_KEY = '"hash": "'
+_OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 
 
 class Known:
     """The signatures of documents that are read together, each one once."""
 
     def __init__(self) -> None:
-        self.by_text: dict[Text, Signature] = {}
-        self.old: set[Text] = set()  # those that name a compiler as before Spack 1.0
+        self.by_text: dict[str, Signature] = {}  # by the text of a record with an empty hash
+        self.old: set[str] = set()  # texts that name a compiler as before Spack 1.0
         self._signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
@@ -98,35 +90,40 @@ def read_records(details: str, known: Known) -> Records | None:
 
 
 def _cut(details: str, known: Known) -> Records | None:
-    """Cut `details` into records, and those at their hashes; None if it is not of that form."""
-    cut = _CUT.findall(details, 1)
-    if not (cut and details.startswith("[{") and details.endswith("}]")):
+    """Cut `details` into records, and their hashes out of those; None if it is not of that form.
+
+    There is no regular expression here: the time is linear whatever a document holds.
+    """
+    if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
         return None
-    heads, hashes, tails = zip(*cut, strict=True)
-    copies = Counter(zip(heads, tails, strict=True))
-    length = sum((len(head) + len(tail)) * count for (head, tail), count in copies.items())
+    hashes: list[str] = []
+    texts: list[str] = []
+    for record in details[len(_OPENING) : -len(_CLOSING)].split(_BETWEEN):
+        head, key, rest = record.partition(_HASH_KEY)
+        hashes.append(rest[:_HASH_LENGTH])
+        texts.append(head + key + rest[_HASH_LENGTH:])
     distinct = frozenset(hashes)
-    if length + len(hashes) * _CUT_AWAY != len(details) or len(distinct) < len(hashes) or not _are_hashes(hashes):
-        return None  # something stands between the records, or a hash twice, or it is none
+    if len(distinct) < len(hashes) or not _are_hashes(hashes):
+        return None  # a hash is there twice, or is none
+    copies = Counter(texts)
     counts: Counter[Signature] = Counter()
     for text, count in copies.items():
         signature = known.by_text.get(text) or _learn(text, known)
         if signature is None:
             return None
         counts[signature] += count
-    signatures = map(known.by_text.__getitem__, zip(heads, tails, strict=True))
-    specs = Specs(distinct, counts, zip(hashes, signatures, strict=True))
+    specs = Specs(distinct, counts, zip(hashes, map(known.by_text.__getitem__, texts), strict=True))
     return Records(specs, {}, not known.old.isdisjoint(copies))
 
 
-def _learn(text: Text, known: Known) -> Signature | None:
-    """Decode the record that `text` is without its hash; None unless it has each of the usual members once."""
-    whole = f"{{{text[0]}{_SOME_HASH}{text[1]}}}"
-    record = (_decode_record_with_tarball if '"tarball":' in whole else _decode_record)(whole)
+def _learn(text: str, known: Known) -> Signature | None:
+    """Decode the record that `text` is with an empty hash; None unless it has each of the usual members once."""
+    whole = f"{{{text}}}"
+    record = (_decode_record_with_tarball if '"tarball":' in text else _decode_record)(whole)
     # msgspec lets a repeated key win over the one before. All keys are required here and
     # no others allowed, so one too many shows in their number.
-    is_usual = whole.count('":') == len(record.__struct_fields__) and record.hash == _SOME_HASH
-    if not is_usual or ("\\" in whole and "\\u0000" in whole):
+    is_usual = text.count('":') == len(record.__struct_fields__) and not record.hash
+    if not is_usual or ("\\" in text and "\\u0000" in text):
         return None
     if spelling.is_old_compiler(record.compiler):
         known.old.add(text)

@@ -199,8 +199,10 @@ def _parse(blob: Blob, content: bytes | str, texts: Known) -> Document | tuple[s
 
 
 def _step(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> Step:
-    had, has = change.copies_before, change.copies_after
-    old, new = ({(place.stack, place.version) for place in places} for places in (had, has))
+    old, new = (
+        {(stack, version) for s in side.counts for stack in s.stacks for version in s.versions}
+        for side in (change.specs_before, change.specs_after)
+    )
     return Step(
         revision=number,
         specs=change.counts.after,

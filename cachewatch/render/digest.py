@@ -123,7 +123,7 @@ def _examples(change: PackageChange) -> Iterator[Ranked]:
         return
     found = [(s, h) for h, s in change.came.items() if s.stacks and not added.isdisjoint(s.versions)]
     if found:
-        signature, spec_hash = min(found, key=lambda pair: (pair[0].sort_key, pair[1]))
+        signature, spec_hash = min(found)
         yield (
             0 if Kind.PACKAGE_ADDED in change.kinds else 1,
             change.package,

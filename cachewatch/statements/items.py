@@ -4,7 +4,7 @@ Which story is told is only known when the whole tag is through (assembling.py):
 is lost because its stack left is the stack's story.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -109,8 +109,6 @@ class _Reader:
         self._sees = sees_stack
         self._judged: Mapping[Place, PlaceChange] = {Place(p.stack, p.target): p for p in change.places}
         self._regraded = self._regraded_places()
-        self._went = _changed_facts(change, is_added=False)
-        self._came = _changed_facts(change, is_added=True)
         self._sums: dict[_Key, _Sum] = {}
 
     def items(self) -> tuple[Items, ...]:
@@ -321,12 +319,20 @@ class _Reader:
         return tuple(sorted(s for s, has in self._newest_in.items() if version and is_newer(version[0], has)))
 
     @cached_property
+    def _went(self) -> Sequence[_ChangedFact]:
+        return _changed_facts(self._change, is_added=False)
+
+    @cached_property
+    def _came(self) -> Sequence[_ChangedFact]:
+        return _changed_facts(self._change, is_added=True)
+
+    @cached_property
     def _newest_in(self) -> Mapping[str, str]:
         """The newest version of each stack that has the package now."""
         versions: dict[str, set[str]] = {}
-        for place in self._change.copies_after:
-            if self._sees(place.stack):
-                versions.setdefault(place.stack, set()).add(place.version)
+        for signature in self._change.specs_after.counts:
+            for stack in filter(self._sees, signature.stacks if signature.versions else ()):
+                versions.setdefault(stack, set()).update(signature.versions)
         return {stack: newest(has) for stack, has in versions.items()}
 
     def _kinds(self, step: _Step, places: Iterable[Place]) -> set[Kind]:

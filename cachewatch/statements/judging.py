@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from cachewatch.model import Alike, Document, PackageChange, PackageCounts, Rung, Signature, SpecClass, Verdict
+from cachewatch.model import Alike, Document, PackageChange, PackageCounts, Rung, Signature, SpecClass, Specs, Verdict
 from cachewatch.statements.items import build_of
 from cachewatch.statements.values import Build, Items, Replacement, StatementKind
 
@@ -50,7 +50,7 @@ class Survey:
     def add(self, document: Document) -> None:
         """Take one document."""
         self._specs += len(document.specs)
-        self._places += len(_places(document))
+        self._places += len(_places(document.specs))
         self._uses.setdefault(uses_of(document.specs.counts), []).append(document.package)
 
     def found(self) -> Found:
@@ -88,9 +88,8 @@ class Observation(Struct):
         self.specs_before += change.counts.before
         self._trace(0, change.before)
         self._trace(1, change.after)
-        places = {(place.stack, place.target) for place in change.copies_before}
         lost = _lost_places(change)
-        self.places_before += len(places)
+        self.places_before += len(_places(change.specs_before))
         self.places_lost += lost
         self.packages_lost += lost > 0
         self.packages_again += _is_again(change, items)
@@ -104,7 +103,7 @@ class Observation(Struct):
             self._trace(0, document.facts)
             self._trace(1, document.facts)
             self.specs_before += len(document.specs)
-            self.places_before += len(_places(document))
+            self.places_before += len(_places(document.specs))
             self.uses.setdefault(uses_of(document.specs.counts), []).append(document.package)
 
     def join(self, other: "Observation") -> None:
@@ -137,8 +136,8 @@ class Observation(Struct):
                 self.leaving[_leaving(gone)] += gone.count
 
 
-def _places(document: Document) -> set[tuple[str, str]]:
-    return {(stack, signature.target) for signature in document.specs.counts for stack in signature.stacks}
+def _places(specs: Specs) -> set[tuple[str, str]]:
+    return {(stack, signature.target) for signature in specs.counts for stack in signature.stacks}
 
 
 def _lost_places(change: PackageChange) -> int:
