@@ -46,6 +46,8 @@ class Rates:
 
 
 BETWEEN_FAR = Rates(upgraded=0.05, recompiled=0.02, reconfigured=0.03, restacked=0.04, left_over=0.03, resized=0.3)
+# Half of the specs of varied packages change their version.
+BETWEEN_VARIED = replace(BETWEEN_FAR, upgraded=0.7)
 # Of 130 specs of a real pair 27 were added, 21 removed and 7 changed; `touch` comes near to that.
 _SMALL = Rates(upgraded=0.1, recompiled=0.02, reconfigured=0.05, restacked=0.4, left_over=0.05, resized=0.6)
 
@@ -53,11 +55,13 @@ _SMALL = Rates(upgraded=0.1, recompiled=0.02, reconfigured=0.05, restacked=0.4, 
 class Package:
     """One package: its signatures, with the numbers of the builds that have each."""
 
-    def __init__(self, name: str, specs: int, random: Random) -> None:
+    def __init__(self, name: str, specs: int, random: Random, *, is_varied: bool = False) -> None:
+        """Make a package of so many specs; about ten of a large one are alike, of a varied one 2.5."""
         self.name = name
         self._last = 0
         wanted = min(15, max(1, round(specs**0.5 * random.uniform(0.8, 1.3))), specs)
-        signatures = _signatures(wanted, random)
+        wanted = max(1, round(specs / 2.5)) if is_varied else wanted
+        signatures = _signatures(wanted, random, is_varied=is_varied)
         weights = [random.expovariate(1) + 0.1 for _ in signatures]
         scale = (specs - len(signatures)) / sum(weights)
         self.groups = [(s, self._builds(1 + round(w * scale))) for s, w in zip(signatures, weights, strict=True)]
@@ -153,10 +157,10 @@ class Package:
         self.groups = list(merged.items())
 
 
-def _signatures(wanted: int, random: Random) -> list[Signature]:
+def _signatures(wanted: int, random: Random, *, is_varied: bool) -> list[Signature]:
     is_compiled = random.random() < 0.6
     system = random.choice(_SYSTEMS)
-    names = random.sample(_NAMES, random.randint(0, 5))
+    names = _NAMES if is_varied else random.sample(_NAMES, random.randint(0, 5))
     first = f"{random.randint(0, 9)}.{random.randint(0, 20)}.{random.randint(0, 9)}"
     versions = [first, _bumped(first), _bumped(_bumped(first))][: random.choice((1, 1, 1, 2, 2, 3))]
     found: dict[Signature, None] = {}

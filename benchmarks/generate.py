@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import IO
 
-from benchmarks.churn import BETWEEN_FAR, STACKS, Package
+from benchmarks.churn import BETWEEN_FAR, BETWEEN_VARIED, STACKS, Package
 from benchmarks.documents import UNION_STACK, document, tags_file
 
 _FIRST_DAY = datetime(2025, 5, 1, 4, tzinfo=UTC)
@@ -41,6 +41,7 @@ class Shape:
     commits: int = 12
     tags: int = 40
     seed: int = 1
+    is_varied: bool = False  # 2.5 specs a distinct record instead of ten, and many upgrades
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class _Writer:
 
     def write(self, commits: tuple[Commit, ...]) -> None:
         """Write all commits."""
-        rates = BETWEEN_FAR.over(max(1, commits.count(Commit.ALL) - 1))
+        rates = (BETWEEN_VARIED if self._shape.is_varied else BETWEEN_FAR).over(max(1, commits.count(Commit.ALL) - 1))
         for place, commit in enumerate(commits):
             self._begin(place, commit)
             if place == 0:
@@ -133,7 +134,8 @@ class _Writer:
     def _package(self, specs: int) -> Package:
         self._named += 1
         prefix = self._random.choice(("", "py-", "r-", "lib", "perl-"))
-        return Package(f"{prefix}package-{self._named:05}", specs, self._random)
+        name = f"{prefix}package-{self._named:05}"
+        return Package(name, specs, self._random, is_varied=self._shape.is_varied)
 
     def _few(self) -> list[Package]:
         return self._random.sample(self._packages, min(_SMALL_PACKAGES, len(self._packages)))
@@ -191,6 +193,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=12)
     parser.add_argument("--tags", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--varied", dest="is_varied", action="store_true", help="fewer specs that are alike")
     options = parser.parse_args()
     shape = Shape(**{name: value for name, value in vars(options).items() if name != "folder"})
     made = generate(options.folder, shape)
