@@ -12,6 +12,7 @@ from email.message import EmailMessage
 from email.policy import EmailPolicy
 from email.utils import format_datetime, parseaddr
 from hashlib import sha256
+from html import escape
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from cachewatch.channels.clean import markup, one_line, one_word, plain_lines
 from cachewatch.config.model import MailConfig
 from cachewatch.deliveries import Attachment, Letter
 
-_FORMAT = "1"  # raised whenever the same letter gives other bytes than before
+_FORMAT = "2"  # raised whenever the same letter gives other bytes than before
 _LINK = 900  # characters of a link in a header, whose lines may have 998
 _ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
 
@@ -63,11 +64,14 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
     for name, value in _headers(mail, config):
         message[name] = value
     letter = mail.letter
-    _attach_text(message, plain_lines(letter.text), "plain")
+    template, link = config.unsubscribe or "", _unsubscribe(config.unsubscribe or "", mail)
+    _attach_text(message, plain_lines(_linked(letter.text, template, link)), "plain")
     if letter.html:
         message.make_alternative(boundary=f"=_alternative_{mail.digest}")  # cannot occur in quoted-printable
         html = EmailMessage(policy=policy)
-        _attach_text(html, markup(letter.html), "html")
+        _attach_text(
+            html, markup(_linked(letter.html, escape(template, quote=False), escape(link, quote=False))), "html"
+        )
         del html["MIME-Version"]
         message.attach(html)
     if letter.attachments:
@@ -115,13 +119,16 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
     letter = mail.letter
     name = one_word(letter.subscription)
     headers = [("List-Id", f"cachewatch {name} <{name}.{list_domain(config)}>")]
-    if link := _unsubscribe(config.unsubscribe or "", mail):
+    link = _unsubscribe(config.unsubscribe or "", mail)
+    if 0 < len(link) <= _LINK:
         headers.append(("List-Unsubscribe", f"<{link}>"))
         if link.startswith("https:"):
             headers.append(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
-    if link := _link((config.archive or "").partition("{")[0]):
+    link = _link((config.archive or "").partition("{")[0])
+    if 0 < len(link) <= _LINK:
         headers.append(("List-Archive", f"<{link}>"))
-    if link := _link(letter.archive_url or ""):
+    link = _link(letter.archive_url or "")
+    if 0 < len(link) <= _LINK:
         headers.append(("Archived-At", f"<{link}>"))
     return headers
 
@@ -135,10 +142,14 @@ def _unsubscribe(template: str, mail: Mail) -> str:
     return _link(link)
 
 
+def _linked(body: str, template: str, link: str) -> str:
+    """Put the recipient's own link where a body, which all recipients share, has the template of it."""
+    return body.replace(template, link) if template else body
+
+
 def _link(url: str) -> str:
-    """Return `url` without anything that ends a link or a header, or nothing if no line of a header holds it."""
-    link = quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
-    return link if len(link) <= _LINK else ""
+    """Return `url` without anything that ends a link or a header."""
+    return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
 
 
 def _own_headers(letter: Letter) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The first screen: what readers have to act on, what they should know, and what they may ignore."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from cachewatch.digests import Return
 from cachewatch.render.phrases import fact, names, number, replaced
@@ -17,25 +17,30 @@ _NEARLY_ALL = 0.8
 _OFTEN = "often a failed pipeline: keep what is installed, and look again after the next revision"
 
 
-def act(statements: Sequence[Statement], base: str = "") -> list[str]:
+def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()) -> list[str]:
     """Return what to do, worst first; a sentence that says so if that is nothing.
 
-    `base` is the snapshot that a new one is compared with, where one may stay with it.
+    `base` is the snapshot that a new one is compared with, where one may stay with it; `own`
+    is what to do about the binaries of the reader's environment, which says what is lost of them.
     """
-    by_kind = _by_kind(statements)
+    by_kind = _by_kind(one for one in statements if not own or one.kind in _OF_TAG)
+    if own and not by_kind.keys() & _ACTS.keys():
+        return list(own)
     said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
     more = len(said) - _MOST_ACTS
     if said:
         stay = [f"if you need what is lost, stay on {safe(base)}."] if base else []
         rest = [f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []
-        return [*said[:_MOST_ACTS], *rest, *stay]
+        return [*own, *said[:_MOST_ACTS], *rest, *stay]
     if said := [sentence for kind, say in _ADVICE.items() if kind in by_kind for sentence in say(by_kind[kind])]:
         return said[:_MOST_ACTS]
     return ["nothing is lost: nothing to do."] if statements else []
 
 
-def know(statements: Sequence[Statement]) -> str:
-    """Count what is news: `1 migration, 3 upgrades, 2 new packages`."""
+def know(statements: Sequence[Statement], returns: Sequence[Return] = ()) -> str:
+    """Name what is back, and count what else is news: `1 migration, 3 upgrades, 2 new packages`."""
+    back = {(one.kind, one.name) for one in returns}
+    statements = [one for one in statements if not is_back(one, back)]
     counted = Counter(one.kind for one in statements if one.severity is Severity.NEWS)
     packages = {
         kind: len({package for one in statements if one.kind is kind for package in one.packages}) for kind in counted
@@ -45,7 +50,12 @@ def know(statements: Sequence[Statement]) -> str:
         for kind, count in sorted(counted.items(), key=lambda pair: list(StatementKind).index(pair[0]))
         if kind in _NEWS
     ]
-    return ", ".join(said)
+    return "; ".join(filter(None, (*map(said_back, returns), ", ".join(said))))
+
+
+def is_back(one: Statement, back: Set[tuple[str, str]]) -> bool:
+    """Tell whether what `one` says is new is in `back`, by kind and name: it was there before."""
+    return (_JOINED.get(one.kind, ""), one.name) in back
 
 
 def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
@@ -55,7 +65,12 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
     counts: dict[StatementKind, Counts] = {}
     for one in routine:
         counts[one.kind] = counts.get(one.kind, Counts()) + one.counts
-    said = [_ROUTINE[kind].format(found.specs) for kind, found in counts.items() if kind in _ROUTINE]
+    whole = {one.kind: one.of for one in routine if one.of and one.of > one.counts.total}
+    said = [
+        _ROUTINE[kind].format(found.specs) + (f" ({whole[kind]:,} in the whole tag)" if kind in whole else "")
+        for kind, found in counts.items()
+        if kind in _ROUTINE
+    ]
     rebuilt_packages = sorted({p for one in routine if one.kind is StatementKind.REBUILT for p in one.packages})
     if rebuilt_packages and len(rebuilt_packages) <= _FEW_NAMES:
         said[-1] += f" ({names(rebuilt_packages, _FEW_NAMES)})"
@@ -191,6 +206,16 @@ _ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = 
     StatementKind.PACKAGE_REMOVED: _packages_removed,
     StatementKind.DOWNGRADED: _downgraded,
     StatementKind.PLACE_LOST: _places_lost,
+}
+
+# What concerns a reader whatever becomes of the environment.
+_OF_TAG = (StatementKind.SUSPICIOUS, StatementKind.TAG_REMOVED, StatementKind.STACK_REMOVED)
+
+# What may be back, as what it would be told as new.
+_JOINED = {
+    StatementKind.TAG_ADDED: "tag",
+    StatementKind.STACK_ADDED: "stack",
+    StatementKind.PACKAGE_ADDED: "package",
 }
 
 # What to do where nothing is lost.

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from msgspec import Struct
 
 from cachewatch.digests import Digest, Return, TagDigest
-from cachewatch.render.advice import is_beside, rebuilt, said_back
+from cachewatch.render.advice import is_back, is_beside, rebuilt, said_back
 from cachewatch.render.needs import headlines_of
 from cachewatch.render.phrases import fact, number, replaced
 from cachewatch.safetext import safe
@@ -109,20 +109,12 @@ def _back(one: Return) -> Fact:
     return Fact((said_back(one), f"{one.kind} {safe(one.name)[:_LONGEST_NAME]} is back"))
 
 
-# What may be back, as what it would be told as new.
-_JOINED = {
-    StatementKind.TAG_ADDED: "tag",
-    StatementKind.STACK_ADDED: "stack",
-    StatementKind.PACKAGE_ADDED: "package",
-}
-
-
 def facts_of(tags: Iterable[TagDigest], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
     """Yield what happened, worst first; what is `back`, by its kind and name, is not new."""
     found: dict[StatementKind, list[Statement]] = {}
     for tag in tags:
         for one in tag.statements:
-            if (_JOINED.get(one.kind, ""), one.name) not in back:
+            if not is_back(one, back):
                 found.setdefault(one.kind, []).append(one)
     for kind, say in _SAYINGS.items():
         if kind in found:

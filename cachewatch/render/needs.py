@@ -59,6 +59,17 @@ def advice_of(change: CoverageChange) -> str:
     return ""
 
 
+def acts_of(change: CoverageChange) -> list[str]:
+    """Return the same as sentences, with what else of it is there in another build."""
+    said = [f"{advice}." for advice in (advice_of(change),) if advice]
+    if change.removed and change.lost and (others := len(change.removed) - len(change.lost)):
+        has = "has" if others == 1 else "have"
+        said.append(f"{others:,} more {has} another build that your machines run, listed below.")
+    if not said and headline_of(change):
+        said.append("nothing of your environment is lost: nothing to do.")
+    return said
+
+
 def _restoring(change: CoverageChange, lost: Sequence[Covered]) -> str:
     """Say what would restore the binaries that are lost: the newest versions left for the same machines."""
     left = [covered for covered in lost if covered.suggestion]

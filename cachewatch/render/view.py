@@ -12,10 +12,10 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cachewatch.digests import Digest, Span, TagDigest
+from cachewatch.digests import Digest, Return, Span, TagDigest
 from cachewatch.model import Fault, Side
-from cachewatch.render.advice import act, ignore, know, said_back, sentence_of_tag
-from cachewatch.render.needs import coverage_data, move_data, pinned_data
+from cachewatch.render.advice import act, ignore, is_back, know, said_back, sentence_of_tag
+from cachewatch.render.needs import acts_of, coverage_data, move_data, pinned_data
 from cachewatch.render.phrases import HEADINGS, fact, where
 from cachewatch.render.sums import accounting
 from cachewatch.report import Report
@@ -130,18 +130,22 @@ class _Maker:
         }
 
     def tag(self, tag: TagDigest) -> Data:
-        report = tag.report
+        report, base = tag.report, _base(tag.report)
+        returns = self._returns(tag)
+        back = {(one.kind, one.name) for one in returns}
         return {
             "source": self._clean(tag.source),
-            "tag": self._clean(report.after.tag or report.before.tag or ""),
+            "tag": self._clean(_name(report)),
             "before": self.side(report.before),
             "after": self.side(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
-            "act": [safe(said) for said in act(tag.statements, _base(report))],
-            "know": know(tag.statements),
+            "act": [safe(said) for said in act(tag.statements, base, self._own(tag))],
+            "know": safe(know(tag.statements, returns[:_MOST_SPANS])),
             "ignore": ignore(tag.statements, tag.rest),
-            "events": [self.event(one, _base(report)) for one in tag.statements if is_of_tag(one.kind)],
+            "events": [
+                self.event(one, base) for one in tag.statements if is_of_tag(one.kind) and not is_back(one, back)
+            ],
             "changes": self.listed([one for one in tag.statements if one.kind in _CHANGES], tag),
             "losses": self.losses(tag),
             "others": [self.other(kind, tag) for kind in _others(tag.statements)],
@@ -163,6 +167,21 @@ class _Maker:
             "warnings": self.many(report.faults, self.warning),
             "more_warnings": max(0, len(report.faults) - self._form.others),
         }
+
+    def _returns(self, tag: TagDigest) -> list[Return]:
+        """Return what is back in this tag; what is back in none of the digest's tags is told with the first."""
+        digest = self._digest
+        known = {(one.source, _name(one.report)) for one in digest.tags}
+        first = tag is digest.tags[0]
+        name = (tag.source, _name(tag.report))
+        return [
+            one for one in digest.returns if (found := (one.source, one.tag)) == name or (first and found not in known)
+        ]
+
+    def _own(self, tag: TagDigest) -> list[str]:
+        """Return what to do about the environment, once."""
+        change = self._digest.environment
+        return acts_of(change) if change is not None and tag is self._digest.tags[0] else []
 
     def event(self, one: Statement, base: str) -> Data:
         """Return what happened to the whole tag."""
@@ -239,6 +258,10 @@ class _Maker:
 
     def url(self, package: str, tag: TagDigest) -> str | None:
         return package_url(self._digest.links, tag, package) if self._form.has_links else None
+
+
+def _name(report: Report) -> str:
+    return report.after.tag or report.before.tag or ""
 
 
 def _base(report: Report) -> str:

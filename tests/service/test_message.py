@@ -1,5 +1,6 @@
 """The bytes of a mail: readable headers, two parts that say the same, nothing that harms."""
 
+import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,19 @@ def test_one_click_only_with_https() -> None:
 
     assert "List-Unsubscribe: <https://example.org/u/ml-team?who=kim%40example.org>" in headers
     assert "List-Unsubscribe-Post: List-Unsubscribe=One-Click" in headers
+
+
+def test_the_link_in_the_body_is_that_of_the_header() -> None:
+    """Whoever stops the mails by the link at the end of the text is known there too."""
+    template = "https://example.org/u?list={subscription}&who={recipient}"
+    body = f'<a href="{html.escape(template, quote=False)}">Stop these mails</a>'
+    one = letter(text=f"Stop these mails:\n    {template}\n", html=body)
+    message = read(pack(one, email_config(25, unsubscribe=template)).payload)
+    link = "https://example.org/u?list=ml-team&who=kim%40example.org"
+
+    assert message["List-Unsubscribe"] == f"<{link}>"
+    assert part(message, "plain") == f"Stop these mails:\n    {link}\n"
+    assert html.escape(link, quote=False) in part(message, "html")
 
 
 def test_long_lists_and_references_stay_readable() -> None:

@@ -1,0 +1,98 @@
+"""Weeks that take more than a comparison, to the letter: an environment that a prune hits, and a stack that returns."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import scripted
+from conftest import Golden
+from helpers import Record, spec_hash
+from station import Site
+
+WEEK = timedelta(days=7)
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}
+operators: {channels: [files]}
+subscriptions:
+"""
+ROCM = "ml-linux-x86_64-rocm"
+
+
+def newest(site: Site) -> str:
+    """Return the newest digest as a text mail; what depends on the machine is left out."""
+    letter = next(stored.letter for stored in reversed(site.digests()) if stored.subscription != "(operators)")
+    return f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}".replace(str(site.folder), "/home/hpc")
+
+
+def locked(path: Path, specs: Mapping[str, Record]) -> Path:
+    """Write a lock file that needs these specs, all of them as roots."""
+    nodes = {
+        str(spec["hash"]): {
+            "name": name,
+            "version": spec["versions"][0],
+            "arch": {"platform": "linux", "platform_os": spec["os"], "target": spec["target"]},
+            "parameters": {},
+        }
+        for name, spec in specs.items()
+    }
+    roots = [{"hash": spec_hash, "spec": node["name"]} for spec_hash, node in nodes.items()]
+    path.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": roots, "concrete_specs": nodes}))
+    return path
+
+
+def test_a_prune_that_hits_an_environment(golden: Golden, tmp_path: Path) -> None:
+    """Of 48 binaries 24 are pruned; 19 have another build, and of five packages only newer versions are left."""
+    current = scripted.packages()
+    usable = {name: [r for r in found if r["target"] == "x86_64_v3"] for name, found in current.items()}
+    names = [name for name, found in usable.items() if found][:48]
+    old = {
+        name: usable[name][0] | {"hash": spec_hash(5000 + n), "stacks": ["root"]} for n, name in enumerate(names[:24])
+    }
+    before = {name: [*found, *([old[name]] if name in old else [])] for name, found in current.items()}
+    for name in names[:5]:
+        current[name] = before[name] = scripted.again(current[name], versions=["9.9.9"])
+        before[name] = [*before[name], old[name]]
+    # Elsewhere the prune takes as much, which is how it is known for one.
+    before |= {
+        name: [*before[name], *scripted.again(before[name][:1], "d", stacks=["root"])]
+        for name in scripted.NAMES[60:120]
+    }
+    needs = old | {name: usable[name][0] for name in names[24:]}
+
+    site = Site(tmp_path, [scripted.state(before), scripted.state(current)])
+    path = locked(tmp_path / "spack.lock", needs)
+    site.configure(
+        f'{CONFIG}  ml: {{channels: [files], when: weekly monday 07:30, match: {{environment: "{path}"}}}}\n'
+    )
+    site.run()
+    site.publish(1)
+    site.run(later=WEEK)
+
+    golden("weeks/environment.txt", newest(site))
+
+
+def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
+    """The stack that was gone three weeks ago is back, with nine of its packages."""
+    before, gone = scripted.stack_lost(is_declared=True)
+    had = scripted.packages()
+    few = [name for name, found in had.items() if any(ROCM in r["stacks"] for r in found)][:9]
+    back = {
+        name: [
+            r if name in few and ROCM in r["stacks"] else r | {"stacks": [s for s in r["stacks"] if s != ROCM]}
+            for r in found
+        ]
+        for name, found in had.items()
+    }
+    site = Site(tmp_path, [before, gone, scripted.state(back, *scripted.STACKS)])
+    site.configure(f"{CONFIG}  ml: {{channels: [files], when: weekly monday 07:30}}\n")
+    site.run()
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=WEEK * number)
+
+    golden("weeks/stack-returns.txt", newest(site))
