@@ -21,24 +21,27 @@ def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()
     """Return what to do, worst first; a sentence that says so if that is nothing.
 
     `base` is the snapshot that a new one is compared with, where one may stay with it; `own`
-    is what to do about the binaries of the reader's environment, which says what is lost of them.
+    is what to do about the reader's own: an environment, or what is back.
     """
-    by_kind = _by_kind(one for one in statements if not own or one.kind in _OF_TAG)
-    if own and not by_kind.keys() & _ACTS.keys():
-        return list(own)
+    by_kind = _by_kind(statements)
     said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
     more = len(said) - _MOST_ACTS
     if said:
         stay = [f"if you need what is lost, stay on {safe(base)}."] if base else []
         rest = [f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []
         return [*own, *said[:_MOST_ACTS], *rest, *stay]
+    if own:
+        return list(own)
     if said := [sentence for kind, say in _ADVICE.items() if kind in by_kind for sentence in say(by_kind[kind])]:
         return said[:_MOST_ACTS]
     return ["nothing is lost: nothing to do."] if statements else []
 
 
 def know(statements: Sequence[Statement], returns: Sequence[Return] = ()) -> str:
-    """Name what is back, and count what else is news: `1 migration, 3 upgrades, 2 new packages`."""
+    """Name what is back, and count what else is news: `1 migration, 3 upgrades, 2 new packages`.
+
+    What is back with less than it had is to be acted on (partly_back).
+    """
     back = {(one.kind, one.name) for one in returns}
     statements = [one for one in statements if not is_back(one, back)]
     counted = Counter(one.kind for one in statements if one.severity is Severity.NEWS)
@@ -50,7 +53,17 @@ def know(statements: Sequence[Statement], returns: Sequence[Return] = ()) -> str
         for kind, count in sorted(counted.items(), key=lambda pair: list(StatementKind).index(pair[0]))
         if kind in _NEWS
     ]
-    return "; ".join(filter(None, (*map(said_back, returns), ", ".join(said))))
+    whole = [said_back(one) for one in returns if not _is_less(one)]
+    return "; ".join(filter(None, (*whole, ", ".join(said))))
+
+
+def partly_back(returns: Iterable[Return]) -> Iterator[str]:
+    """Say what to do about what is back with less than it had."""
+    return (f"{said_back(one)}: check that it has what you need." for one in returns if _is_less(one))
+
+
+def _is_less(one: Return) -> bool:
+    return one.specs_now < one.specs_before
 
 
 def is_back(one: Statement, back: Set[tuple[str, str]]) -> bool:
@@ -207,9 +220,6 @@ _ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = 
     StatementKind.DOWNGRADED: _downgraded,
     StatementKind.PLACE_LOST: _places_lost,
 }
-
-# What concerns a reader whatever becomes of the environment.
-_OF_TAG = (StatementKind.SUSPICIOUS, StatementKind.TAG_REMOVED, StatementKind.STACK_REMOVED)
 
 # What may be back, as what it would be told as new.
 _JOINED = {

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from cachewatch.digests import Digest, Return, Span, TagDigest
 from cachewatch.model import Fault, Side
-from cachewatch.render.advice import act, ignore, is_back, know, said_back, sentence_of_tag
+from cachewatch.render.advice import act, ignore, is_back, know, partly_back, said_back, sentence_of_tag
 from cachewatch.render.needs import acts_of, coverage_data, move_data, pinned_data
 from cachewatch.render.phrases import HEADINGS, fact, where
 from cachewatch.render.sums import accounting
@@ -140,7 +140,7 @@ class _Maker:
             "after": self.side(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
-            "act": [safe(said) for said in act(tag.statements, base, self._own(tag))],
+            "act": [safe(said) for said in act(self._acted_on(tag), base, [*self._own(tag), *partly_back(returns)])],
             "know": safe(know(tag.statements, returns[:_MOST_SPANS])),
             "ignore": ignore(tag.statements, tag.rest),
             "events": [
@@ -177,6 +177,12 @@ class _Maker:
         return [
             one for one in digest.returns if (found := (one.source, one.tag)) == name or (first and found not in known)
         ]
+
+    def _acted_on(self, tag: TagDigest) -> tuple[Statement, ...]:
+        """Return what readers have to act on: of an environment, its binaries say what is lost of packages."""
+        if self._digest.environment is None:
+            return tag.statements
+        return tuple(one for one in tag.statements if is_of_tag(one.kind) or one.severity is not Severity.ATTENTION)
 
     def _own(self, tag: TagDigest) -> list[str]:
         """Return what to do about the environment, once."""

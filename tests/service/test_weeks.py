@@ -10,7 +10,7 @@ from conftest import Golden
 from helpers import Record, spec_hash
 from station import Site
 
-WEEK = timedelta(days=7)
+DAY = timedelta(days=1)
 CONFIG = """\
 version: 1
 state: {folder}/state
@@ -66,18 +66,16 @@ def test_a_prune_that_hits_an_environment(golden: Golden, tmp_path: Path) -> Non
 
     site = Site(tmp_path, [scripted.state(before), scripted.state(current)])
     path = locked(tmp_path / "spack.lock", needs)
-    site.configure(
-        f'{CONFIG}  ml: {{channels: [files], when: weekly monday 07:30, match: {{environment: "{path}"}}}}\n'
-    )
+    site.configure(f'{CONFIG}  ml: {{channels: [files], when: each revision, match: {{environment: "{path}"}}}}\n')
     site.run()
     site.publish(1)
-    site.run(later=WEEK)
+    site.run(later=DAY)
 
     golden("weeks/environment.txt", newest(site))
 
 
 def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
-    """The stack that was gone three weeks ago is back, with nine of its packages."""
+    """The stack that was gone yesterday is back, with nine of its packages."""
     before, gone = scripted.stack_lost(is_declared=True)
     had = scripted.packages()
     few = [name for name, found in had.items() if any(ROCM in r["stacks"] for r in found)][:9]
@@ -89,10 +87,10 @@ def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
         for name, found in had.items()
     }
     site = Site(tmp_path, [before, gone, scripted.state(back, *scripted.STACKS)])
-    site.configure(f"{CONFIG}  ml: {{channels: [files], when: weekly monday 07:30}}\n")
+    site.configure(f"{CONFIG}  ml: {{channels: [files], when: each revision}}\n")
     site.run()
     for number in (1, 2):
         site.publish(number)
-        site.run(later=WEEK * number)
+        site.run(later=DAY)
 
     golden("weeks/stack-returns.txt", newest(site))
