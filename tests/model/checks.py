@@ -39,7 +39,8 @@ def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
     read = [read_digest(told.json) for told in _of(world, stream, *_OUT, "dropped")]
     total = Sum(stream.selected(world.published[world.first]))
     for number, digest in enumerate(read, 1):
-        for problem in total.add(digest, stream.selected(world.published[digest.revision])):
+        there, last = (stream.selected(known[digest.revision]) for known in (world.published, world.last_read))
+        for problem in total.add(digest, there, last):
             yield f"digest {number} of {len(read)}: {problem}"
     for problem in total.differences(stream.selected(world.published[world.line[-1]])):
         yield f"in the end: {problem}"

@@ -91,14 +91,17 @@ class Sum:
         self.known = content_of(first)
         self.gone: set[str] = set()
 
-    def add(self, digest: Digest, there: Tags) -> Iterator[str]:
-        """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it."""
+    def add(self, digest: Digest, there: Tags, last: Tags) -> Iterator[str]:
+        """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it.
+
+        `last` are the last readable versions of all documents up to that revision.
+        """
         for tag in sorted(digest.returned):
             if tag not in self.gone and self.known.get(tag):
                 yield f"{tag} is said to be back, which was never said to be gone"
             self.gone.discard(tag)
         for news in digest.news:
-            yield from self._add(news, there)
+            yield from self._add(news, there, last)
         for tag, package in sorted(digest.unknown):
             known = self.known.setdefault(tag, {})
             if package in known:
@@ -124,7 +127,7 @@ class Sum:
                 if known != has_it:
                     yield f"{tag}/{package} has {sorted(has_it)}, but readers know {sorted(known)}"
 
-    def _add(self, news: News, there: Tags) -> Iterator[str]:
+    def _add(self, news: News, there: Tags, last: Tags) -> Iterator[str]:
         if news.is_gone:
             if news.tag not in self.known or news.tag in self.gone:
                 yield f"{news.tag} is said to be gone, of which nobody knew"
@@ -134,7 +137,9 @@ class Sum:
         if news.is_whole:
             self.known[news.tag] = {}
         elif news.base != news.tag:
-            self.known[news.tag] = dict(content_of(there)[news.base])
+            # What cannot be read of the base is compared by its last readable version.
+            packages = last.get(news.base, {}).items()
+            self.known[news.tag] = content_of({"": {p: found for p, found in packages if p in there[news.base]}})[""]
         elif not is_known:
             self.known[news.tag] = {}  # it had nothing that was asked for
         if is_known and (news.is_whole or news.base != news.tag):

@@ -80,6 +80,11 @@ FOUND = {
         change(Step("snapshot", is_new=True)),
         run(),
     ],
+    "two snapshots appear at once, and a document of the older one cannot be read": [
+        change(Step("snapshot"), Step("snapshot")),
+        change(Step("break", tag=1)),
+        run(),
+    ],
     "a document cannot be read in the first revision of all, then it is repaired": [
         Move("begin", {"steps": [Step("break")]}),
         change(Step("repair", is_new=True)),

@@ -14,7 +14,7 @@ from upstream import Upstream
 from cachewatch.patterns import Globs
 from cachewatch.store import digests
 from cachewatch.store.database import Database
-from model.catalogue import Editor, Step, Tags, files_of
+from model.catalogue import Editor, Step, Tags, files_of, readable
 from model.mail import MailServer, Mood
 from model.process import Zygote
 
@@ -123,6 +123,7 @@ class World:
     states: dict[str, str] = field(default_factory=dict)  # of digests
     deliveries: dict[int, Delivery] = field(default_factory=dict)
     published: dict[str, Tags] = field(default_factory=dict)  # by commit
+    last_read: dict[str, Tags] = field(default_factory=dict)  # the same, with what broken documents had before
     line: list[str] = field(default_factory=list)  # the commits of the branch
 
     def __post_init__(self) -> None:
@@ -190,6 +191,11 @@ class World:
         date = f"{int(self.now.timestamp())} +0000"
         commit = self.upstream.commit(files_of(self.editor.tags), *line[-1:], date=date)
         self.published[commit] = {tag: dict(packages) for tag, packages in self.editor.tags.items()}
+        before = self.last_read[line[-1]] if line else {}
+        self.last_read[commit] = {
+            tag: {**before.get(tag, {}), **readable(self.editor.tags.get(tag, {}))}
+            for tag in before.keys() | self.editor.tags.keys()
+        }
         self.line = [*line, commit]
 
     def rewind(self, back: int) -> None:
