@@ -60,11 +60,13 @@ def advice_of(change: CoverageChange) -> str:
 
 
 def acts_of(change: CoverageChange) -> list[str]:
-    """Return the same as sentences, with what else of it is there in another build."""
-    said = [f"{advice}." for advice in (advice_of(change),) if advice]
+    """Return the same as sentences, with what becomes of the binaries that have another build."""
+    advice = advice_of(change)
+    source = ", or build from source" if any(covered.suggestion for covered in change.lost) else ": build from source"
+    said = [f"{advice}{source if change.lost else ''}."] if advice else []
     if change.removed and change.lost and (others := len(change.removed) - len(change.lost)):
-        has = "has" if others == 1 else "have"
-        said.append(f"{others:,} more {has} another build that your machines run, listed below.")
+        has = "has another build" if others == 1 else "have other builds"
+        said.append(f"{others:,} more {has}, which you get when you re-concretize (listed below).")
     if not said and headline_of(change):
         said.append("nothing of your environment is lost: nothing to do.")
     return said
