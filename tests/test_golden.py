@@ -44,6 +44,7 @@ def test_a_scripted_week(golden: Golden, tmp_path: Path, name: str) -> None:
     letter = render_letter(scripted.digest_of(tmp_path, name))
 
     golden(f"weeks/{name}.txt", f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}")
+    golden(f"weeks/{name}.html", letter.html)
     assert lint_letter(letter) == ()
     assert len(letter.text.splitlines()) < 60
 

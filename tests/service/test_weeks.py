@@ -23,10 +23,11 @@ subscriptions:
 ROCM = "ml-linux-x86_64-rocm"
 
 
-def newest(site: Site) -> str:
-    """Return the newest digest as a text mail; what depends on the machine is left out."""
+def newest(site: Site) -> tuple[str, str]:
+    """Return the newest digest as text and as HTML; what depends on the machine is left out."""
     letter = next(stored.letter for stored in reversed(site.digests()) if stored.subscription != "(operators)")
-    return f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}".replace(str(site.folder), "/home/hpc")
+    text = f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}"
+    return text.replace(str(site.folder), "/home/hpc"), letter.html.replace(str(site.folder), "/home/hpc")
 
 
 def locked(path: Path, specs: Mapping[str, Record]) -> Path:
@@ -71,7 +72,9 @@ def test_a_prune_that_hits_an_environment(golden: Golden, tmp_path: Path) -> Non
     site.publish(1)
     site.run(later=DAY)
 
-    golden("weeks/environment.txt", newest(site))
+    text, html = newest(site)
+    golden("weeks/environment.txt", text)
+    golden("weeks/environment.html", html)
 
 
 def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
@@ -93,4 +96,6 @@ def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
         site.publish(number)
         site.run(later=DAY)
 
-    golden("weeks/stack-returns.txt", newest(site))
+    text, html = newest(site)
+    golden("weeks/stack-returns.txt", text)
+    golden("weeks/stack-returns.html", html)
