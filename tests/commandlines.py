@@ -10,6 +10,10 @@ _HEAD = """\
 # Commands
 
 `cachewatch COMMAND --help` says the same, and more. Data goes to standard output, all else to standard error; `NO_COLOR` is honoured.
+
+What people read goes through a pager if standard output is a terminal, by git's rules: `$CACHEWATCH_PAGER`, else `$GIT_PAGER`, else `$PAGER`, else
+`less`; `cat` or nothing at all means none, and so does `cachewatch --no-pager COMMAND`. `LESS=FRX` and `LV=-c` are set unless you set them yourself, so
+short output stays as it is. Git's `core.pager` is not read. Where a pager fails at once, the output comes without it.
 """
 
 

@@ -60,8 +60,12 @@ class LazyCommands(click.Group):
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-def cli() -> None:
-    """Tell what really changed in a Spack build cache."""
+@click.option("--no-pager", is_flag=True, help="Show long output without a pager.")
+def cli(*, no_pager: bool) -> None:  # output.py asks the context for it
+    """Tell what really changed in a Spack build cache.
+
+    On a terminal, text goes through a pager: $CACHEWATCH_PAGER, else $GIT_PAGER, else $PAGER, else less.
+    """
 
 
 def _fail(code: int, say: Callable[[], object]) -> NoReturn:

@@ -3,18 +3,19 @@
 import click
 
 from cachewatch import resources
+from cachewatch.cli.output import write_lines
 from cachewatch.kinds import GROUPS, MEANINGS
 
 
 @click.command()
 def kinds() -> None:
     """List the kinds of change, worst first; a + marks those that digests tell by default."""
-    for kind, (meaning, is_default) in MEANINGS.items():
-        click.echo(f"{'+' if is_default else ' '} {kind:<18} {meaning}")
-    click.echo("\nIn `changes:` of a subscription, these words mean several of them:\n")
+    lines = [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
+    lines += ["", "In `changes:` of a subscription, these words mean several of them:", ""]
     for word, group in GROUPS.items():
         if word not in ("default", "all"):
-            click.echo(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+            lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+    write_lines(lines)
 
 
 @click.command()

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from cachewatch.cli.configured import CONFIG_OPTION, configured_without_secrets, load
+from cachewatch.cli.output import write
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.durations import duration_in_words
 from cachewatch.config.model import Config, Subscription
@@ -43,7 +44,7 @@ def show(*, config: Config) -> None:
     """Print everything that holds, with the defaults, and stars for secrets."""
     from cachewatch.config.showing import show_config  # noqa: PLC0415
 
-    click.echo(show_config(config), nl=False)
+    write([show_config(config).encode()], None, is_for_people=True)
 
 
 @config.command()

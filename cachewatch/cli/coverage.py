@@ -78,7 +78,7 @@ def coverage(
         write([coverage_json(found, held.where)], output)
     else:
         lines = render_coverage(found, held.where, Palette(is_on=is_painted))
-        write([f"{line}\n".encode() for line in lines], output)
+        write([f"{line}\n".encode() for line in lines], output, is_for_people=True)
     for fault in held.faults:
         click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
     if any(fault.is_loss for fault in held.faults):

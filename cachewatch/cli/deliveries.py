@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from cachewatch.cli.configured import configured, configured_without_secrets
+from cachewatch.cli.output import write_lines
 from cachewatch.cli.serving import reading, working_on
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
@@ -41,9 +42,9 @@ def list_(*, config: Config, state: str | None, channel: str | None, is_all: boo
     if is_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
         return
-    for each in found:
-        is_gone = each.state in OPEN and each.channel not in config.channels
-        click.echo(safe(_line(each) + ("  (the channel is not configured any more)" if is_gone else "")))
+    unknown = [each.id for each in found if each.state in OPEN and each.channel not in config.channels]
+    note = "  (the channel is not configured any more)"
+    write_lines(safe(_line(each) + (note if each.id in unknown else "")) for each in found)
     if not found:
         click.echo("none", err=True)
 

@@ -126,7 +126,10 @@ def diff(
         found = changesets(comparison, selection, make_body, jobs=jobs, progress=line.advance, assistant=assistant)
         pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
         # What nobody can read at once is written as it comes, and what is wrong with the filters is said after it.
-        write(pieces if format_ in _STREAMED and not stat else list(pieces), output)
+        if format_ not in _STREAMED or stat:
+            pieces = iter(list(pieces))
+            line.close()  # before a pager has the screen
+        write(pieces, output, is_for_people=stat or format_ == "text")
     _warn(done, is_all=is_all)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=frozenset(fail_on)))
 

@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 import click
 
 from cachewatch.cli.configured import configured_without_secrets
+from cachewatch.cli.output import write_lines
 from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
+from cachewatch.explaining import Explanation
 from cachewatch.safetext import safe
 from cachewatch.service.asking import explain_package
 from cachewatch.service.context import Context
@@ -23,14 +25,17 @@ from cachewatch.store.database import Database, has_state
 def explain(*, config: Config, package: str) -> None:
     """Say which subscriptions hear of PACKAGE, why, when and where; and why the others do not."""
     with _with_state(config) as context:
-        for found in explain_package(context, package):
-            click.echo(safe(f"{found.subscription}  {'is told' if found.is_told else 'is not told'}"))
-            for reason in found.reasons:
-                click.echo(safe(f"  {reason}"))
-            if found.is_told:
-                click.echo(safe(f"  {found.when}, through {'; '.join(found.where)}"))
-            if found.urgent:
-                click.echo(safe(f"  at once through {'; '.join(found.urgent)}"))
+        lines = [line for found in explain_package(context, package) for line in _lines(found)]
+    write_lines(map(safe, lines))
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    yield f"{found.subscription}  {'is told' if found.is_told else 'is not told'}"
+    yield from (f"  {reason}" for reason in found.reasons)
+    if found.is_told:
+        yield f"  {found.when}, through {'; '.join(found.where)}"
+    if found.urgent:
+        yield f"  at once through {'; '.join(found.urgent)}"
 
 
 @contextmanager

@@ -7,19 +7,22 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+import click
+
 from cachewatch.errors import UsageError
 
 # As shells report a process that SIGPIPE ended.
 _BROKEN_PIPE = 141
 
 
-def write(pieces: Iterable[bytes], file: str | None) -> None:
+def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
     """Write `pieces` as they come to standard output, or to `file` once all of them are there.
 
-    A file that is no regular one (a device, a pipe) is written to as it is.
+    A file that is no regular one (a device, a pipe) is written to as it is. What is for people goes
+    through the user's pager if standard output is a terminal.
     """
     if file is None or file == "-":
-        _write_stdout(pieces)
+        _write_stdout(_paged(pieces) if is_for_people and file is None else pieces)
         return
     path = Path(file)
     try:
@@ -31,6 +34,26 @@ def write(pieces: Iterable[bytes], file: str | None) -> None:
             _write_file(pieces, path)
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines for people to standard output, through the user's pager if that is a terminal."""
+    write((f"{line}\n".encode() for line in lines), None, is_for_people=True)
+
+
+def _paged(pieces: Iterable[bytes]) -> Iterable[bytes]:
+    """Give `pieces` to the user's pager, if there is one to use; return what is still to be written."""
+    context = click.get_current_context(silent=True)
+    is_switched_off = context is not None and context.find_root().params.get("no_pager")
+    if is_switched_off or sys.stdout is None or not sys.stdout.isatty():
+        return pieces
+    from cachewatch.cli.pager import page, pager_command  # noqa: PLC0415  only terminals need it
+
+    command = pager_command()
+    if command is None:
+        return pieces
+    sys.stdout.flush()
+    return page(pieces, command)
 
 
 def _write_stdout(pieces: Iterable[bytes]) -> None:

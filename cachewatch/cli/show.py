@@ -46,7 +46,7 @@ def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, outp
         is_pruned=tags.is_mutable(found.side.tag),
         palette=Palette(is_on=is_painted),
     )
-    write([f"{line}\n".encode() for line in lines], output)
+    write([f"{line}\n".encode() for line in lines], output, is_for_people=True)
 
 
 def _read_file(name: str) -> _Found:

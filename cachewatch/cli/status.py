@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from cachewatch.cli.configured import configured_without_secrets
+from cachewatch.cli.output import write_lines
 from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
 from cachewatch.render.words import how_long
@@ -38,8 +39,7 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, is_json
     if is_json:
         click.echo(msgspec.json.format(msgspec.json.encode(readiness if is_check else found)).decode())
     else:
-        for line in _findings(readiness) if is_check else _lines(found, utc_now()):
-            click.echo(safe(line))
+        write_lines(map(safe, _findings(readiness) if is_check else _lines(found, utc_now())))
     command.exit(int(is_check and not readiness.is_ready))
 
 
