@@ -38,6 +38,11 @@ def is_expression(pattern: str) -> bool:
     return len(pattern) > 1 and pattern[0] == pattern[-1] == "/"
 
 
+def is_plain(pattern: str) -> bool:
+    """Tell whether `pattern` (without !) is a name."""
+    return not is_expression(pattern) and not re.search(r"[*?\[]", pattern)
+
+
 def matcher(pattern: str) -> Matches:
     """Compile one pattern (without !); a regular expression matches anywhere unless it says ^ or $."""
     if not is_expression(pattern):

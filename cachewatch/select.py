@@ -4,19 +4,20 @@ Patterns of one list are alternatives, lists of different things must all agree,
 pattern that begins with `!` excludes and wins.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from cachewatch.model import Kind, Signature
-from cachewatch.patterns import Globs
+from cachewatch.patterns import Globs, is_plain
+from cachewatch.spelling import compiler
 from cachewatch.versions import Versions
 
 if TYPE_CHECKING:  # a `diff` needs no configuration
     from cachewatch.config.model import Match
 
-__all__ = ["Globs", "Selection", "Versions", "selection_of"]
+__all__ = ["Globs", "Selection", "Versions", "every_compiler", "selection_of"]
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -56,6 +57,20 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.kinds.is_open or any(map(self.kinds, kinds))
 
 
+def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns of compilers; a name without a version means every version, in today's spelling."""
+    for pattern in patterns:
+        name = pattern.removeprefix("!")
+        mark = pattern.removesuffix(name)
+        if not is_plain(name):
+            yield pattern
+            continue
+        spelt = compiler(name)
+        yield mark + spelt
+        if "@" not in spelt:
+            yield f"{mark}{spelt}@*"
+
+
 def selection_of(match: "Match", kinds: Iterable[Kind] | None = None) -> Selection:
     """Return the selection that a subscription or a silence asks for; no kinds are all."""
     return Selection(
@@ -64,7 +79,7 @@ def selection_of(match: "Match", kinds: Iterable[Kind] | None = None) -> Selecti
         stacks=Globs(match.stacks),
         targets=Globs(match.targets),
         oses=Globs(match.oses),
-        compilers=Globs(match.compilers),
+        compilers=Globs(every_compiler(match.compilers)),
         versions=Versions(match.versions),
         kinds=Globs() if kinds is None else Globs(sorted(kinds)),
     )

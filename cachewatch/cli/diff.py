@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from cachewatch.changesets import Body, Changeset, Outcome
 from cachewatch.cli import garbage
-from cachewatch.cli.named import Unknown, every_compiler, unknown_names
+from cachewatch.cli.named import Unknown, unknown_names
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
 from cachewatch.companion import companion
@@ -23,7 +23,7 @@ from cachewatch.kinds import GROUPS
 from cachewatch.model import Fault, Kind
 from cachewatch.pipeline import assistance, changesets
 from cachewatch.safetext import safe
-from cachewatch.select import Globs, Selection, Versions
+from cachewatch.select import Globs, Selection, Versions, every_compiler
 from cachewatch.sources.opening import needs_git, open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")

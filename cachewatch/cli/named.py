@@ -4,7 +4,6 @@ What was compared usually says so. If not, the whole catalogue is read, which ta
 fraction of a second and happens only then.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -13,9 +12,9 @@ from msgspec import Struct
 from cachewatch.changesets import Outcome
 from cachewatch.documents import parse
 from cachewatch.errors import DocumentError
-from cachewatch.patterns import is_expression, matcher
+from cachewatch.patterns import is_plain, matcher
+from cachewatch.select import every_compiler
 from cachewatch.sources import Blob, Comparison, Reader
-from cachewatch.spelling import compiler
 from cachewatch.statements.values import Build
 
 _MOST_NAMES = 3
@@ -31,25 +30,6 @@ class Unknown(Struct, frozen=True):
 
     message: str
     is_mistake: bool
-
-
-def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns of compilers; a name without a version means every version, in today's spelling."""
-    for pattern in patterns:
-        name = pattern.removeprefix("!")
-        mark = pattern.removesuffix(name)
-        if not is_plain(name):
-            yield pattern
-            continue
-        spelt = compiler(name)
-        yield mark + spelt
-        if "@" not in spelt:
-            yield f"{mark}{spelt}@*"
-
-
-def is_plain(pattern: str) -> bool:
-    """Tell whether a pattern is a name."""
-    return not is_expression(pattern) and not re.search(r"[*?\[]", pattern)
 
 
 def unknown_names(

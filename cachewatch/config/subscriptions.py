@@ -111,7 +111,7 @@ MATCH = Table(
         "stacks": Key(GLOBS, "stacks, such as ml-linux-*"),
         "targets": Key(GLOBS, "targets, such as x86_64_v3"),
         "oses": Key(GLOBS, "operating systems, such as ubuntu*"),
-        "compilers": Key(GLOBS, "compilers with versions, such as gcc@13*"),
+        "compilers": Key(GLOBS, "compilers, such as gcc (every version of it) or gcc@13*"),
         "versions": Key(RANGES, "versions as Spack writes them: @1.2:, @:2, @1.2.3, @=1.2"),
     },
     Match,

@@ -475,6 +475,30 @@ def test_readers_hear_only_of_what_they_asked_for(tmp_path: Path) -> None:
     assert "zlib" in everything
 
 
+@pytest.mark.parametrize(
+    ("compilers", "told"),
+    [("gcc", ["hdf5", "zlib"]), ("clang", ["cuda"]), ('"!gcc"', ["cuda"]), ("gcc@13*", ["hdf5"]), ("gc", [])],
+)
+def test_a_compiler_without_a_version_is_every_version(tmp_path: Path, compilers: str, told: list[str]) -> None:
+    """A subscription means by `gcc` and `clang` what `diff --compiler` does."""
+    named = {"zlib": "gcc@11.4.0", "hdf5": "gcc@13.2.0", "cuda": "llvm@19.1.0"}
+    states = [
+        {name: [record(number + 10 * step, compiler=compiler, versions=[f"{step}.0"])]}
+        for step in (1, 2)
+        for number, (name, compiler) in enumerate(named.items())
+    ]
+    before, after = (
+        {name: found for each in half for name, found in each.items()} for half in (states[:3], states[3:])
+    )
+    site = Site(tmp_path, [catalogue(before), catalogue(after)])
+    site.configure(CONFIG.replace("changes: [all]", f"match: {{compilers: [{compilers}]}}"))
+    site.run()
+    site.publish(1)
+    site.run()
+
+    assert [name for name in sorted(named) if any(name in text for text in site.told())] == told
+
+
 def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> None:
     """It is whole however long it is, and has every filter, so that it can be pasted."""
     before = {"zlib": [record(1)]}
