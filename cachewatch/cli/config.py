@@ -13,6 +13,7 @@ from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.durations import duration_in_words
 from cachewatch.config.model import Config, Subscription
 from cachewatch.errors import ConfigError, UsageError
+from cachewatch.safetext import safe
 from cachewatch.schedule import Schedule, parse_when, quiet_until
 
 _NEXT = 3
@@ -26,8 +27,17 @@ def config() -> None:
 @config.command()
 @CONFIG_OPTION
 @click.option("--no-secrets", is_flag=True, help="Look for no secrets, which need not be here.")
-def check(*, config_file: Path | None, no_secrets: bool) -> None:
+@click.option(
+    "--source", "is_source_asked", is_flag=True, help="Also warn of filters that match nothing that was fetched."
+)
+@click.option("--strict", is_flag=True, help="With --source, exit with 2 if it warns of anything.")
+@click.pass_context
+def check(
+    context: click.Context, /, *, config_file: Path | None, no_secrets: bool, is_source_asked: bool, strict: bool
+) -> None:
     """List all mistakes of the file, or say what it means: who hears of what, and when next."""
+    if strict and not is_source_asked:
+        raise UsageError("--strict is about what --source finds; give both")
     now = datetime.now(UTC)
     config = load(config_file, with_secrets=not no_secrets)
     _check_templates(config)
@@ -36,6 +46,20 @@ def check(*, config_file: Path | None, no_secrets: bool) -> None:
         click.echo(line)
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
         click.echo(f"cachewatch: note: {advice}", err=True)
+    if is_source_asked:
+        context.exit(2 if _warn_of_filters(config) and strict else 0)
+
+
+def _warn_of_filters(config: Config) -> bool:
+    """Warn of filters that match nothing in their sources, and tell whether there was anything to say."""
+    from cachewatch.cli.filters import unknown_filters  # noqa: PLC0415  git is slow to load
+    from cachewatch.cli.serving import elsewhere  # noqa: PLC0415
+
+    with elsewhere(config) as context:
+        found = list(unknown_filters(context))
+    for each in found:
+        click.echo(f"cachewatch: warning: {safe(each)}", err=True)
+    return bool(found)
 
 
 @config.command()

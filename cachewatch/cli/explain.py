@@ -1,22 +1,17 @@
 """`cachewatch explain`: who hears of a package, and why."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
 from cachewatch.cli.configured import configured_without_secrets
 from cachewatch.cli.output import write_lines
-from cachewatch.cli.serving import reading
+from cachewatch.cli.serving import elsewhere, reading
 from cachewatch.config.model import Config
 from cachewatch.explaining import Explanation
 from cachewatch.safetext import safe
 from cachewatch.service.asking import explain_package
-from cachewatch.service.context import Context
-from cachewatch.service.log import open_log
-from cachewatch.store.database import Database, has_state
+from cachewatch.store.database import has_state
 
 
 @click.command()
@@ -24,7 +19,8 @@ from cachewatch.store.database import Database, has_state
 @click.argument("package")
 def explain(*, config: Config, package: str) -> None:
     """Say which subscriptions hear of PACKAGE, why, when and where; and why the others do not."""
-    with _with_state(config) as context:
+    # Before the first pass there is no state.
+    with (reading if has_state(config.state) else elsewhere)(config) as context:
         lines = [line for found in explain_package(context, package) for line in _lines(found)]
     write_lines(map(safe, lines))
 
@@ -36,16 +32,3 @@ def _lines(found: Explanation) -> Iterator[str]:
         yield f"  {found.when}, through {'; '.join(found.where)}"
     if found.urgent:
         yield f"  at once through {'; '.join(found.urgent)}"
-
-
-@contextmanager
-def _with_state(config: Config) -> Iterator[Context]:
-    """Open the state, or an empty one elsewhere: who merely asks before the first pass must not own the service's folder."""
-    if has_state(config.state):
-        with reading(config) as context:
-            yield context
-        return
-    with TemporaryDirectory(prefix="cachewatch-") as folder:
-        database = Database(Path(folder))
-        yield Context(config=config, database=database, log=open_log())
-        database.close()

@@ -19,10 +19,10 @@ from cachewatch.statements.values import Build
 
 _MOST_NAMES = 3
 # What the values of a filter are called in the facts of a document.
-_FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers"}
+FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers"}
 
-_Values = Mapping[str, set[str]]
-_Asked = Sequence[tuple[str, str]]  # filters, each with one of its patterns
+Values = Mapping[str, set[str]]  # by filter, what it can match
+Asked = Sequence[tuple[str, str]]  # filters, each with one of its patterns
 
 
 class Unknown(Struct, frozen=True):
@@ -36,31 +36,35 @@ def unknown_names(
     filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Outcome]
 ) -> Iterator[Unknown]:
     """Yield every pattern of `filters` that matches nothing on either side, whether that changed or not."""
-    asked = [(name, pattern) for name in ("package", *_FACTS) for pattern in filters[name]]
+    asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return
-    unmatched = _unmatched(asked, _seen(comparison, done))
-    if any(name == "stack" for name, _ in unmatched):
-        unmatched = _unmatched(unmatched, _declared(comparison))
-    if not unmatched:
+    left = unmatched(asked, _seen(comparison, done))
+    if any(name == "stack" for name, _ in left):
+        left = unmatched(left, _declared(comparison))
+    if not left:
         return
-    values = _catalogue(comparison, is_read=any(name in _FACTS for name, _ in unmatched))
+    values = _catalogue(comparison, is_read=any(name in FACTS for name, _ in left))
     is_partial = any(outcome.is_partial for outcome in done)
-    for name, pattern in _unmatched(unmatched, values):
-        known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
-        near = get_close_matches(pattern, sorted(known), _MOST_NAMES)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
+    for name, pattern in unmatched(left, values):
         # What could not be read may have it.
         is_mistake = is_plain(pattern) and not pattern.startswith("!") and not is_partial
-        yield Unknown(
-            f"--{name} {pattern}: nothing has that {_NOUNS.get(name, name)}, on either side{hint}", is_mistake
-        )
+        yield Unknown(f"--{name} {pattern}: {nothing_has(name, pattern, values, 'on either side')}", is_mistake)
 
 
 _NOUNS = {"package": "name"}
 
 
-def _unmatched(asked: _Asked, values: _Values) -> _Asked:
+def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
+    """Say that nothing in `values` matches `pattern`, and what is called nearly so."""
+    known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
+    near = get_close_matches(pattern, sorted(known), _MOST_NAMES)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"nothing has that {_NOUNS.get(name, name)}, {where}{hint}"
+
+
+def unmatched(asked: Asked, values: Values) -> Asked:
+    """Return the patterns of `asked` that match none of `values`."""
     return [(name, pattern) for name, pattern in asked if not _is_among(name, pattern, values.get(name, set()))]
 
 
@@ -71,9 +75,9 @@ def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
     return any(matches(value) for value in values for matches in matchers)
 
 
-def _seen(comparison: Comparison, done: Iterable[Outcome]) -> _Values:
+def _seen(comparison: Comparison, done: Iterable[Outcome]) -> Values:
     """Return what was met in documents that differ."""
-    values: dict[str, set[str]] = {name: set() for name in ("package", *_FACTS)}
+    values: dict[str, set[str]] = {name: set() for name in ("package", *FACTS)}
     for pair in comparison.pairs:
         values["package"].update(document.package for document in pair.difference.all_documents)
     for outcome in done:
@@ -87,20 +91,20 @@ def _seen(comparison: Comparison, done: Iterable[Outcome]) -> _Values:
     return values
 
 
-def _declared(comparison: Comparison) -> _Values:
+def _declared(comparison: Comparison) -> Values:
     """Return the stacks that the tags say they have."""
     return {"stack": {stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks}}
 
 
-def _catalogue(comparison: Comparison, *, is_read: bool) -> _Values:
+def _catalogue(comparison: Comparison, *, is_read: bool) -> Values:
     """Return what there is at all: all names of packages, and what all documents have if they are read."""
-    values: dict[str, set[str]] = {name: set() for name in _FACTS}
+    values: dict[str, set[str]] = {name: set() for name in FACTS}
     values["package"] = {document.package for pair in comparison.pairs for document in pair.difference.all_documents}
     values["package"].update(comparison.packages())
     if is_read:
         values["stack"] |= _declared(comparison)["stack"]
         for blobs, reader in _documents(comparison):
-            for name, found in _facts(blobs, reader):
+            for name, found in facts_of(blobs, reader):
                 values[name] |= found
     return values
 
@@ -114,11 +118,12 @@ def _documents(comparison: Comparison) -> Iterator[tuple[list[Blob], Reader]]:
         yield list(pair.difference.unchanged()), readers.after
 
 
-def _facts(blobs: Sequence[Blob], reader: Reader) -> Iterator[tuple[str, frozenset[str]]]:
+def facts_of(blobs: Sequence[Blob], reader: Reader) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield by filter what each document has that it can match; one that cannot be read has nothing."""
     for blob, content in zip(blobs, reader.read(blobs), strict=True):
         try:
             document = parse(content, blob.path) if isinstance(content, bytes) else None
         except DocumentError:
             continue
         if document is not None:
-            yield from ((name, document.facts[fact]) for name, fact in _FACTS.items())
+            yield from ((name, document.facts[fact]) for name, fact in FACTS.items())

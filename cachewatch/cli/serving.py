@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -31,6 +33,13 @@ def reading(config: Config, *, may_be_older: bool = False) -> AbstractContextMan
         _upgrade(config, older)
         database = DatabaseToRead(config.state)
     return _with(config, database)
+
+
+@contextmanager
+def elsewhere(config: Config) -> Iterator[Context]:
+    """Open an empty state elsewhere: who only reads what was fetched must not come to own the service's folder."""
+    with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, Database(Path(folder))) as context:
+        yield context
 
 
 def _upgrade(config: Config, older: OlderState) -> None:

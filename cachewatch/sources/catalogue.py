@@ -102,7 +102,7 @@ def compare_revisions(
         pairs=tuple(pairs),
         readers=Readers(reader, reader),
         revisions_between=count_between(repository, before, after),
-        stacks=(lambda: _stacks_of(repository, before), lambda: _stacks_of(repository, after)),
+        stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
         packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
         faults=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
     )
@@ -250,7 +250,8 @@ def _packages_of(repository: Repository, trees: Iterable[str]) -> set[str]:
     return {package for tree in trees for package in folders(repository, tree).ids}
 
 
-def _stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
+def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
+    """Return the stacks that `revision` says its tags have; nothing where it does not say."""
     try:
         found = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
     except SourceError:

@@ -1,0 +1,157 @@
+"""Filters of a configuration that nothing in their sources has: `config check --source`."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Result, Run
+from helpers import catalogue, history, record, records
+from station import Site
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources:
+  public: {git: {folder}/upstream.git, stale_after: 400d}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
+operators: {channels: [files]}
+subscriptions:
+  ml:
+    channels: [files]
+    match: {}
+"""
+TAGS = {"_data/tags.yaml": b"- name: develop\n  stacks:\n  - declared\n  - e4s\n  - root\n"}
+PACKAGES = {
+    "zlib": records(range(2)),
+    "hdf5": [record(5, stacks=["ml-cpu"], target="aarch64", os="rhel8", compiler="llvm@19.1.0")],
+}
+NEWEST = catalogue(PACKAGES) | catalogue({"only-here": records([9])}, "v1.0") | TAGS
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A source that was fetched."""
+    made = Site(tmp_path, [NEWEST])
+    made.configure(CONFIG)
+    made.run()
+    return made
+
+
+def check(site: Site, run: Run, match: str, *options: str) -> Result:
+    """Check a configuration whose subscription asks for `match`."""
+    site.configure(CONFIG.replace("match: {}", f"match: {match}"))
+    return run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source", *options)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "said"),
+    [
+        ("packages", "zlip", "nothing has that name, in the newest revision of public; did you mean zlib?"),
+        ("stacks", "e5s", "nothing has that stack, in the newest revision of public; did you mean e4s?"),
+        ("targets", "aarch46", "nothing has that target, in the newest revision of public; did you mean aarch64?"),
+        ("oses", "rhel9", "nothing has that os, in the newest revision of public; did you mean rhel8?"),
+        ("compilers", "gc", "nothing has that compiler, in the newest revision of public; did you mean gcc?"),
+        ("tags", "develo", "nothing has that tag, in the newest revision of public; did you mean develop?"),
+        ("packages", "/^x/", "nothing has that name, in the newest revision of public"),
+        ("stacks", "'!*-rocm'", "nothing has that stack, in the newest revision of public"),
+    ],
+)
+def test_a_filter_that_nothing_has(site: Site, run: Run, key: str, name: str, said: str) -> None:
+    """It is warned of, with the nearest names; only --strict makes it a failure."""
+    result = check(site, run, f"{{{key}: [{name}]}}")
+    strict = check(site, run, f"{{{key}: [{name}]}}", "--strict")
+
+    assert (result.exit_code, strict.exit_code) == (0, 2)
+    pattern = name.strip("'")
+    assert f"cachewatch: warning: subscriptions.ml.match.{key}: {pattern}: {said}" in result.error
+    assert "no mistakes" in result.output
+    assert "warning" not in run("config", "check", "--config", site.folder / "cachewatch.yaml").error
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        "{}",
+        "{packages: [zlib, only-here, 'h*']}",
+        "{stacks: [declared, ml-cpu, '!e4s']}",
+        "{targets: aarch64, oses: rhel8, compilers: [gcc, clang, llvm@19.1.0], tags: [develop, v*]}",
+        "{sources: public, versions: '@99:'}",
+    ],
+)
+def test_filters_that_something_has(site: Site, run: Run, match: str) -> None:
+    """Whatever tag has it, and whether it was declared or is only in a document."""
+    result = check(site, run, match, "--strict")
+
+    assert (result.exit_code, result.error) == (0, "")
+
+
+def test_silences_and_tags_of_sources(site: Site, run: Run) -> None:
+    """They are filters too."""
+    text = CONFIG.replace("stale_after: 400d", "stale_after: 400d, tags: [develop, releases]")
+    silence = "silences: {llvm: {match: {packages: lllvm, tags: v1.0}, until: 2099-01-01, reason: moves}}\n"
+    site.configure(text + silence)
+    error = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source").error
+
+    assert "warning: sources.public.tags: releases: nothing has that tag, in the newest revision of public" in error
+    assert "warning: silences.llvm.match.packages: lllvm: nothing has that name" in error
+    # The source does not watch that tag, so nothing of it is ever told.
+    assert "warning: silences.llvm.match.tags: v1.0: nothing has that tag" in error
+    assert error.count("warning") == 3
+
+
+def test_sources_that_cannot_be_asked_stop_no_other(site: Site, run: Run) -> None:
+    """One is not fetched yet, another one is no repository any more; what the third one has is known."""
+    others = "public: {git: {folder}/upstream.git, stale_after: 400d}\n  new: {git: x}\n  broken: {git: y}"
+    text = CONFIG.replace("public: {git: {folder}/upstream.git, stale_after: 400d}", others)
+    (site.folder / "state/sources/broken.git").mkdir()
+    site.configure(text.replace("match: {}", "match: {packages: [zlib, zlip]}"))
+    command = ("config", "check", "--config", site.folder / "cachewatch.yaml", "--source")
+    result = run(*command)
+
+    assert result.exit_code == 0
+    said = [line for line in result.error.splitlines() if "warning" in line]
+    new, broken, name = said
+    assert new == (
+        "cachewatch: warning: sources.new: nothing has been fetched yet, which `cachewatch once` does; "
+        "its filters were not checked"
+    )
+    assert broken.startswith("cachewatch: warning: sources.broken: ")
+    assert name.endswith("zlip: nothing has that name, in the newest revision of public; did you mean zlib?")
+    assert run(*command, "--strict").exit_code == 2
+
+
+def test_a_name_that_one_of_two_sources_has(site: Site, run: Run) -> None:
+    """A subscription that looks at both is right to name it; one that looks at the other is not."""
+    history(site.folder / "second.git", catalogue({"other": records([7])}))
+    second = "public: {git: {folder}/upstream.git, stale_after: 400d}\n  second: {git: {folder}/second.git}"
+    text = CONFIG.replace("public: {git: {folder}/upstream.git, stale_after: 400d}", second)
+    one = "  one: {channels: files, match: {sources: public, packages: other}}\n"
+    site.configure(text.replace("match: {}", "match: {packages: [other, zlib, neither]}") + one)
+    site.run()
+    error = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source").error
+
+    assert (
+        "subscriptions.ml.match.packages: neither: nothing has that name, in the newest revision of public, second"
+        in error
+    )
+    assert "subscriptions.one.match.packages: other: nothing has that name, in the newest revision of public" in error
+    assert error.count("warning") == 2
+
+
+def test_before_the_first_pass(tmp_path: Path, run: Run) -> None:
+    """Nothing is made where the state will be."""
+    site = Site(tmp_path, [NEWEST])
+    site.configure(CONFIG)
+    result = run("config", "check", "--config", tmp_path / "cachewatch.yaml", "--source")
+
+    assert result.exit_code == 0
+    assert "sources.public: nothing has been fetched yet" in result.error
+    assert not (tmp_path / "state").exists()
+
+
+def test_strict_is_about_sources(site: Site, run: Run) -> None:
+    """Alone it would find nothing, and a gate that finds nothing is worse than none."""
+    result = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--strict")
+
+    assert (result.exit_code, result.output) == (2, "")
+    assert "--strict is about what --source finds" in result.error
