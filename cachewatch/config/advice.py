@@ -27,7 +27,15 @@ def advise(config: Config, day: date) -> Iterator[str]:
         yield "there are no subscriptions, so nobody is told anything"
     if not config.operators.channels:
         yield "there are no operators, so nobody hears of trouble"
+    yield from obsolete_keys(config)
     yield from _missing(config)
+
+
+def obsolete_keys(config: Config) -> Iterator[str]:
+    """Yield a sentence for every key that is read and has no effect any more."""
+    for subscription in config.subscriptions.values():
+        if subscription.group_by is not None:
+            yield f"subscriptions.{subscription.name}.group_by has no effect any more: lists are by package; remove it"
 
 
 def channels_of(subscription: Subscription) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     when: str = "each revision"  # as written; schedule.py understands it
     urgent: Urgent | None = None
     channels: tuple[str, ...]
-    group_by: str = "stack"  # stack | package | kind
+    group_by: str | None = None  # without effect
     if_empty: str = "skip"  # skip | send | monthly
     renamed_from: str | None = None
     limit: Limit = Limit()

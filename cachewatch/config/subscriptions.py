@@ -163,7 +163,7 @@ SUBSCRIPTION = Table(
             Form(_renamed_from, {"type": "string"}),
             "its old name, under which it was sent until now: it goes on from there",
         ),
-        "group_by": Key(choice("stack", "package", "kind"), "accepted and without effect: lists are by package"),
+        "group_by": Key(TEXT, "without effect", is_obsolete=True),
         "if_empty": Key(choice("skip", "send", "monthly"), "what happens when nothing changed (skip)"),
         "limit": Key(LIMIT.form(), LIMIT.about),
         "template": Key(

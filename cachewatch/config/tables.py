@@ -21,6 +21,11 @@ class Key(Struct, frozen=True):
     about: str  # for editors and for people; without a full stop
     field: str = ""  # of the value that the section makes, if it is called otherwise
     is_needed: bool = False
+    is_obsolete: bool = False  # still read, so that old files stay good, but named to nobody
+
+    def schema(self) -> Schema:
+        """Return the same as JSON Schema."""
+        return {"deprecated": True} if self.is_obsolete else {**self.form.schema, "description": self.about}
 
 
 class Table(Struct, frozen=True):
@@ -39,7 +44,7 @@ class Table(Struct, frozen=True):
         entries = node.section()
         is_broken = False
         for name in entries.keys() - self.keys.keys():
-            context.note(entries[name], f"there is no such key; {unknown(name, self.keys)}")
+            context.note(entries[name], f"there is no such key; {unknown(name, self._named)}")
             is_broken = True
         values: dict[str, Any] = {}
         for name in self.keys:
@@ -66,12 +71,16 @@ class Table(Struct, frozen=True):
             context.note(node, f"lacks `{name}:` ({key.about})")
             raise Broken
 
+    @property
+    def _named(self) -> list[str]:
+        return [name for name, key in self.keys.items() if not key.is_obsolete]
+
     def schema(self) -> Schema:
         """Return the same as JSON Schema."""
         return {
             "type": "object",
             "description": self.about,
-            "properties": {name: {**key.form.schema, "description": key.about} for name, key in self.keys.items()},
+            "properties": {name: key.schema() for name, key in self.keys.items()},
             "required": [name for name, key in self.keys.items() if key.is_needed],
             "additionalProperties": False,
         }

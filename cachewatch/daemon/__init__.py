@@ -29,6 +29,7 @@ from cachewatch.service.metrics import DaemonStatus
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import has_answered, poll
 from cachewatch.service.polls import ANSWERING, OTHERS
+from cachewatch.service.resuming import say_obsolete_keys
 from cachewatch.service.summaries import summarize
 from cachewatch.sources.git import interrupt
 from cachewatch.store import health
@@ -180,6 +181,7 @@ class Daemon:
         self._plan()
         self._listen()
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
+        say_obsolete_keys(self._context)
         notify(status="configuration reloaded")
 
     def _take_up(self) -> None:

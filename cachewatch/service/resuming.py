@@ -2,6 +2,7 @@
 
 import socket
 
+from cachewatch.config.advice import obsolete_keys
 from cachewatch.mounts import shared_kind
 from cachewatch.service import clocks, operators, outages
 from cachewatch.service.context import Context
@@ -24,8 +25,15 @@ def resume(context: Context) -> None:
         context.log.warning("deliveries.interrupted", count=count)
     if kind:
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
+    say_obsolete_keys(context)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
         _tell_of_loss(context)
+
+
+def say_obsolete_keys(context: Context) -> None:
+    """Log what the configuration says without effect."""
+    for sentence in obsolete_keys(context.config):
+        context.log.warning("config.obsolete", advice=sentence)
 
 
 def recover(context: Context) -> None:

@@ -162,7 +162,7 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     daemon, context = open_daemon(site)
     with meanwhile(
         lambda: wait_for(lambda: heard(site, "daemon.started")),
-        lambda: reload(good.replace("  ml:", "  other:"), "config.reloaded"),
+        lambda: reload(good.replace("  ml: {", "  other: {group_by: kind, "), "config.reloaded"),
         lambda: reload("version: 1\nsauces: {}\n", "config.refused"),
         lambda: reload(good.replace("/state\n", "/elsewhere\n"), "config.refused", 2),
     ):
@@ -171,6 +171,7 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     assert list(context.config.subscriptions) == ["other"]
     assert context.config.state == site.folder / "state"
     assert "did you mean" in site.said.getvalue()
+    assert "subscriptions.other.group_by has no effect any more" in site.said.getvalue()
     assert "STATUS=configuration reloaded" in systemd()
     assert "STATUS=the new configuration was refused, the old one stays" in systemd()
 

@@ -107,6 +107,16 @@ def test_a_renamed_subscription_loses_nothing(site: Site) -> None:
     assert {received.recipient for received in server.received} == {"kim@example.org", "Lee@example.org"}
 
 
+def test_a_key_without_effect_is_named_at_the_start(site: Site, run: Run) -> None:
+    """The service works on, and says in a sentence what to remove."""
+    configure(site, ("[all]}", "[all], group_by: stack}"))
+    done = run("once", "--config", site.folder / "cachewatch.yaml", "--log-format", "json")
+
+    (said,) = [each for each in map(json.loads, done.error.splitlines()) if each["event"] == "config.obsolete"]
+    assert said["advice"] == "subscriptions.ml.group_by has no effect any more: lists are by package; remove it"
+    assert done.exit_code == 0
+
+
 def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site) -> None:
     with post() as server:
         configure(
