@@ -8,7 +8,7 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash model powercut mutants axe screenshots check bench growth lock clean
+.PHONY: help demo test crash model powercut mutants axe screenshots check bench fuzz growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,6 +50,9 @@ powercut: $(READY) ## Cut the power of a disk image in the middle of a pass; tak
 mutants: $(READY) ## Change the code a little, SAMPLE=400 times by SEED=1, and see whether a test notices; takes long
 	PYTHONPATH=tests $(BIN)/python -m mutation $(SAMPLE:%=--sample=%) $(SEED:%=--seed=%) $(ONLY:%=--only=%)
 
+fuzz: .venv/atheris ## Give random bytes to what reads the files of strangers: FUZZ="--seconds 1200 document"
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
+
 bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks $(BENCH)
 
@@ -67,6 +70,10 @@ $(READY): pyproject.toml requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+.venv/atheris: $(READY) requirements/fuzz.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	@touch $@
 
 clean:           ## Remove what make has made
 	rm -rf .venv build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""Bytes that no test thought of, given to everything that reads what strangers write."""
