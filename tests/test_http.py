@@ -183,7 +183,7 @@ def test_https_does_not_lead_to_http(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Who asked for https is not sent elsewhere; and a certificate must be trusted."""
     authority = trustme.CA()
     with serving({"/a": Says(302, headers={"Location": "http://127.0.0.1/b"}), "/b": Says(body=b"safe")}) as server:
-        secure = _over_tls(server, authority)
+        secure = over_tls(server, authority)
         with pytest.raises(HttpError, match="certificate is not trusted"):
             get(f"{secure}/b")
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
@@ -193,7 +193,7 @@ def test_https_does_not_lead_to_http(tmp_path: Path, monkeypatch: pytest.MonkeyP
             get(f"{secure}/a")
 
 
-def _over_tls(server: Server, authority: trustme.CA) -> str:
+def over_tls(server: Server, authority: trustme.CA) -> str:
     import ssl  # noqa: PLC0415
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.errors import HttpError, SourceError
-from cachewatch.http import Answer, Client, Limits, Request, origin
+from cachewatch.http import Answer, Client, Limits, Request, origin, shown
 from cachewatch.sources.buildcache import Fresh, IndexFile
 from cachewatch.sources.buildcache.address import Registry, patience
 from cachewatch.sources.buildcache.layouts import unpack, verify
@@ -185,9 +185,18 @@ class Image:
         url = self._at(path)
         answer = self._client.get(url, headers={**self._headers, **headers}, expected=(*expected, 401), size=size)
         if answer.status == 401:
+            self._check_asker(answer)
             self._headers = {"Authorization": f"Bearer {self._token(answer.headers.get('www-authenticate', ''))}"}
             answer = self._client.get(url, headers={**self._headers, **headers}, expected=expected, size=size)
         return answer
+
+    def _check_asker(self, answer: Answer) -> None:
+        """Raise SourceError where a redirect led to who asks for credentials: that server could name itself as the realm."""
+        if origin(answer.url) != origin(self._registry.base):
+            raise SourceError(
+                f"{self.where}: redirects to {shown(answer.url)}, which wants credentials; "
+                "only the server that was asked may ask for a login; name the other one in the address if you trust it"
+            )
 
     def _token(self, challenge: str) -> str:
         scheme, _, rest = challenge.partition(" ")
