@@ -14,6 +14,7 @@ from cachewatch.coverage import Environment, Need
 from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
 from cachewatch.sources.buildcache.nodes import Arch, Node, compiler_of, variants_of
+from cachewatch.strangerfiles import read_inside
 from cachewatch.versions import parse_ranges
 
 LOCK_FILE = "spack.lock"
@@ -58,9 +59,7 @@ def open_environment(path: Path) -> Environment:
     elif path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file():
         path = path.with_name(LOCK_FILE)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise UsageError(f"{path}: is too large for an environment")
-        data = path.read_bytes()
+        data = read_inside(path.parent, path.name, most=_LARGEST)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a spack.lock, a spack.yaml or their folder") from error
     return read_manifest(data, str(path)) if path.suffix in (".yaml", ".yml") else read_lock(data, str(path))

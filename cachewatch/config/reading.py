@@ -5,7 +5,7 @@ somebody asks for one. Events are read one by one, which costs no depth and name
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ from cachewatch.config.model import Config
 from cachewatch.config.nodes import Broken, Context, Mistake, Node
 from cachewatch.config.whole import read_whole
 from cachewatch.errors import ConfigError
+from cachewatch.strangerfiles import read_inside
 
 _MOST_BYTES = 2**20
 _MOST_DEPTH = 32
@@ -72,7 +73,7 @@ def _others(folder: Path, context: Context) -> list[Path]:
 
 def _subscriptions_in(file: Path, context: Context) -> Mapping[str, Node]:
     try:
-        entries = attempt(_section, _read_tree(file, context), context)
+        entries = attempt(_section, _read_tree(file, context, _read_others), context)
         for name in entries.keys() - {"subscriptions"}:
             context.note(entries[name], "does not belong here; files in subscriptions.d hold `subscriptions:` alone")
         if "subscriptions" not in entries:
@@ -87,12 +88,21 @@ def _section(node: Node, _: Context) -> Mapping[str, Node]:
     return node.section()
 
 
-def _read_tree(path: Path, context: Context) -> Node:
+def _read_own(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES + 1)
+
+
+def _read_others(path: Path) -> bytes:
+    """Read what may be by somebody who may write in that folder, and read nothing else with our rights."""
+    return read_inside(path.parent, path.name, most=_MOST_BYTES)
+
+
+def _read_tree(path: Path, context: Context, read: Callable[[Path], bytes] = _read_own) -> Node:
     """Return the tree of a file; what is wrong with it as a whole is noted, and Broken raised."""
     content = b""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read(path)
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, which no configuration is")
         return _Composer(path, context).compose(content.decode("utf-8-sig"))

@@ -7,6 +7,7 @@ deadline and limits to memory and output; it is given plain data only, and so ca
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from cachewatch import resources
 from cachewatch.errors import TemplateError
 from cachewatch.parallel import apart
 from cachewatch.render import filters, words
+from cachewatch.strangerfiles import read_inside
 
 # HTML and XML; all else is text, where an ampersand is one.
 _MARKUP = ("html.j2", "xml.j2")
@@ -54,18 +56,18 @@ def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
     if not _NAME.fullmatch(name):
         return None  # nothing outside of the two folders is a template
     if folder is not None:
-        file = folder / name
-        if file.is_file():
-            return _read(file), str(file)
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return _read(folder, name), str(folder / name)
     text = resources.template(name)
     return None if text is None else (text, f"templates/{name}")
 
 
-def _read(file: Path) -> str:
+def _read(folder: Path, name: str) -> str:
+    file = folder / name
     try:
-        if file.stat().st_size > _LONGEST_TEMPLATE:
-            raise TemplateError(f"{file}: is larger than {_LONGEST_TEMPLATE // 2**20} MiB, which no template is")
-        return file.read_text("utf-8")
+        return read_inside(folder, name, most=_LONGEST_TEMPLATE).decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise
     except OSError as error:
         raise TemplateError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -12,6 +12,9 @@ from cachewatch.model import Fault, FaultKind, Side
 from cachewatch.sources import Blob, Content, Listing
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.sources.tagsfile import read_tags_file
+from cachewatch.strangerfiles import read_inside
+
+_LARGEST_TAGS = 2**20
 
 
 class FileReader:
@@ -66,7 +69,12 @@ def list_path(name: str, *, wanted_package: Wanted) -> list[Listing]:
 def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
     """Return the stacks of each tag, where the folder `name` is a whole catalogue."""
     file = Path(name) / TAGS_FILE
-    return read_tags_file(file.read_bytes()) if file.is_file() else {}
+    if not file.is_file():
+        return {}
+    try:
+        return read_tags_file(read_inside(Path(name), TAGS_FILE, most=_LARGEST_TAGS))
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror}") from error
 
 
 def _list_file(name: str) -> Listing:

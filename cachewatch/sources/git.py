@@ -34,6 +34,7 @@ from msgspec import Struct
 
 from cachewatch.errors import SourceError
 from cachewatch.sources.hardening import git_command
+from cachewatch.sources.pipes import check_no_pipes
 
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 # At DEBUG it writes the whole environment of each process into the log, and a proxy's password with it.
@@ -417,6 +418,7 @@ def _stop(process: Any) -> None:
 def _find(path: Path) -> str:
     if not path.exists():
         raise SourceError(f"{path}: there is no such folder")
+    check_no_pipes(path)
     try:
         with git.Repo(path.absolute(), search_parent_directories=True, expand_vars=False) as repository:
             return str(Path(repository.git_dir).absolute())

@@ -10,6 +10,7 @@ from msgspec import Struct
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.http import Client, Limits, Request, check_url, shown
 from cachewatch.sources.buildcache import File, Mirror
+from cachewatch.strangerfiles import read_inside
 
 # The public index of develop has hundreds of megabytes.
 _LARGEST_FILE = 4 * 2**30
@@ -86,15 +87,12 @@ class Folder:
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> File | None:  # noqa: ARG002
         """Return the file at `path`, or None."""
-        file = self._path / _relative(path)
         try:
-            if file.stat().st_size > (_LARGEST_FILE if size is None else size):
-                raise SourceError(f"{file}: is too large to be what it should be")
-            return File(file.read_bytes())
+            return File(read_inside(self._path, _relative(path), most=_LARGEST_FILE if size is None else size))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
-            raise SourceError(f"{file}: {error.strerror}") from error
+            raise SourceError(f"{self._path / path}: {error.strerror}") from error
 
     def get_all(self, paths: list[str]) -> list[File | None]:
         """Return many small files."""
