@@ -6,7 +6,6 @@ and be killed at any point: the revision is made in one step, and what was remem
 only saves the next call some work.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from cachewatch.documents.writing import Listed, write_document
 from cachewatch.model import Fault
+from cachewatch.ownfiles import publish
 from cachewatch.sources.buildcache import Fresh
 from cachewatch.sources.buildcache.opening import Cache, Failed, Published, Source
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT, TAGS_FILE
@@ -221,13 +221,5 @@ def _read_state(recording: Recording) -> _State:
 
 
 def _write_state(recording: Recording, state: _State) -> None:
-    # Always one name, which our lock makes ours: what a killed run left of it is written over.
-    draft = recording.folder / f".{_STATE_FILE}.new"
-    try:
-        with draft.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(recording.folder / _STATE_FILE)
-    finally:
-        draft.unlink(missing_ok=True)
+    content = msgspec.json.format(msgspec.json.encode(state), indent=1)
+    publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)

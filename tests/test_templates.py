@@ -103,7 +103,7 @@ def test_a_template_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "b.txt.j2").write_bytes(b"x" * (2**20 + 1))
     with pytest.raises(TemplateError, match="not UTF-8"):
         render_all([("a.txt.j2", {})], tmp_path)
-    with pytest.raises(TemplateError, match="larger than 1 MiB"):
+    with pytest.raises(TemplateError, match="more than 1,048,576 bytes"):
         render_all([("b.txt.j2", {})], tmp_path)
 
 

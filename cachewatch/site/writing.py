@@ -6,8 +6,6 @@ wrote, by its own list of them, are ever replaced or removed.
 """
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -16,12 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.ownfiles import put, remove
 from cachewatch.safetext import safe
 from cachewatch.site.reading import Remembered
+from cachewatch.strangerfiles import read_inside
 
 _OWN = ".cachewatch"
 # Of what is remembered; another one is not understood, and everything is built anew.
 _EDITION = "cachewatch.site/1"
+_LARGEST = 2 * 2**30
 
 Value = TypeVar("Value")
 
@@ -82,7 +83,7 @@ class Folder:
         """Remove what nothing makes any more, and note what there is."""
         stale = [path for path in (self._before.pages if self._before else {}) if path not in self._pages]
         for path in filter(_is_ours, stale):
-            (self.path / path).unlink(missing_ok=True)
+            self._remove(path)
         self._note(self._pages)
         return Built(self._written, len(self._pages) - self._written, len(stale))
 
@@ -99,26 +100,25 @@ class Folder:
         return found
 
     def _forget(self) -> None:
-        (self.path / _OWN / "history.msgpack").unlink(missing_ok=True)
+        self._remove(f"{_OWN}/history.msgpack")
+
+    def _remove(self, path: str) -> None:
+        try:
+            remove(self.path / path, base=self.path)
+        except OSError as error:
+            raise SourceError(f"{self.path / path}: cannot be removed: {error.strerror}") from error
 
     def _load(self, name: str, decode: Callable[[bytes], Value]) -> Value | None:
         try:
-            return decode((self.path / _OWN / name).read_bytes())
+            return decode(read_inside(self.path, f"{_OWN}/{name}", most=_LARGEST))
         except (OSError, msgspec.MsgspecError):
             return None
 
     def _write(self, path: str, content: bytes) -> None:
         target = self.path / path
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".new-")
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
-                Path(name).chmod(0o644)
-                Path(name).replace(target)
-            finally:
-                Path(name).unlink(missing_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            put(target, content, base=self.path, mode=0o644)
         except OSError as error:
             raise SourceError(f"{target}: cannot be written: {error.strerror}") from error
 

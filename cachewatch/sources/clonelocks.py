@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.ownfiles import open_lock
 from cachewatch.sources.git import handing_on
 from cachewatch.sources.leftovers import unlock
 
@@ -71,7 +72,7 @@ def _opened(folder: Path, what: str) -> Iterator[int]:
     path = folder.with_name(f"{folder.name}.{what}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_lock(path)
     except OSError as error:
         raise BrokenSource(f"{path}: {error.strerror}; cachewatch needs a folder there that it may write") from error
     _held.add(lock)

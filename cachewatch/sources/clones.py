@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.ownfiles import open_lock
 from cachewatch.sources.git import Repository, fetch
 from cachewatch.sources.hardening import git_command
 
@@ -128,7 +129,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Keep two of us from writing one clone."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(f"{folder}.lock", "w", encoding="utf-8") as lock:  # noqa: PTH123
+        with os.fdopen(open_lock(Path(f"{folder}.lock")), "r+b") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as error:

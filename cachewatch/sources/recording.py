@@ -7,6 +7,7 @@ two of us apart.
 
 import fcntl
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import IO, BinaryIO, cast
 
 from cachewatch.documents import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.ownfiles import open_lock
 from cachewatch.sources.git import Repository, import_stream, init_repository, pack
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT, is_name
 from cachewatch.sources.writing import AUTHOR, data_of, quoted
@@ -36,7 +38,7 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
     _check(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / _LOCK).open("w") as lock:
+        with os.fdopen(open_lock(folder / _LOCK, mode=0o666), "r+b") as lock:
             _lock(lock, folder)
             for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
                 left.unlink(missing_ok=True)
@@ -153,7 +155,7 @@ class Recording:
                 pack(self.folder, locks=[self._lock])
 
 
-def _lock(lock: IO[str], folder: Path) -> None:
+def _lock(lock: IO[bytes], folder: Path) -> None:
     """Keep everybody else out; a git that was left behind may take a moment to end."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:

@@ -5,7 +5,6 @@ the timeout; readers hold nobody up (WAL). The log of WAL is shared through memo
 do not have in common: on a network file system a rollback journal takes its place.
 """
 
-import os
 import shutil
 import sqlite3
 import weakref
@@ -21,6 +20,7 @@ from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 from cachewatch.errors import StateError
 from cachewatch.mounts import shared_kind
 from cachewatch.store.copies import copy_whole
+from cachewatch.store.folder import make_private
 from cachewatch.store.migrations import migrate
 from cachewatch.store.moments import Clock, to_text, utc_now
 
@@ -54,7 +54,7 @@ class Database:
         self.path = folder / NAME
         if must_exist:
             check_exists(self.path)
-        _make_private(folder)
+        make_private(folder)
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
         journal = "TRUNCATE" if shared_kind(folder) else "WAL"
         # The collector cannot see what functions of SQLite refer to: a strong reference would keep it all for ever.
@@ -180,12 +180,3 @@ def _is_full(folder: Path) -> bool:
         return shutil.disk_usage(folder).free < _SCARCE_BYTES
     except OSError:
         return False
-
-
-def _make_private(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise StateError(f"{folder}: not writable; choose another folder with `state:`")

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.ownfiles import open_lock
+from cachewatch.store.folder import make_private
+
+_SIGNATURE = 100  # bytes of the word that the holder leaves
 
 
 @contextmanager
@@ -16,15 +20,12 @@ def only_one(folder: Path) -> Iterator[None]:
 
     The lock goes with the process, however that ends, and is not handed to its children.
     """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
+    make_private(folder)
     with _opened(folder / "lock") as handle:
         try:
             _lock(folder, handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(handle, 100, 0).decode("ascii", "replace").strip() or "unknown"
+            holder = os.pread(handle, _SIGNATURE, 0).decode("ascii", "replace").strip() or "unknown"
             raise AnotherInstance(f"{folder}: process {holder} works on this state; stop it, or let it work") from error
         _sign(folder, handle)
         yield
@@ -41,7 +42,7 @@ def in_turn(path: Path) -> Iterator[None]:
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = open_lock(path)
     except OSError as error:
         raise StateError(f"{path}: {error.strerror}; mend that, or choose another folder with `state:`") from error
     try:
@@ -63,7 +64,11 @@ def _lock(folder: Path, handle: int, how: int) -> None:
 def _sign(folder: Path, handle: int) -> None:
     """Leave word of who holds it, for whoever comes second."""
     try:
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        # As long as any other: nothing is ever cut off.
+        os.pwrite(
+            handle,
+            f"{os.getpid()} on {socket.gethostname()}".ljust(_SIGNATURE - 1).encode()[: _SIGNATURE - 1] + b"\n",
+            0,
+        )
     except OSError as error:
         raise StateError(f"{folder}: {error.strerror}; nothing was changed") from error
