@@ -117,7 +117,7 @@ def test_what_is_shown_can_be_read(complete: Path) -> None:
     """`config show` prints a file that means the same, and stars where a secret is."""
     shown = show_config(read_config(complete))
     assert "geheim" not in shown
-    assert shown.count('"***"') == 6
+    assert shown.count('"***"') == 7
 
     without_secrets = re.sub(r"^(?=.*_file: )", "#", SAMPLE.read_text(), flags=re.MULTILINE)
     complete.write_text(without_secrets.replace("hold_for: 24h", "hold_for: never"))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
@@ -16,6 +17,8 @@ from cachewatch.schedule import WEEKDAYS, Quiet
 # Where a key of the file has another name than the field that it fills.
 _KEYS = {"sender": "from", "lasting": "for", "start": "from", "end": "to"}
 _KEYS |= {name: f"{name}_file" for name in ("ssh_key", "known_hosts", "netrc", "store")}
+# Commands, with whatever their arguments are.
+_SECRET = ("helper",)
 _NOT_IN_THE_FILE = ("name", "path", "zone", "options")
 
 
@@ -31,7 +34,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Struct):
         return _section(value)
     if isinstance(value, Mapping):
-        return {_KEYS.get(key, key): _plain(item) for key, item in value.items()}
+        return {_KEYS.get(key, key): "***" if key in _SECRET else _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return _scalar(value)
@@ -55,7 +58,7 @@ def _section(value: Struct) -> dict[str, Any]:
     fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in _NOT_IN_THE_FILE}
     match value:
         case Source():
-            address = fields.pop("address")
+            address = _masked(fields.pop("address"))
             fields = {"type": fields.pop("type"), "git" if value.type == "git" else "url": address} | fields
             fields |= value.options
         case ChannelConfig():
@@ -71,6 +74,16 @@ def _section(value: Struct) -> dict[str, Any]:
         case _:
             pass
     return {_KEYS.get(name, name): _plain(item) for name, item in fields.items() if item not in (None, (), "", {})}
+
+
+def _masked(address: str) -> str:
+    """Return an address without what servers take for a token: the user of http, and all that follows a `?`."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https"):
+        return address
+    user, at, host = parts.netloc.rpartition("@")
+    query = "***" if parts.query else ""
+    return urlunsplit((parts.scheme, f"***@{host}" if at and user else host, parts.path, query, ""))
 
 
 def _lines(values: Mapping[str, Any], indent: str) -> Iterator[str]:

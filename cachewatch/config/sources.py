@@ -79,7 +79,17 @@ def _make_source(name: str, **values: Any) -> Source:
                 else "token_file or login_file"
             )
             raise ConfigError(f"`credentials:` of the type {kind} are {use}")
+    if values.keys() & {"credentials"} and kind != "git":
+        _check_secrecy(values["address"])
     return Source(name=name, options=options, **values)
+
+
+def _check_secrecy(address: str) -> None:
+    """Refuse credentials for a build cache that would go over a network in the clear."""
+    if address.startswith(("http://", "oci+http://")):
+        from cachewatch.http.urls import check_secrecy  # noqa: PLC0415  slow to load
+
+        check_secrecy(address.removeprefix("oci+"))
 
 
 _SECRET_FILE = Form(_secret_path, {"type": "string"})

@@ -10,7 +10,19 @@ Nothing here ever says a password, a token or the query of an address.
 
 from cachewatch.http.client import Client, post
 from cachewatch.http.logins import basic, bearer
-from cachewatch.http.urls import check_url, origin, shown
+from cachewatch.http.urls import check_secrecy, check_url, origin, shown
 from cachewatch.http.values import Answer, Limits, Request
 
-__all__ = ["Answer", "Client", "Limits", "Request", "basic", "bearer", "check_url", "origin", "post", "shown"]
+__all__ = [
+    "Answer",
+    "Client",
+    "Limits",
+    "Request",
+    "basic",
+    "bearer",
+    "check_secrecy",
+    "check_url",
+    "origin",
+    "post",
+    "shown",
+]

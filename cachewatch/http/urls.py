@@ -1,5 +1,6 @@
 """Addresses of http and https: which are taken, and how they are told to people."""
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
 from cachewatch.errors import RefusedAddress
@@ -27,6 +28,23 @@ def check_url(url: str) -> None:
         raise RefusedAddress(f"{shown(url)}: is not an address of http or https")
     if parts.username is not None or parts.password is not None:
         raise RefusedAddress(f"{shown(url)}: carries a password; keep it in a file of its own")
+
+
+def check_secrecy(url: str) -> None:
+    """Raise RefusedAddress where credentials would go over a network in the clear."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not _is_this_machine(parts.hostname or ""):
+        raise RefusedAddress(
+            f"{shown(url)}: everybody on the way could read the token or login that goes there; write https://, "
+            "or leave the credentials out"
+        )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:

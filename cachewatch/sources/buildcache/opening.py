@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cachewatch.documents.writing import Binary, Listed
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.http import Limits, basic, bearer
+from cachewatch.http import Limits, basic, bearer, check_secrecy
 from cachewatch.model import Fault, FaultKind
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
 from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address, root_of
@@ -82,6 +82,8 @@ class Source:
             raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
         place = parse_address(root_of(cache.address))
         headers = _headers(cache)
+        if headers and not isinstance(place, Path):
+            check_secrecy(place.base if isinstance(place, Registry) else place)
         self._image: Image | None = None
         self._mirror: Mirror | None = None
         self._list_name = ""
