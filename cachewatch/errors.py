@@ -7,6 +7,7 @@
     │   └── RefusedAddress     2   a URL that could run a command or leak a password
     ├── SourceError            3   a source could not be read; the next run may succeed
     │   ├── HttpError          3   a server did not answer, or not with what was asked for
+    │   ├── TooLarge           3   a file of a source is larger than it may be
     │   └── BrokenSource       3   a source that stays unreadable until somebody mends it
     ├── DocumentError          4   one document cannot be used; the others can
     │   ├── UnreadableDocument
@@ -57,6 +58,12 @@ class BrokenSource(SourceError):
     is_transient = False
 
 
+class TooLarge(SourceError):
+    """A file of a source is larger than it may be, and stays so."""
+
+    is_transient = False
+
+
 class HttpError(SourceError):
     """A server did not answer, or not with what was asked for."""
 
@@ -68,6 +75,7 @@ class HttpError(SourceError):
         is_transient: bool = False,
         retry_after: float | None = None,
         was_sent: bool = False,
+        is_too_large: bool = False,
     ) -> None:
         """Say what happened; without a `status` nothing was answered, but where it `was_sent` the server may have acted.
 
@@ -78,6 +86,7 @@ class HttpError(SourceError):
         self.is_transient = is_transient
         self.retry_after = retry_after
         self.was_sent = was_sent
+        self.is_too_large = is_too_large  # what would have been answered
 
 
 class DocumentError(CachewatchError):

@@ -22,6 +22,10 @@ class RefusedFile(OSError):
         super().__init__(errno.EPERM, reason, str(path))
 
 
+class LargeFile(RefusedFile):
+    """A file of more bytes than are taken."""
+
+
 def read_inside(folder: Path, name: str, *, most: int) -> bytes:
     """Return the content of the file `name` in `folder`; raises OSError where it is none, RefusedFile beyond `most` bytes."""
     return _content(_opened(folder / name, *_place(folder, name)), folder / name, most)
@@ -48,7 +52,7 @@ def _content(handle: int, path: Path, most: int) -> bytes:
         about = os.fstat(handle)
         _check(about, path)
         if about.st_size > most:
-            raise RefusedFile(f"it has more than {most:,} bytes", path)
+            raise LargeFile(f"it has more than {most:,} bytes", path)
         content = file.read(about.st_size + 1)
     if len(content) > about.st_size:
         raise RefusedFile("it grew while it was read", path)

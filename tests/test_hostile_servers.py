@@ -1,7 +1,12 @@
 """Servers that want what is not theirs: credentials of another server, or all of our memory."""
 
 import base64
+import gzip
+import hashlib
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,3 +111,110 @@ def test_a_helper_and_a_token_in_an_address_are_not_shown(tmp_path: Path, run: R
     assert "geheim" not in result.output
     assert 'helper: "***"' in result.output
     assert "https://***@example.org/x.git?***" in result.output
+
+
+BOMB = gzip.compress(bytes(64 * 2**20))
+V3 = "v3/manifests/index/index.manifest.json"
+
+
+def _blob(content: bytes, compression: str) -> dict[str, bytes]:
+    """Return the files of a mirror of layout 3 whose index is `content`."""
+    checksum = hashlib.sha256(content).hexdigest()
+    entry = {"checksum": checksum, "mediaType": "application/vnd.spack.db.v8+json", "compression": compression}
+    return {
+        f"/{V3}": json.dumps({"data": [entry]}).encode(),
+        f"/blobs/sha256/{checksum[:2]}/{checksum}": content,
+    }
+
+
+def _image(content: bytes) -> dict[str, bytes]:
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return {
+        "/v2/site/manifests/index.spack": json.dumps({"layers": [{"digest": digest}]}).encode(),
+        f"/v2/site/blobs/{digest}": content,
+    }
+
+
+def _serve(answers: dict[str, bytes], packed: str = "") -> dict[str, Says]:
+    headers = {"Content-Encoding": "gzip"}
+    return {path: Says(body=body, headers=headers if path == packed else {}) for path, body in answers.items()}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "path", "answers"),
+    [
+        ("http", "", _serve(_blob(BOMB, "gzip"))),
+        ("http", "", _serve({"/build_cache/index.json": BOMB}, "/build_cache/index.json")),
+        ("oci+http", "/site", _serve(_image(BOMB))),
+    ],
+    ids=["a blob", "an answer", "a layer"],
+)
+def test_a_bomb_is_not_unpacked(scheme: str, path: str, answers: dict[str, Says], tmp_path: Path, run: Run) -> None:
+    """Zeros unpack to a thousand times their size, which no index does; it is not asked for twice."""
+    with serving(answers) as server:
+        address = f"{scheme}://{server.url.partition('://')[2]}{path}"
+        result = run("record", address, "--into", tmp_path / "site.git")
+
+    assert result.exit_code == 3
+    assert "unpacks to more than 200 times its size" in result.error
+    assert len(server.paths) == len(set(server.paths))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "path", "answers"),
+    [
+        ("http", "", lambda index: _serve(_blob(gzip.compress(index), "gzip"))),
+        ("http", "", lambda index: _serve(_blob(index, "none"))),
+        ("http", "", lambda index: _serve({"/build_cache/index.json": index})),
+        (
+            "http",
+            "",
+            lambda index: _serve({"/build_cache/index.json": gzip.compress(index)}, "/build_cache/index.json"),
+        ),
+        ("oci+http", "/site", lambda index: _serve(_image(index))),
+        ("oci+http", "/site", lambda index: _serve(_image(gzip.compress(index)))),
+    ],
+    ids=["a packed blob", "a blob", "a file", "a packed answer", "a layer", "a packed layer"],
+)
+def test_an_index_has_a_size(
+    scheme: str, path: str, answers: Callable[[bytes], dict[str, Says]], tmp_path: Path, run: Run
+) -> None:
+    """Above `max_index` it is refused by that name, at it it is read; packed or not, wherever it lies."""
+    index = json.dumps({"database": {"version": "8", "installs": {}}}).encode() + b" " * 1000
+    with serving(answers(index)) as server:
+        address = f"{scheme}://{server.url.partition('://')[2]}{path}"
+        into = tmp_path / "site.git"
+        too_large = run("record", address, "--into", into, "--max-index", len(index) - 1)
+        right = run("record", address, "--into", into, "--force", "--max-index", len(index))
+
+    assert too_large.exit_code == 3
+    assert f"more than {len(index) - 1:,} bytes" in too_large.error
+    assert f"if that is right, raise `max_index`, which is {len(index) - 1:,} bytes" in too_large.error
+    assert right.exit_code == 0, right.error
+
+
+def test_an_index_in_a_folder_has_a_size(tmp_path: Path, run: Run) -> None:
+    """By configuration as well, for the service."""
+    (tmp_path / "cache" / "build_cache").mkdir(parents=True)
+    (tmp_path / "cache" / "build_cache" / "index.json").write_bytes(b"x" * 2000)
+    config = tmp_path / "cachewatch.yaml"
+    config.write_text("version: 1\nstate: state\nsources: {a: {type: buildcache, url: cache, max_index: 1kB}}\n")
+    result = run("once", "--config", config)
+
+    assert "more than 1,000 bytes; if that is right, raise `max_index`" in result.error
+    config.write_text("version: 1\nstate: state\nsources: {a: {git: x, max_index: 1kB}}\n")
+    assert "a source of the type git has no max_index" in run("config", "check", "--config", config).error
+
+
+def test_unpacking_takes_little_more_than_the_result() -> None:
+    """In a process that may have 100 MiB more than 64 MiB of text, which is what comes out."""
+    program = (
+        "import gzip, random, resource\n"
+        "from cachewatch.inflate import inflate\n"
+        "packed = gzip.compress(random.Random(1).randbytes(2**16) * 1024, 1)\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20,) * 2)\n"
+        "assert len(inflate(packed, most=2**30)) == 64 * 2**20\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()[-300:]

@@ -21,6 +21,7 @@ _OPTIONS = (
     ),
     click.option("--stack", default="cache", metavar="NAME", help="What to call the one stack of a cache (cache)."),
     click.option("--view", default="", metavar="NAME", help="Read this named index instead of the main one."),
+    click.option("--max-index", default="4GiB", metavar="SIZE", help="How large an index may be, unpacked (4GiB)."),
     click.option("--token-file", type=Path, metavar="FILE", help="Send the token in FILE along."),
     click.option("--login-file", type=Path, metavar="FILE", help="Send the user:password in FILE along."),
 )
@@ -35,9 +36,11 @@ def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def cache_of(address: str, options: dict[str, Any]) -> "Cache":
     """Return the cache that the arguments of a command mean."""
-    from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415  slow to load
+    from cachewatch.config.durations import parse_size  # noqa: PLC0415  slow to load, as what follows
+    from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415
 
     tags: tuple[str, ...] = options["tag"]
+    max_index = parse_size(options["max_index"])
     if is_catalogue(address):
         return Cache(
             address=address,
@@ -45,6 +48,7 @@ def cache_of(address: str, options: dict[str, Any]) -> "Cache":
             wanted_tag=Globs(tags),
             token_file=options["token_file"],
             login_file=options["login_file"],
+            max_index=max_index,
         )
     if len(tags) > 1:
         raise UsageError("a build cache has one tag; only a catalogue has several")
@@ -55,6 +59,7 @@ def cache_of(address: str, options: dict[str, Any]) -> "Cache":
         view=options["view"],
         token_file=options["token_file"],
         login_file=options["login_file"],
+        max_index=max_index,
     )
 
 

@@ -47,6 +47,7 @@ class Source(Struct, frozen=True, kw_only=True):
     since: str | None = None  # a date or revision to start from
     credentials: Mapping[str, str] = {}  # what git or the HTTP client is given, by the names of the file
     options: Mapping[str, str] = {}
+    max_index: int | None = None  # bytes of an index of a build cache, unpacked
 
 
 class Match(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cachewatch.config.forms import DURATIONS, PATH, TEXT, Form, choice, path_in
+from cachewatch.config.forms import DURATIONS, PATH, SIZES, TEXT, Form, choice, path_in
 from cachewatch.config.model import Poll, Source
 from cachewatch.config.nodes import Context, Node
 from cachewatch.config.patterns import GLOBS
@@ -15,6 +15,7 @@ from cachewatch.config.tables import Key, Table, named
 from cachewatch.errors import ConfigError
 
 _OPTIONS = ("tag", "stack", "view")  # of a single build cache
+_TYPES_OF = {"branch": ("git",), "max_index": ("buildcache", "catalogue")}
 _OF_CACHES = ("token_file", "login_file")
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
 _LEAST_PERIOD = timedelta(seconds=1)
@@ -68,8 +69,8 @@ def _make_source(name: str, **values: Any) -> Source:
     if "address" not in values:
         raise ConfigError(f"lacks `{'git' if kind == 'git' else 'url'}:` (where the revisions are)")
     options = {option: values.pop(option) for option in _OPTIONS if option in values}
-    for key in options.keys() | values.keys() & {"branch"}:
-        if kind != ("git" if key == "branch" else "buildcache"):
+    for key in options.keys() | values.keys() & {"branch", "max_index"}:
+        if kind not in _TYPES_OF.get(key, ("buildcache",)):
             raise ConfigError(f"a source of the type {kind} has no {key}; take `{key}:` out")
     for key in values.get("credentials", {}):
         if (kind == "git") == (key in _OF_CACHES):
@@ -131,6 +132,7 @@ SOURCE = Table(
         "tag": Key(TEXT, "what to call the one tag of a build cache (develop)"),
         "stack": Key(TEXT, "what to call the one stack of a build cache (cache)"),
         "view": Key(TEXT, "a named index of a build cache, instead of the main one"),
+        "max_index": Key(SIZES, "how many bytes an index of a build cache may have, unpacked (4GiB)"),
         "poll": Key(POLL.form(), POLL.about),
         "stale_after": Key(DURATIONS, "when missing news is news: operators and readers are told (4d)"),
         "first_run": Key(choice("silent", "report"), "whether the first pass reports the newest revision (silent)"),

@@ -15,7 +15,7 @@ from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http.failures import counted, refusal, translated
 from cachewatch.http.urls import check_url, origin, shown
 from cachewatch.http.values import Answer, Limits, Request
-from cachewatch.inflate import NotInflated, inflate
+from cachewatch.inflate import NotInflated, TooMuch, TooPacked, inflate
 
 _AGENT = f"cachewatch/{__version__}"
 _AT_ONCE = 16
@@ -204,14 +204,19 @@ def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[byt
         return inflate(data, most=most), False
     except NotInflated as error:
         if is_strict:
-            raise HttpError(f"{shown(url)}: {error}", is_transient=True) from error
+            is_too_large = isinstance(error, TooMuch)
+            raise HttpError(
+                f"{shown(url)}: {error}",
+                is_transient=not is_too_large and not isinstance(error, TooPacked),
+                is_too_large=is_too_large,
+            ) from error
         return b"", True
 
 
 def _accepted(answer: Answer, request: Request, most: int) -> Answer:
     if answer.status == 200 or answer.status in request.expected:
         if answer.is_cut and answer.status == 200:
-            raise HttpError(f"{shown(answer.url)}: has more than {most:,} bytes")
+            raise HttpError(f"{shown(answer.url)}: has more than {most:,} bytes", is_too_large=True)
         return answer
     raise refusal(answer)
 

@@ -9,7 +9,7 @@ from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.patterns import Globs
 from cachewatch.recorder import record
 from cachewatch.service.watched import News
-from cachewatch.sources.buildcache.address import patience
+from cachewatch.sources.buildcache.address import LARGEST_INDEX, patience
 from cachewatch.sources.buildcache.opening import Cache
 from cachewatch.sources.git import Repository
 from cachewatch.sources.revisions import resolve
@@ -27,6 +27,7 @@ class History:
             limits=patience(source.poll.timeout.total_seconds()),
             token_file=files.get("token_file"),
             login_file=files.get("login_file"),
+            max_index=source.max_index or LARGEST_INDEX,
             **source.options,
         )
         self._folder = folder

@@ -36,8 +36,15 @@ class Mirror(Protocol):
     def where(self) -> str:
         """What to call it in messages."""
 
+    @property
+    def max_index(self) -> int:
+        """How many bytes an index may have, unpacked."""
+
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> "File | None":
-        """Return a file, or None if there is none; raises SourceError if that cannot be known."""
+        """Return a file, or None if there is none; raises SourceError if that cannot be known.
+
+        TooLarge is raised where it has more than `size` bytes.
+        """
 
     def get_all(self, paths: list[str]) -> "list[File | None]":
         """Return many small files; None where there is none or it cannot be read."""

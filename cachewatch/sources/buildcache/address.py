@@ -1,19 +1,21 @@
 """What the address of a build cache means, and how files are got from there."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
-from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http import Client, Limits, Request, check_url, shown
 from cachewatch.sources.buildcache import File, Mirror
-from cachewatch.strangerfiles import read_inside
+from cachewatch.strangerfiles import LargeFile, read_inside
 
 # The public index of develop has hundreds of megabytes.
-_LARGEST_FILE = 4 * 2**30
+LARGEST_INDEX = 4 * 2**30
+_LARGEST_FILE = LARGEST_INDEX
 _SMALL = 2**20
 
 _OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
@@ -67,16 +69,30 @@ def parse_address(address: str) -> Path | str | Registry:
     raise RefusedAddress(f"{shown(address)}: a build cache is a folder, file://, http://, https:// or oci://")
 
 
-def open_mirror(place: Path | str, headers: Mapping[str, str], limits: Limits | None = None) -> Mirror:
+def open_mirror(
+    place: Path | str, headers: Mapping[str, str], limits: Limits | None = None, *, max_index: int = LARGEST_INDEX
+) -> Mirror:
     """Open a folder or a URL; `headers` are sent along with every request to the URL."""
-    return Folder(place) if isinstance(place, Path) else Remote(place, headers, limits)
+    return Folder(place, max_index) if isinstance(place, Path) else Remote(place, headers, limits, max_index)
+
+
+@contextmanager
+def oversized() -> Iterator[None]:
+    """Raise TooLarge where a server has more than was asked for."""
+    try:
+        yield
+    except HttpError as error:
+        if error.is_too_large:
+            raise TooLarge(str(error)) from error
+        raise
 
 
 class Folder:
     """A mirror on this machine."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, max_index: int = LARGEST_INDEX) -> None:
         self._path = path
+        self.max_index = max_index
         if not path.is_dir():
             raise SourceError(f"{path}: there is no such folder")
 
@@ -91,6 +107,8 @@ class Folder:
             return File(read_inside(self._path, _relative(path), most=_LARGEST_FILE if size is None else size))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
+        except LargeFile as error:
+            raise TooLarge(f"{self._path / path}: {error.strerror}") from error
         except OSError as error:
             raise SourceError(f"{self._path / path}: {error.strerror}") from error
 
@@ -111,8 +129,11 @@ class Folder:
 class Remote:
     """A mirror behind a web server."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], limits: Limits | None = None) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], limits: Limits | None = None, max_index: int = LARGEST_INDEX
+    ) -> None:
         self._url = url
+        self.max_index = max_index
         self._headers = headers
         self._client = Client(limits or patience())
 
@@ -125,7 +146,8 @@ class Remote:
         """Return the file at `path`, None for a 404, or that it is unchanged since `etag`."""
         headers = {**self._headers, **({"If-None-Match": etag} if etag else {})}
         expected = (404, 304) if etag else (404,)
-        answer = self._client.get(self._at(path), headers=headers, expected=expected, size=size)
+        with oversized():
+            answer = self._client.get(self._at(path), headers=headers, expected=expected, size=size)
         if answer.status == 404:
             return None
         return File(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)

@@ -3,13 +3,14 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 from msgspec import Struct
 
-from cachewatch.errors import HttpError, SourceError
-from cachewatch.inflate import NotInflated, inflate
+from cachewatch.errors import HttpError, SourceError, TooLarge
+from cachewatch.inflate import NotInflated, TooMuch, inflate
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
 
 _INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
@@ -18,7 +19,6 @@ _INDEX_MEDIA_TYPE = "application/vnd.spack.db"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
 _LARGEST_MANIFEST = 2**20
-_LARGEST_INDEX = 4 * 2**30
 _DAY = 86400.0
 
 # What object stores say instead of 404 to who may not list what there is.
@@ -140,10 +140,12 @@ def fetch_blob(mirror: Mirror, blob: BlobOf, *, said_by: str) -> bytes:
     if blob.checksum_algorithm != "sha256" or not _SHA256.fullmatch(blob.checksum):
         raise SourceError(f"{mirror.where}/{said_by}: names a blob by {blob.checksum_algorithm!a}, not by sha256")
     path = f"blobs/sha256/{blob.checksum[:2]}/{blob.checksum}"
-    file = mirror.get(path, size=_LARGEST_INDEX)
+    with limited_to(mirror.max_index):
+        file = mirror.get(path, size=mirror.max_index)
     if file is None:
         raise SourceError(f"{mirror.where}/{path}: is not there, though {said_by} names it; it may be half published")
-    return unpack(verify(file.content, blob.checksum, f"{mirror.where}/{path}"), blob.compression, mirror.where)
+    content = verify(file.content, blob.checksum, f"{mirror.where}/{path}")
+    return unpack(content, blob.compression, mirror.where, most=mirror.max_index)
 
 
 def verify(content: bytes, checksum: str, where: str) -> bytes:
@@ -156,16 +158,37 @@ def verify(content: bytes, checksum: str, where: str) -> bytes:
     return content
 
 
-def unpack(content: bytes, compression: str, where: str) -> bytes:
+@contextmanager
+def limited_to(most: int) -> Iterator[None]:
+    """Name the key that allows more, where an index has more than `most` bytes."""
+    try:
+        yield
+    except TooLarge as error:
+        raise TooLarge(f"{error}; if that is right, raise `max_index`, which is {most:,} bytes") from error
+
+
+def unpack(content: bytes, compression: str, where: str, *, most: int) -> bytes:
     """Undo the compression that a manifest names."""
     if compression in ("none", ""):
         return content
     if compression != "gzip":
         raise SourceError(f"{where}: the index is packed with {compression[:20]!a}, which is not known")
+    with limited_to(most):
+        return inflated(content, most, where)
+
+
+def inflated(content: bytes, most: int, where: str) -> bytes:
+    """Return an index that was packed with gzip; raise TooLarge where it has more than `most` bytes."""
     try:
-        return inflate(content, most=_LARGEST_INDEX)
+        return inflate(content, most=most)
+    except TooMuch as error:
+        raise TooLarge(f"{where}: the index {error}") from error
     except NotInflated as error:
         raise SourceError(f"{where}: the index {error}") from error
+    except MemoryError as error:
+        raise SourceError(
+            f"{where}: the index takes more memory than there is; a lower `max_index` refuses it"
+        ) from error
 
 
 def _fetch_v2(
@@ -176,7 +199,8 @@ def _fetch_v2(
         said = _said_hash(mirror, path)
         if said and was_v2 and said == known.digest:
             return None
-        file = mirror.get(path, etag=known.etag if was_v2 and not said else "", size=_LARGEST_INDEX)
+        with limited_to(mirror.max_index):
+            file = mirror.get(path, etag=known.etag if was_v2 and not said else "", size=mirror.max_index)
         if file is None:
             return _MISSING
         if file.is_unchanged:
@@ -206,13 +230,15 @@ def fetch_v2_at(
 
 def fetch_v3_at(mirror: Mirror, path: str, digest: str) -> IndexFile:
     """Return the index that lies at `path` because `digest` is its sha256."""
-    file = mirror.get(path, size=_LARGEST_INDEX)
+    with limited_to(mirror.max_index):
+        file = mirror.get(path, size=mirror.max_index)
     if file is None:
         raise SourceError(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
     where = f"{mirror.where}/{path}"
     content = verify(file.content, digest, where)
     compression = "gzip" if content.startswith(_GZIP) else "none"  # no manifest says it here
-    return IndexFile(unpack(content, compression, where), where, Fresh(layout="v3", digest=digest))
+    content = unpack(content, compression, where, most=mirror.max_index)
+    return IndexFile(content, where, Fresh(layout="v3", digest=digest))
 
 
 def _said_hash(mirror: Mirror, path: str) -> str:

@@ -14,12 +14,11 @@ from msgspec import Struct
 from cachewatch.errors import HttpError, SourceError
 from cachewatch.http import Answer, Client, Limits, Request, origin, shown
 from cachewatch.sources.buildcache import Fresh, IndexFile
-from cachewatch.sources.buildcache.address import Registry, patience
-from cachewatch.sources.buildcache.layouts import unpack, verify
+from cachewatch.sources.buildcache.address import LARGEST_INDEX, Registry, oversized, patience
+from cachewatch.sources.buildcache.layouts import inflated, limited_to, verify
 
 _INDEX_TAG = "index.spack"
 _LARGEST_MANIFEST = 4 * 2**20
-_LARGEST_INDEX = 4 * 2**30
 _MOST_IMAGES = 64
 _DEEPEST = 3
 _GZIP = b"\x1f\x8b"
@@ -80,7 +79,15 @@ _decode_token = msgspec.json.Decoder(_Token).decode
 class Image:
     """An image whose registry is asked with whatever token it wants."""
 
-    def __init__(self, registry: Registry, headers: Mapping[str, str], limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        headers: Mapping[str, str],
+        limits: Limits | None = None,
+        *,
+        max_index: int = LARGEST_INDEX,
+    ) -> None:
+        self.max_index = max_index
         self.where = registry.where
         self._registry = registry
         self._own = dict(headers)  # what the user gave; the registry may want it changed for a token
@@ -106,7 +113,7 @@ class Image:
         digest = layers[0] if len(layers) == 1 else hashlib.sha256("\n".join(layers).encode()).hexdigest()
         if is_known and digest == known.digest:
             return None
-        content, *more = [self._index(layer) for layer in layers]
+        content, *more = self._indexes(layers)
         fresh = Fresh(layout="oci", etag=answer.headers.get("etag", ""), digest=digest)
         return IndexFile(content, self.where, fresh, tuple(more))
 
@@ -133,11 +140,21 @@ class Image:
             raise SourceError(f"{self.where}:{_INDEX_TAG}: names no {what} by its sha256")
         return match[1]
 
-    def _index(self, digest: str) -> bytes:
+    def _indexes(self, layers: list[str]) -> list[bytes]:
+        """Return the indexes that are these layers, which together may have as many bytes as one."""
+        found: list[bytes] = []
+        with limited_to(self.max_index):
+            for layer in layers:
+                found.append(self._index(layer, self.max_index - sum(map(len, found))))
+        return found
+
+    def _index(self, digest: str, most: int) -> bytes:
         """Return the index that is one layer; Spack's own are plain, whatever their label says."""
-        answer = self._get(f"blobs/sha256:{digest}", {}, expected=(404,), size=_LARGEST_INDEX)
+        with oversized():
+            answer = self._get(f"blobs/sha256:{digest}", {}, expected=(404,), size=most)
         content = self._verified(answer, digest, "the layer")
-        return unpack(content, "gzip" if content.startswith(_GZIP) else "none", f"{self.where}:{_INDEX_TAG}")
+        where = f"{self.where}:{_INDEX_TAG}"
+        return inflated(content, most, where) if content.startswith(_GZIP) else content
 
     def _verified(self, answer: Answer, digest: str, what: str) -> bytes:
         if answer.status == 404:

@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from cachewatch.documents.writing import Binary, Listed
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.http import Limits, basic, bearer, check_secrecy
 from cachewatch.model import Fault, FaultKind
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
-from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address, root_of
+from cachewatch.sources.buildcache.address import LARGEST_INDEX, Registry, open_mirror, parse_address, root_of
 from cachewatch.sources.buildcache.catalogue import Entry, Listing, fetch_listing
 from cachewatch.sources.buildcache.index import Index, read_indexes
 from cachewatch.sources.buildcache.layouts import fetch_index
@@ -36,6 +36,7 @@ class Cache(Struct, frozen=True, kw_only=True):
     token_file: Path | None = None
     login_file: Path | None = None
     limits: Limits | None = None
+    max_index: int = LARGEST_INDEX  # bytes, unpacked
 
 
 class Published(Struct, frozen=True):
@@ -88,10 +89,10 @@ class Source:
         self._mirror: Mirror | None = None
         self._list_name = ""
         if isinstance(place, Registry):
-            self._image = Image(place, headers, cache.limits)
+            self._image = Image(place, headers, cache.limits, max_index=cache.max_index)
         else:
             folder, self._list_name = _split(place) if self._is_list else (place, "")
-            self._mirror = open_mirror(folder, headers, cache.limits)
+            self._mirror = open_mirror(folder, headers, cache.limits, max_index=cache.max_index)
 
     def __enter__(self) -> "Source":
         return self
@@ -176,7 +177,12 @@ _Read = tuple[Index, Fresh]
 
 def _read(file: IndexFile) -> _Read:
     """Read an index at once, because the file itself may have hundreds of megabytes."""
-    return read_indexes(file), file.fresh
+    try:
+        return read_indexes(file), file.fresh
+    except MemoryError as error:
+        raise TooLarge(
+            f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
+        ) from error
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Fresh]) -> Published:
