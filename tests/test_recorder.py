@@ -458,17 +458,17 @@ def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.Mon
 def test_a_draft_of_a_killed_run_does_not_stay(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between the revision and the note of it, the next run leaves nothing behind, news or none."""
 
-    def killed(draft: Path, _: Path) -> Path:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", killed)
-        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        patch.setattr(os, "rename", killed)
+        patch.setattr(os, "unlink", lambda *_, **__: None)
         with pytest.raises(KeyboardInterrupt):
             add(mirror, into)
-    assert len(list(into.glob(".cachewatch-record*"))) == 1
+    assert len(list(into.glob(".cachewatch.*.tmp"))) == 1
     add(mirror, into)
-    assert not list(into.glob(".cachewatch-record*"))
+    assert not list(into.glob(".cachewatch.*.tmp"))
 
 
 def test_killed_at_any_point(mirror: Path, into: Path) -> None:

@@ -28,6 +28,8 @@ Report = Callable[[str], None]
 class Clone(Repository):
     """A clone of ours, which may lack contents that nobody asked for yet."""
 
+    is_ours = True
+
     def __init__(self, path: Path, report: Report | None = None) -> None:
         super().__init__(path)
         self._report = report

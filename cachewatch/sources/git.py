@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
+from functools import cache
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any, BinaryIO, cast
@@ -33,13 +34,14 @@ from git.exc import GitError
 from msgspec import Struct
 
 from cachewatch.errors import SourceError
-from cachewatch.sources.hardening import git_command
-from cachewatch.sources.pipes import check_no_pipes
+from cachewatch.sources.hardening import Version, check_version, fetches_by_itself, git_command
+from cachewatch.sources.inspecting import check_repository
 
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 # At DEBUG it writes the whole environment of each process into the log, and a proxy's password with it.
 logging.getLogger("git").setLevel(logging.WARNING)
 
+_VERSION_SECONDS = 10.0
 _READING_SECONDS = 120.0
 _PACKING_SECONDS = 3600.0
 _PIPE_BYTES = 2**20
@@ -50,6 +52,22 @@ _LARGEST = 32 * 2**20
 _LONGEST_WORDS = 65536
 _running: set[int] = set()
 _handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
+
+
+@cache
+def git_version(path: str) -> Version:
+    """Return the version of the git that is found on `path`."""
+    command = ["env", "-i", f"PATH={path}", "git", "version"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_VERSION_SECONDS)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(rb"git version (\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    return tuple(int(part or 0) for part in found.groups()) if found else ()
+
+
+def _version() -> Version:
+    return git_version(os.environ.get("PATH", os.defpath))
 
 
 class Object(Struct, frozen=True):
@@ -71,10 +89,12 @@ class _Header(Struct, frozen=True):
 class Repository:
     """A repository on this machine, read through git's plumbing."""
 
+    is_ours = False  # or nobody else writes in it
+
     def __init__(self, path: Path) -> None:
         """Find the repository that `path` is in or is; bare and shallow ones are fine."""
         self.path = path
-        self.git_dir = _find(path)
+        self.git_dir = _find(path, is_ours=self.is_ours)
         self._objects: ObjectPipe | None = None
 
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
@@ -328,6 +348,7 @@ def _execute(
 @contextmanager
 def _started(command: Sequence[str], stdin: BinaryIO, seconds: float, locks: Collection[int] = ()) -> Iterator[Any]:
     """Start a process through GitPython, which ends after `seconds`, or with us."""
+    check_version(_version())
     guard = git.Git().execute(
         list(command), istream=stdin, as_process=True, start_new_session=True, pass_fds=(*locks, *_handed_on.get())
     )
@@ -415,10 +436,13 @@ def _stop(process: Any) -> None:
     process.wait()
 
 
-def _find(path: Path) -> str:
+def _find(path: Path, *, is_ours: bool) -> str:
     if not path.exists():
         raise SourceError(f"{path}: there is no such folder")
-    check_no_pipes(path)
+    version = _version()
+    check_version(version)
+    if not is_ours:
+        check_repository(path, may_be_partial=not fetches_by_itself(version))
     try:
         with git.Repo(path.absolute(), search_parent_directories=True, expand_vars=False) as repository:
             return str(Path(repository.git_dir).absolute())

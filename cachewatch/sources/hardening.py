@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from shutil import which
 
+from cachewatch.errors import BrokenSource
+
 # How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
 ENDED = (124, 128 + 9, 128 + 15, -9, -15)
 # How long one may take to clean up, and then how much later it is certainly gone.
@@ -68,8 +70,17 @@ _CONFIG = {
     "credential.helper": "",
 }
 
-# What git may speak when it fetches; when it only reads, nothing at all.
+# What git may speak when it fetches; when it only reads, nothing at all. A variable of the environment counts for more
+# than all configuration, so that no repository can allow itself another one, such as `ext`, which runs a command.
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
+
+# The oldest git that takes a configuration from its environment, as _CONFIG is given, and has all that is asked of it.
+OLDEST = (2, 34)
+# Those that leave out of reach what a partial clone lacks where GIT_NO_LAZY_FETCH says so: 2.45, and older ones that
+# were mended in May 2024, by what their last number has to be.
+_NOT_LAZY = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
+
+Version = tuple[int, ...]  # of git; nothing where it does not say
 
 
 def git_command(
@@ -84,6 +95,7 @@ def git_command(
         settings += [(f"protocol.{name}.allow", "always") for name in _PROTOCOLS]
     settings += config
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
+    values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if may_fetch else ""
     values.update(environment or {})
     values["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings):
@@ -91,6 +103,22 @@ def git_command(
         values[f"GIT_CONFIG_VALUE_{number}"] = value
     # GitPython adds to the environment that it inherits and can take nothing away.
     return ["env", "-i", *(f"{name}={value}" for name, value in values.items()), "git"]
+
+
+def fetches_by_itself(version: Version) -> bool:
+    """Tell whether a git of this version may fetch what a partial clone lacks, without being asked."""
+    if version[:2] >= (2, 45):
+        return False
+    return not version or version[2] < _NOT_LAZY.get(version[1], 1000)
+
+
+def check_version(version: Version) -> None:
+    """Raise BrokenSource where git is too old; one that does not say what it is gets no benefit but that."""
+    if version and version < OLDEST:
+        raise BrokenSource(
+            f"git {'.'.join(map(str, version))} is older than {'.'.join(map(str, OLDEST))}, which cachewatch needs: "
+            "it would not keep to what it is told; install a newer git"
+        )
 
 
 def guarded(command: list[str], *, seconds: float, most: int | None = None) -> list[str]:

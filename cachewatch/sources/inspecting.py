@@ -1,4 +1,8 @@
-"""Look for pipes and devices where git keeps its files: it would wait for them without an end."""
+"""Look at a repository before git does: for pipes and devices, for which it would wait without an end, and for promises.
+
+A partial clone promises that what it lacks can be fetched, and its configuration says how. A git that
+does not know how to leave that alone is not let near one that is not ours.
+"""
 
 import os
 import re
@@ -12,16 +16,23 @@ _LARGEST_CONFIG = 2**20
 _MOST_INCLUDED = 100
 _LOOKED_FOR = (".git", "HEAD", "commondir", "gitdir", "config")
 _INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
+_PROMISE = re.compile(r"promisor|partialclone", re.IGNORECASE)
+_TOO_OLD = (
+    "and this git would run what its configuration says to fetch what it lacks; install git 2.45 or newer "
+    "(or one mended in May 2024, such as 2.39.4), or give --repo the URL"
+)
 _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
-def check_no_pipes(path: Path) -> None:
-    """Raise BrokenSource where a file of the repository that `path` is, or is in, is a pipe or a device."""
+def check_repository(path: Path, *, may_be_partial: bool) -> None:
+    """Raise BrokenSource where the repository that `path` is, or is in, cannot be given to git."""
     try:
         git_dir = _git_dir(path.absolute())
         for folder in _folders(git_dir) if git_dir else ():
             _check_files(str(folder))
-            _check_configuration(folder)
+            texts = list(_configuration(folder))
+            if not may_be_partial and any(map(_PROMISE.search, texts)):
+                raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
     except RefusedFile as error:
         raise BrokenSource(
             f"{error.filename}: {error.strerror}; git would wait for it for ever, and no git makes one"
@@ -70,8 +81,8 @@ def _check_files(folder: str) -> None:
         return  # which git will say, if it needs it
 
 
-def _check_configuration(folder: Path) -> None:
-    """Follow what the configuration includes."""
+def _configuration(folder: Path) -> Iterator[str]:
+    """Yield the text of the configuration, and of all that it includes."""
     waiting, seen = [folder / "config", folder / "config.worktree"], set[Path]()
     while waiting and len(seen) < _MOST_INCLUDED:
         file = waiting.pop()
@@ -80,6 +91,7 @@ def _check_configuration(folder: Path) -> None:
             seen.add(file)
             text = read_regular(file, most=_LARGEST_CONFIG).decode("utf-8", "replace").replace("\\\n", "")
             waiting += _included(text, file.parent)
+            yield text
 
 
 def _included(text: str, folder: Path) -> Iterator[Path]:
