@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from conftest import Run
 from servers import Asked, Says, serving
 from test_http import over_tls
 
-from cachewatch.errors import SourceError
-from cachewatch.http import Limits, basic
+from cachewatch.errors import HttpError, SourceError
+from cachewatch.http import Client, Limits, basic, reach
 from cachewatch.sources.buildcache import Fresh
 from cachewatch.sources.buildcache.address import Registry
 from cachewatch.sources.buildcache.oci import Image
@@ -218,3 +219,78 @@ def test_unpacking_takes_little_more_than_the_result() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr.decode()[-300:]
+
+
+PUBLIC = "93.184.215.14"
+
+
+@pytest.fixture
+def internet(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let a server of this machine count as one of the internet."""
+    known: dict[int, list[str]] = {}
+    real = reach.resolve
+
+    async def resolve(host: str, port: int) -> list[reach.Address]:
+        if host == "rebound.example.org":
+            return [ip_address(PUBLIC), ip_address("10.0.0.1")]
+        return [ip_address(found) for found in known[port]] if port in known else await real(host, port)
+
+    monkeypatch.setattr(reach, "resolve", resolve)
+    return lambda url: known.update({int(url.rpartition(":")[2]): [PUBLIC]})
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://127.0.0.1:1/x",
+        "http://localhost:1/x",
+        "http://0x7f.1:1/x",
+        "http://[::1]:1/x",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::ffff:169.254.169.254]/x",
+        "http://[fe80::1]/x",
+        "http://[fd00:ec2::254]/x",
+        "http://[64:ff9b::10.0.0.1]/x",
+        "http://[2002:7f00:1::]/x",
+        "http://10.0.0.1/x",
+        "http://100.64.0.1/x",
+        "http://0.0.0.0/x",
+        "http://rebound.example.org/x",
+    ],
+)
+def test_the_internet_leads_nobody_into_a_private_network(target: str, internet: Callable[[str], None]) -> None:
+    """Whatever the address is called: the request is not sent."""
+    with serving({"/a": Says(302, headers={"Location": target})}) as server, Client(QUICK) as client:
+        internet(server.url)
+        with pytest.raises(HttpError, match=r"leads from the internet to .*, which is in a private network"):
+            client.get(f"{server.url}/a")
+    assert len(server.asked) == 1
+
+
+def test_a_private_cache_may_lead_to_another_one(internet: Callable[[str], None]) -> None:
+    """As registries do whose blobs lie elsewhere; and the internet to the internet."""
+    with (
+        serving({"/b": Says(body=b"there")}) as other,
+        serving({"/a": Says(302, headers={"Location": f"{other.url}/b"})}) as server,
+        Client(QUICK) as client,
+    ):
+        assert client.get(f"{server.url}/a").body == b"there"
+        internet(server.url)
+        with pytest.raises(HttpError, match="private network"):
+            client.get(f"{server.url}/a")
+        internet(other.url)
+        assert client.get(f"{server.url}/a").body == b"there"
+    assert len(other.asked) == 2
+
+
+def test_a_realm_is_not_in_a_private_network(internet: Callable[[str], None]) -> None:
+    """A registry of the internet may not have a token fetched there either."""
+    with serving({"/token": Says(body=b'{"token": "t"}')}) as inside:
+        challenge = {"WWW-Authenticate": f'Bearer realm="{inside.url}/token",service="s"'}
+        with serving(lambda _: Says(401, headers=challenge)) as registry:
+            internet(registry.url)
+            image = Image(Registry(registry.url, "site"), {}, QUICK)
+            with pytest.raises(SourceError, match="leads from the internet"):
+                image.fetch_index(Fresh())
+            image.close()
+    assert not inside.asked

@@ -13,6 +13,7 @@ import httpx
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http.failures import counted, refusal, translated
+from cachewatch.http.reach import check_way
 from cachewatch.http.urls import check_url, origin, shown
 from cachewatch.http.values import Answer, Limits, Request
 from cachewatch.inflate import NotInflated, TooMuch, TooPacked, inflate
@@ -45,12 +46,14 @@ class Client:
         headers: Mapping[str, str] | None = None,
         expected: Collection[int] = (),
         size: int | None = None,
+        named_by: str = "",
     ) -> Answer:
         """Return the answer of 200 or of an `expected` status, or raise HttpError.
 
-        An `Authorization` among the headers goes to the server of `url` and to no other.
+        An `Authorization` among the headers goes to the server of `url` and to no other. A server that
+        is `named_by` another one, or redirected to, is in no private network unless that one is as well.
         """
-        return self._runner.run(self._get(Request(url, headers or {}, expected, size)))
+        return self._runner.run(self._get(Request(url, headers or {}, expected, size, named_by)))
 
     def get_all(self, requests: Iterable[Request]) -> Iterator[Answer | HttpError]:
         """Yield the answers to many requests in their order, a few under way at once."""
@@ -107,6 +110,8 @@ class Client:
 
     async def _follow(self, client: httpx.AsyncClient, request: Request) -> Answer:
         url, headers = request.url, dict(request.headers)
+        if request.named_by:
+            await check_way(request.named_by, url)
         size = self._limits.size if request.size is None else request.size
         for _ in range(self._limits.redirects + 1):
             answer = await _ask(client, "GET", url, headers, most=size)
@@ -114,6 +119,7 @@ class Client:
                 return _accepted(answer, request, size)
             target = _target(url, answer)
             if origin(target) != origin(url):
+                await check_way(url, target)
                 headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
             url = target
         raise HttpError(

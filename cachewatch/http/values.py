@@ -40,6 +40,7 @@ class Request(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=dict)
     expected: Collection[int] = ()  # what may be answered besides 200 and is no failure
     size: int | None = None  # bytes at most, if fewer than the limits allow
+    named_by: str = ""  # the address whose server named this one, if one did
 
 
 def _seconds(text: str, now: datetime) -> float | None:

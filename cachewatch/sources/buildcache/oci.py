@@ -226,7 +226,9 @@ class Image:
         # As every client of registries does, credentials go to whom the registry names, but never in the clear
         # to another server.
         is_safe = realm.startswith("https:") or origin(realm) == origin(self._registry.base)
-        answer = self._client.get(url, headers=self._own if is_safe else {}, size=_LARGEST_MANIFEST)
+        answer = self._client.get(
+            url, headers=self._own if is_safe else {}, size=_LARGEST_MANIFEST, named_by=self._registry.base
+        )
         try:
             found = _decode_token(answer.body)
         except (msgspec.MsgspecError, RecursionError) as error:
