@@ -147,3 +147,27 @@ def test_the_tests_that_faults_name_are_there() -> None:
         file = name or file
         if name or test:
             assert f"def {test or 'test_'}" in (ROOT / "tests" / file).read_text(), (file, test)
+
+
+def test_the_tests_that_security_names_are_there() -> None:
+    """docs/security.md names no test that is gone."""
+    file = ""
+    table = (ROOT / "docs/security.md").read_text().partition("\n## Boundaries\n")[2].partition("\n## ")[0]
+    for name, test in re.findall(r"`((?:\w+/)?test_\w+\.py)?(?:::(test_\w+))?`", table):
+        file = name or file
+        if name or test:
+            assert f"def {test or 'test_'}" in (ROOT / "tests" / file).read_text(), (file, test)
+
+
+@pytest.mark.parametrize("unit", ["cachewatch.service", "cachewatch-once.service"])
+def test_every_line_of_the_units_is_explained(unit: str) -> None:
+    """docs/security.md has every key of the section of the service, and no other."""
+    service = (ROOT / "config" / unit).read_text().partition("[Service]")[2].partition("\n[")[0]
+    table = (ROOT / "docs/security.md").read_text().partition("\n## The unit, line by line\n")[2].partition("\n## ")[0]
+    explained = {
+        key for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)
+    }
+    keys = set(re.findall(r"^(\w+)=", service, re.MULTILINE))
+
+    assert keys <= explained
+    assert explained == keys or unit != "cachewatch.service"

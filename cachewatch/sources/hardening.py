@@ -74,7 +74,8 @@ _CONFIG = {
 # than all configuration, so that no repository can allow itself another one, such as `ext`, which runs a command.
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 
-# The oldest git that takes a configuration from its environment, as _CONFIG is given, and has all that is asked of it.
+# Git takes a configuration from its environment, as _CONFIG is given, from 2.31 on; older than this is none that a
+# system has which is still looked after.
 OLDEST = (2, 34)
 # Those that leave out of reach what a partial clone lacks where GIT_NO_LAZY_FETCH says so: 2.45, and older ones that
 # were mended in May 2024, by what their last number has to be.
