@@ -29,7 +29,7 @@ Put = Callable[[Path], object]
 def run(*arguments: object) -> Result:
     """Run a command that has to end."""
     command = [sys.executable, "-m", "cachewatch", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=20)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert b"Traceback" not in done.stderr
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
