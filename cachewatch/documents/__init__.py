@@ -6,16 +6,15 @@ slower. Both ways give one answer; `tests/test_documents.py` holds them to it.
 """
 
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
+from cachewatch.documents.limits import MAX_BYTES, brief, check
 from cachewatch.documents.meta import disagreements
 from cachewatch.documents.records import Known, Records, read_records, records_of
-from cachewatch.errors import NotComparableDocument, UnreadableDocument
+from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.facts import Facts, facts_of
 from cachewatch.model import Document, Fault, FaultKind
 
 __all__ = ["MAX_BYTES", "TOO_LARGE", "Known", "identify", "parse"]
 
-# The largest real document has 333 kB. Beyond this something else was committed.
-MAX_BYTES = 32 * 2**20
 TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
 
 
@@ -34,11 +33,18 @@ def parse(data: bytes, path: str, known: Known | None = None) -> Document:
     `path` is only named in faults. `known` may be shared by documents that are read
     together, so that equal signatures are one object.
     """
+    try:
+        return _parse(data, path, known or Known())
+    except DocumentError as error:
+        raise type(error)(brief(str(error))) from error
+
+
+def _parse(data: bytes, path: str, known: Known) -> Document:
     if len(data) > MAX_BYTES:
         raise UnreadableDocument(TOO_LARGE)
-    known = known or Known()
     front, records = _read_quickly(data, known) or _read_patiently(data, known)
     facts = facts_of(records.specs.counts)
+    check(records.specs.counts, facts)
     return Document(
         package=front.title,
         tag=front.tag,
@@ -85,7 +91,7 @@ def _faults(path: str, front: FrontMatter, records: Records, facts: Facts) -> li
     ]
     faults += [
         # That all specs are gone is believed only of a document that says so itself.
-        Fault(path, FaultKind.INCONSISTENT, message, is_loss=not records.specs)
+        Fault(path, FaultKind.INCONSISTENT, brief(message), is_loss=not records.specs)
         for message in disagreements(front.meta, records, facts)
     ]
     return faults

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from cachewatch import spelling
+from cachewatch.documents.limits import MAX_PATIENT_BYTES
 from cachewatch.documents.records import Records
 from cachewatch.facts import Facts
 
@@ -28,6 +29,9 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
     """Say where `meta` (JSON or plain values, or None for none) does not repeat `records` and their `facts`."""
     if meta is None or records.repeated:
         return  # what is listed twice is a fault of its own
+    if isinstance(meta, str) and len(meta) > MAX_PATIENT_BYTES:
+        yield f"meta is larger than {MAX_PATIENT_BYTES // 2**20} MiB; the specs are used"
+        return
     try:
         said = _read(meta)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

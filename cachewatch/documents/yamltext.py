@@ -6,14 +6,18 @@ All scalars stay the text that they were written as: 1.10 is a version, not a nu
 """
 
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 import yaml
 
 from cachewatch.documents.frontmatter import FrontMatter, front_lines
+from cachewatch.documents.limits import MAX_EVENTS, MAX_PATIENT_BYTES
 from cachewatch.errors import UnreadableDocument
 
 _MAX_DEPTH = 64
+_MANY_LINES = 1_000  # of one value each there are ten, and each costs as much as a small document
+_TOO_MUCH = f"is not written as the generator writes documents; of such the limit is {MAX_PATIENT_BYTES // 2**20} MiB"
 _NOT_NUMBERS = {"nan", ".nan", "infinity", "-infinity", "inf", ".inf", "-.inf", "+.inf"}
 
 
@@ -26,8 +30,10 @@ _TextLoader.yaml_implicit_resolvers = {}
 
 def read_yaml(data: bytes) -> FrontMatter:
     """Read the front matter of `data` patiently, or raise UnreadableDocument with the reason."""
+    if len(data) > MAX_PATIENT_BYTES:
+        raise UnreadableDocument(_TOO_MUCH)
     lines = front_lines(data)
-    values = _values_by_line(lines)
+    values = _values_by_line(lines) if len(lines) <= _MANY_LINES else None
     if values is None:
         values = load_yaml("\n".join(lines))
     if not isinstance(values, dict):
@@ -44,7 +50,9 @@ def read_yaml(data: bytes) -> FrontMatter:
 
 
 def load_yaml(text: str) -> Any:
-    """Load hostile YAML: no anchors, no aliases, no tags, no repeated keys, limited depth."""
+    """Load hostile YAML: no anchors, no aliases, no tags, no repeated keys, limited depth and size."""
+    if len(text) > MAX_PATIENT_BYTES:
+        raise UnreadableDocument(_TOO_MUCH)
     try:
         _check_events(text)
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506  a subclass of the safe loader
@@ -92,9 +100,8 @@ def _load_json(text: str) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UnreadableDocument(f"the key {twice!r} stands twice in one record")
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise UnreadableDocument(f"the key {twice[:60]!r} stands twice in one record")
     return mapping
 
 
@@ -104,7 +111,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _check_events(text: str) -> None:
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+    for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+        if number > MAX_EVENTS:
+            raise UnreadableDocument(f"holds more than {MAX_EVENTS:,} values in YAML, which no document does")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise UnreadableDocument("uses YAML anchors or aliases, which no document needs")
         if tag := getattr(event, "tag", None):

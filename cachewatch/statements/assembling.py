@@ -43,6 +43,19 @@ class _Member(Struct, frozen=True):
     story: Story
 
 
+class _Moved(Struct, frozen=True):
+    """The stacks that left and joined the tag, as they are asked for once for every item."""
+
+    lost: frozenset[str]
+    gained: frozenset[str]
+    ranks: Mapping[str, int]  # those that left first
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> "_Moved":
+        ranks = {stack: rank for rank, stack in enumerate(dict.fromkeys((*judgement.lost, *judgement.gained)))}
+        return cls(frozenset(judgement.lost), frozenset(judgement.gained), ranks)
+
+
 def statements_of(
     items: Iterable[Items], judgement: Judgement, tag: str = "", *, is_part: bool = False
 ) -> tuple[Statement, ...]:
@@ -51,8 +64,9 @@ def statements_of(
     `is_part` tells that they are only some of it; statements on the whole tag then say of how many.
     """
     members: defaultdict[_Head, list[_Member]] = defaultdict(list)
+    moved = _Moved.of(judgement)
     for one in items:
-        head, story = _assigned(one, judgement, tag)
+        head, story = _assigned(one, judgement, moved, tag)
         members[head].append(_Member(one, story))
     found = [_statement(head, taken, judgement) for head, taken in members.items()]
     found = [*_with_places(found, judgement)]
@@ -76,20 +90,21 @@ def _order(one: Statement) -> tuple[object, ...]:
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
     """Return `judgement` with the number of all items of each statement on the whole tag."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
+    moved = _Moved.of(judgement)
     for one in items:
-        head, _ = _assigned(one, judgement, tag)
+        head, _ = _assigned(one, judgement, moved, tag)
         if is_of_tag(head.kind):
             counts[head.kind, head.name] += one.counts.total
     return replace(judgement, counts=counts)
 
 
-def _assigned(items: Items, judgement: Judgement, tag: str) -> tuple[_Head, Story]:
+def _assigned(items: Items, judgement: Judgement, moved: _Moved, tag: str) -> tuple[_Head, Story]:
     """Return the statement that takes these items, and what they are told as in it."""
     first = items.stories[0]
     if judgement.whole is not None:
         return _Head(judgement.whole, tag), first
-    if stack := _stack(items, judgement):
-        kind = StatementKind.STACK_REMOVED if stack in judgement.lost else StatementKind.STACK_ADDED
+    if stack := _stack(items, moved):
+        kind = StatementKind.STACK_REMOVED if stack in moved.lost else StatementKind.STACK_ADDED
         return _Head(kind, stack), first
     if items.replacement in judgement.migrations:
         return _Head(StatementKind.MIGRATION, _name(items.replacement), replacement=items.replacement), first
@@ -97,29 +112,26 @@ def _assigned(items: Items, judgement: Judgement, tag: str) -> tuple[_Head, Stor
         return _Head(StatementKind.PRUNE), first
     if judgement.is_wave and items.is_again:
         return _Head(StatementKind.REBUILD_WAVE), first
-    story = _story(items, judgement)
+    story = _story(items, moved)
     return _head(items, story), story
 
 
-def _stack(items: Items, judgement: Judgement) -> str:
+def _stack(items: Items, moved: _Moved) -> str:
     """Return the stack that every change of place of these items is due to."""
-    if not (judgement.lost or judgement.gained) or not (items.left or items.joined):
+    if not (items.left or items.joined) or not (items.left <= moved.lost and items.joined <= moved.gained):
         return ""
-    changed = items.left | items.joined
-    if not items.left <= set(judgement.lost) or not items.joined <= set(judgement.gained):
-        return ""
-    return next((s for s in (*judgement.lost, *judgement.gained) if s in changed), "")
+    return min(items.left | items.joined, key=moved.ranks.__getitem__)
 
 
 def _name(replacement: Replacement | None) -> str:
     return f"{replacement.before} -> {replacement.after}" if replacement else ""
 
 
-def _story(items: Items, judgement: Judgement) -> Story:
+def _story(items: Items, moved: _Moved) -> Story:
     """Return the first story that a stack which left or joined the tag does not tell."""
-    told = {StatementKind.PLACE_LOST: judgement.lost, StatementKind.PLACE_GAINED: judgement.gained}
+    told = {StatementKind.PLACE_LOST: moved.lost, StatementKind.PLACE_GAINED: moved.gained}
     for story in items.stories:
-        if story.kind not in told or {place.stack for place in story.places} - set(told[story.kind]):
+        if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
             return story
     last = items.stories[-1]
     # Nothing of it is missed in the stacks that are left.
@@ -246,15 +258,18 @@ def _with_places(found: Iterable[Statement], judgement: Judgement) -> Iterator[S
 
 
 def _by_place(statement: Statement, judgement: Judgement) -> Iterator[Statement]:
-    lost = [place for place in statement.places if place.stack not in judgement.lost]
-    sizes = {place: sum(one.counts.total for one in statement.lines if place in one.story.places) for place in lost}
-    order = sorted(lost, key=lambda place: (-sizes[place], place))
+    gone = frozenset(judgement.lost)
+    sizes = {place: 0 for place in statement.places if place.stack not in gone}
+    for one in statement.lines:
+        for place in one.story.places & sizes.keys():
+            sizes[place] += one.counts.total
+    order = sorted(sizes, key=lambda place: (-sizes[place], place))
     lines: defaultdict[Place, list[Line]] = defaultdict(list)
     packages: defaultdict[Place, set[str]] = defaultdict(set)
     for one in statement.lines:
-        own = [place for place in order if place in one.story.places]
+        own = one.story.places & sizes.keys()
         if own:
-            lines[own[0]].append(one)
+            lines[min(own, key=lambda place: (-sizes[place], place))].append(one)
         for place in own:
             packages[place].add(one.package)
     for place in order:

@@ -4,6 +4,7 @@ Which story is told is only known when the whole tag is through (assembling.py):
 is lost because its stack left is the stack's story.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -27,7 +28,7 @@ from cachewatch.model import (
 )
 from cachewatch.spelling import NO_COMPILER
 from cachewatch.statements.values import RANKS, Build, Counts, Items, Replacement, StatementKind, Story
-from cachewatch.versions import is_newer, newest, sorted_versions
+from cachewatch.versions import Prerelease, Segment, newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]
 
@@ -63,6 +64,7 @@ _KINDS_OF_RUNG = {
     Rung.RECONFIGURED: Kind.RECONFIGURED,
 }
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
+_Age = tuple[bool, tuple[Segment, ...], Prerelease]
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
 
 
@@ -90,6 +92,14 @@ class _Step(Struct, frozen=True, kw_only=True):
     is_prunable: bool = False
 
 
+class _Others(Struct, frozen=True):
+    """What the specs of one side of some places are built with."""
+
+    compilers: frozenset[str]
+    oses: frozenset[str]
+    variants: frozenset[str]
+
+
 class _Sum(Struct):
     counts: Counts = Counts()
     stacks: set[str] = field(default_factory=set)
@@ -108,8 +118,11 @@ class _Reader:
         self._change = change
         self._sees = sees_stack
         self._judged: Mapping[Place, PlaceChange] = {Place(p.stack, p.target): p for p in change.places}
+        self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
+        self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
         self._regraded = self._regraded_places()
         self._sums: dict[_Key, _Sum] = {}
+        self._found_others: dict[tuple[str, tuple[str, ...], bool], _Others] = {}
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
@@ -263,8 +276,8 @@ class _Reader:
             judged = self._judged.get(place)
             if judged is None:
                 continue
-            went = had.difference(judged.after) if place in old else frozenset()
-            came = has.difference(judged.before) if place in new else frozenset()
+            went = had - self._has[place] if place in old else frozenset()
+            came = has - self._had[place] if place in new else frozenset()
             for story in self._of_place(judged, went, came, is_old=place in old, is_new=place in new):
                 found.setdefault(story, set()).add(place)
         for story in sorted(found, key=lambda s: (RANKS[s.kind], -len(found[s]), s.before, s.after)):
@@ -279,7 +292,7 @@ class _Reader:
         verdict = judged.verdict
         if verdict in _REGRADED:
             if went or came:
-                yield Story(kind=_REGRADED[verdict], before=_newest(judged.before), after=_newest(judged.after))
+                yield Story(kind=_REGRADED[verdict], before=judged.before[-1:], after=judged.after[-1:])
         elif verdict is Verdict.LOST:
             if is_old:
                 yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
@@ -297,10 +310,10 @@ class _Reader:
         stays: dict[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], set[Place]] = {}
         for place, judged in self._judged.items():
             if judged.verdict in _REGRADED and self._sees(place.stack):
-                key = (_REGRADED[judged.verdict], _newest(judged.before), _newest(judged.after))
+                key = (_REGRADED[judged.verdict], judged.before[-1:], judged.after[-1:])
                 places.setdefault(key, set()).add(place)
                 older = key[1] if judged.verdict is Verdict.UPGRADED else key[2]
-                if set(older) <= set(judged.before) & set(judged.after):
+                if self._had[place].issuperset(older) and self._has[place].issuperset(older):
                     stays.setdefault(key, set()).add(place)
         return {
             key: Story(
@@ -316,7 +329,15 @@ class _Reader:
         }
 
     def _behind(self, version: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted(s for s, has in self._newest_in.items() if version and is_newer(version[0], has)))
+        if not version:
+            return ()
+        older = bisect_left(self._ages, version_key(version[0])[:3], key=lambda stack: stack[0])
+        return tuple(sorted(stack for _, stack in self._ages[:older]))
+
+    @cached_property
+    def _ages(self) -> Sequence[tuple[_Age, str]]:
+        """The stacks that have the package now, that with the oldest newest version first."""
+        return sorted((version_key(has)[:3], stack) for stack, has in self._newest_in.items())
 
     @cached_property
     def _went(self) -> Sequence[_ChangedFact]:
@@ -359,17 +380,28 @@ class _Reader:
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
         """Name what of `signature` its places have on one side only."""
-        side = self._change.specs_after if is_before else self._change.specs_before
-        stacks = set(signature.stacks)
-        others = [s for s in side.counts if s.target == signature.target and not stacks.isdisjoint(s.stacks)]
+        others = self._others(signature.target, signature.stacks, is_before=is_before)
         named = []
-        if signature.compiler not in {s.compiler for s in others} and signature.compiler != NO_COMPILER:
+        if signature.compiler not in others.compilers and signature.compiler != NO_COMPILER:
             named.append(signature.compiler)
-        if signature.os not in {s.os for s in others}:
+        if signature.os not in others.oses:
             named.append(signature.os)
-        variants = {v for s in others for v in s.variants}
-        named += [v for v in signature.variants if v not in variants]
+        named += [v for v in signature.variants if v not in others.variants]
         return tuple(named)
+
+    def _others(self, target: str, stacks: tuple[str, ...], *, is_before: bool) -> _Others:
+        """Return what the specs of the other side are built with that are for `target` and in any of `stacks`."""
+        key = (target, stacks, is_before)
+        if key not in self._found_others:
+            side = self._change.specs_after if is_before else self._change.specs_before
+            wanted = set(stacks)
+            found = [s for s in side.counts if s.target == target and not wanted.isdisjoint(s.stacks)]
+            self._found_others[key] = _Others(
+                frozenset(s.compiler for s in found),
+                frozenset(s.os for s in found),
+                frozenset(v for s in found for v in s.variants),
+            )
+        return self._found_others[key]
 
 
 # Of which kind a change of each fact is, gone and come.
@@ -426,11 +458,8 @@ def _attributes(old: Signature, new: Signature) -> tuple[tuple[str, str], ...]:
 def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:
     """Name compiler and variants of `one` that `other` does not have."""
     compiler = [] if one.compiler == other.compiler else [one.compiler]
-    return (*compiler, *(v for v in one.variants if v not in other.variants))
-
-
-def _newest(versions: tuple[str, ...]) -> tuple[str, ...]:
-    return (newest(versions),) if versions else ()
+    variants = set(other.variants)
+    return (*compiler, *(v for v in one.variants if v not in variants))
 
 
 def _sorted(versions: Iterable[str]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ FEW_PACKAGES = 5
 _MIGRATED_SHARE = 0.8  # of the items that left the old value
 _PRUNED_SHARE = 0.05  # of the specs of the tag
 _WAVE_SHARE = 0.2  # of the packages of the tag
+_MOST_MIGRATIONS = 100  # of one comparison: each is looked for in all that left
 _AGAIN_SHARE = 0.5  # of the specs of a package that some stack builds
 _SUSPICIOUS_SHARE = 0.5  # of the places or documents of the tag
 
@@ -264,9 +265,8 @@ def _migrations(seen: Observation, unchanged: _Unchanged) -> Mapping[Replacement
             stacks.setdefault(one.replacement, set()).update(one.stacks)
             vanished[one.replacement] += one.counts.vanished
     found = {}
-    for replacement, names in packages.items():
-        if len(names) < FEW_PACKAGES:
-            continue
+    widespread = [replacement for replacement, names in packages.items() if len(names) >= FEW_PACKAGES]
+    for replacement in sorted(widespread, key=lambda one: (-vanished[one], one))[:_MOST_MIGRATIONS]:
         places = frozenset(stacks[replacement])
         left = sum(
             count

@@ -30,9 +30,11 @@ def told(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKin
         if is_of_tag(one.kind):
             (shown if wants(one.kinds) else rest).append(one)
         else:
-            wanted = [line for line in one.lines if wants_line(line)]
-            shown += _with(one, wanted)
-            rest += _with(one, [line for line in one.lines if line not in wanted])
+            sides: tuple[list[Line], list[Line]] = ([], [])
+            for line in one.lines:
+                sides[not wants_line(line)].append(line)
+            shown += _with(one, sides[0])
+            rest += _with(one, sides[1])
     return Told(tuple(shown), tuple(rest))
 
 

@@ -1,0 +1,282 @@
+"""Twice as much of what a stranger writes takes about twice as long, whatever it is, and no more memory than it may.
+
+What is measured is the time of the processor, the least of several times, so that a busy machine
+changes little. Something quadratic would take four times as long.
+"""
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import Record, document, record, records
+
+from cachewatch.documents import limits, parse
+from cachewatch.errors import DocumentError, UnreadableDocument
+from cachewatch.safetext import safe
+from cachewatch.sources.tagsfile import read_tags_file
+
+_MOST = 3.0
+_ATTEMPTS = 6
+_FLOOR = 0.02  # seconds; below that nothing can be compared
+
+_HEAD = b'---\ntitle: "a"\nlayout: cache\ncategories: [package, develop]\nmeta: {}\nspec_details: '
+
+Shape = Callable[[int], bytes]
+States = tuple[list[Record], list[Record]]
+
+
+def details(text: str) -> bytes:
+    """Return a document with these details."""
+    return _HEAD + text.encode() + b"\n---"
+
+
+# What no generator writes; n is about the number of bytes.
+TEXTS: dict[str, Shape] = {
+    "hashes": lambda n: details("[" + '{"hash": "%s"' % ("a" * 32) * (n // 44) + "}x"),
+    "hashes in records": lambda n: details("[{" + '"hash": "%s"}, {' % ("a" * 32) * (n // 48) + "}]"),
+    "compilers": lambda n: details("[" + '{"compiler": "gcc", ' * (n // 20) + "}]"),
+    "compilers in records": lambda n: details('[{"hash": "%s", ' % ("a" * 32) + '"compiler": ' * (n // 12) + "}]"),
+    "opened braces": lambda n: details("[" + "{" * n + "]"),
+    "opened brackets": lambda n: details("[" * n),
+    "pairs of braces": lambda n: details("[" + "{}, " * (n // 4) + "{}]"),
+    "short records": lambda n: details("[" + "{ab}, " * (n // 6) + "{ab}]"),
+    "different records": lambda n: details("[" + ", ".join(f"{{{i}}}" for i in range(n // 8)) + "]"),
+    "quotes": lambda n: details('["' + '\\"' * (n // 2) + '"]'),
+    "a list": lambda n: details("[" + "a," * (n // 2) + "a]"),
+    "lists": lambda n: details("[" + "[]," * (n // 3) + "[]]"),
+    "mappings": lambda n: details("[" + "{}," * (n // 3) + "{}]"),
+    "keys": lambda n: details("[{" + ", ".join(f'"{i}": 1' for i in range(n // 11)) + "}]"),
+    "repeated keys": lambda n: details("[{" + ", ".join(f'"{i}": 1' for i in range(n // 11)) + ', "0": 1}]'),
+    "repeated last key": lambda n: details(
+        "[{" + ", ".join(f'"{i}": 1' for i in range(n // 11)) + ', "9": 1, "9": 1}]'
+    ),
+    "lines": lambda n: b"---\n" + b"a\n" * (n // 2) + b"---",
+    "lines of keys": lambda n: b"---\n" + b"".join(b"a%d: 1\n" % i for i in range(n // 10)) + b"---",
+    "keys of YAML": lambda n: b"---\na:\n" + b"".join(b"  a%d: 1\n" % i for i in range(n // 12)) + b"  a9: 1\n---",
+    "list of YAML": lambda n: b"---\na:\n" + b" - a\n" * (n // 5) + b"---",
+    "no front matter": lambda n: b"-" * n,
+    "meta": lambda n: _HEAD.replace(b"{}", b'{"versions": [' + b'"a", ' * (n // 5) + b'"b"]}') + b"[]\n---",
+}
+
+
+def names(prefix: str, n: int) -> list[str]:
+    """Return n names."""
+    return [f"{prefix}{i}" for i in range(n)]
+
+
+def each(n: int, first: int = 0, **values: str) -> list[Record]:
+    """Return n records; in their values, % is the number of the record."""
+    lists = ("stacks", "versions", "variants")
+    return [
+        record(
+            first + i,
+            **{
+                name: [value.replace("%", str(i))] if name in lists else value.replace("%", str(i))
+                for name, value in values.items()
+            },
+        )
+        for i in range(n)
+    ]
+
+
+# Two states of a package; n is the number of specs or of values.
+STATES: dict[str, Callable[[int], States]] = {
+    "rebuilt": lambda n: (records(range(n)), records(range(n, 2 * n))),
+    "versions up": lambda n: (each(n, versions="1.%"), each(n, n, versions="2.%")),
+    "versions up in stacks": lambda n: (
+        each(n, stacks="s%", versions="1.%"),
+        each(n, n, stacks="s%", versions="2.%"),
+    ),
+    "versions lost": lambda n: (each(n, versions="1.%", target="t"), records([n])),
+    "versions gained": lambda n: (records([n]), each(n, versions="1.%", target="t")),
+    "versions retired": lambda n: ([*each(n, versions="1.%"), record(n, versions=["9"])], [record(n, versions=["9"])]),
+    "package gone": lambda n: (each(n, versions="1.%"), []),
+    "compilers": lambda n: (each(n, compiler="gcc@1.%"), each(n, n, compiler="gcc@2.%")),
+    "systems": lambda n: (each(n, os="a%"), each(n, n, os="b%")),
+    "targets": lambda n: (each(n, target="a%"), each(n, n, target="b%")),
+    "stacks": lambda n: (each(n, stacks="a%"), each(n, n, stacks="b%")),
+    "stacks of one": lambda n: ([record(1, stacks=names("a", n))], [record(2, stacks=names("b", n))]),
+    "variants": lambda n: (each(n, variants="+a%"), each(n, n, variants="+b%")),
+    "variants of one": lambda n: ([record(1, variants=names("+a", n))], [record(2, variants=names("+b", n))]),
+    "variants narrowed": lambda n: (each(2 * n, variants="+a%"), each(n, variants="+a%")),
+    "kept elsewhere": lambda n: (each(n, stacks="a%"), each(n, stacks="b%")),
+    "left over": lambda n: (records(range(n)), records(range(n), stacks=["root"])),
+    "long names": lambda n: ([record(1, versions=["1" * n])], [record(2, versions=["2" * n], variants=["+" * n])]),
+    "wide tables": lambda n: (each(n, stacks="a%" + "a" * 100), each(n, n, target="t%" + "t" * 100)),
+}
+FORMATS = ("json", "jsonl", "csv", "text", "markdown", "html", "stat", "show")
+
+
+@pytest.mark.parametrize("shape", TEXTS)
+def test_parsing(shape: str) -> None:
+    """A document of any kind is read or refused in time that grows as it does."""
+    texts = [TEXTS[shape](n * 50_000) for n in (1, 2, 4)]
+
+    assert _grows_like_its_size([lambda text=text: _parse(text) for text in texts])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("shape", TEXTS)
+def test_memory_of_parsing(shape: str) -> None:
+    """Reading takes less than 30 bytes for each byte, or is refused where it could not."""
+    text = TEXTS[shape](1_500_000)
+
+    assert _peak(lambda: _parse(text)) < 30 * len(text)
+
+
+@pytest.mark.parametrize("shape", ["a list", "lists", "mappings", "keys", "lines of keys", "list of YAML", "quotes"])
+def test_memory_of_patience(shape: str) -> None:
+    """What is read patiently takes no more than the limits allow, however it is written."""
+    text = TEXTS[shape](limits.MAX_PATIENT_BYTES - 1_000)
+
+    assert _peak(lambda: _parse(text)) < 100 * 2**20
+
+
+def test_tags_file() -> None:
+    """The stacks of the tags are read as carefully."""
+    files = ["".join(f"a{i}: 1\n" for i in range(n)).encode() + b"a9: 1\na9: 1\n" for n in (8_000, 16_000, 32_000)]
+
+    assert _grows_like_its_size([lambda data=data: read_tags_file(data) for data in files])  # type: ignore[misc]
+    assert read_tags_file(b"- {name: a, stacks: [b]}\n" * 200_000) == {}
+
+
+@pytest.mark.parametrize("shape", STATES)
+def test_comparing_and_telling(shape: str, run: Run, tmp_path: Path) -> None:
+    """Two states are compared, and told in each format, in time that grows as they do."""
+    sizes = (200, 400, 800)
+    for n in sizes:
+        for name, state in zip("ba", STATES[shape](n), strict=True):
+            (tmp_path / f"{name}{n}.md").write_bytes(document(state, meta={}))
+
+    for form in FORMATS:
+        jobs = [lambda n=n, form=form: _tell(run, tmp_path, n, form) for n in sizes]
+        assert _grows_like_its_size(jobs), form
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_output_grows_like_input(form: str, run: Run, tmp_path: Path) -> None:
+    """Wide names and many of them widen no other line."""
+    sizes = []
+    for n in (200, 400):
+        for name, state in zip("ba", STATES["wide tables"](n), strict=True):
+            (tmp_path / f"{name}{n}.md").write_bytes(document(state, meta={}))
+        sizes.append(len(_tell(run, tmp_path, n, form)))
+
+    assert sizes[1] < _MOST * sizes[0]
+    assert sizes[1] < 20 * (tmp_path / "a400.md").stat().st_size
+
+
+def test_names() -> None:
+    """A long name is made harmless in time that grows as it does."""
+    texts = ["\u202e\x1b" * n for n in (50_000, 100_000, 200_000)]
+
+    assert _grows_like_its_size([lambda text=text: safe(text) for text in texts])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (each(limits.MAX_UNLIKE + 1, versions="1.%"), "5,001 specs that differ in more than their hash"),
+        ([record(1, stacks=names("s", limits.MAX_STACKS + 1))], "1,001 stacks"),
+        ([record(1, variants=names("+v", limits.MAX_IN_RECORD + 1))], "a spec of 1,001 variants"),
+        ([record(1, versions=names("1.", limits.MAX_IN_RECORD + 1))], "a spec of 1,001 versions"),
+        ([record(1, versions=["1" * 1025])], "one of its versions with 1,025 characters; the limit is 1,024"),
+        ([record(1, target="t" * 1025)], "one of its targets with 1,025 characters"),
+        ([record(1, variants=["v" * 4097])], "one of its variants with 4,097 characters; the limit is 4,096"),
+    ],
+)
+def test_limits(found: list[Record], said: str) -> None:
+    """A document above a limit is unreadable, and the sentence says which."""
+    with pytest.raises(UnreadableDocument, match=said):
+        parse(document(found, meta={}), "specs.md")
+
+
+def test_a_document_at_the_limits() -> None:
+    """What is just within the limits can be read."""
+    found = each(limits.MAX_UNLIKE - 1, versions="1.%")
+    found.append(record(9_999, stacks=names("s", limits.MAX_STACKS - 1), variants=["v" * limits.MAX_VARIANT]))
+
+    assert len(parse(document(found, meta={}), "specs.md").specs) == limits.MAX_UNLIKE
+
+
+def test_patience_has_limits() -> None:
+    """What is not written as usual may be no larger than any real document, and the sentence says so."""
+    with pytest.raises(UnreadableDocument, match="the limit is 1 MiB"):
+        parse(TEXTS["a list"](limits.MAX_PATIENT_BYTES), "specs.md")
+    with pytest.raises(UnreadableDocument, match="more than 100,000 values in YAML"):
+        parse(TEXTS["a list"](400_000), "specs.md")
+
+
+def test_messages_have_limits() -> None:
+    """What is said of a document is short, whatever stands in it."""
+    with pytest.raises(UnreadableDocument) as refused:
+        parse(b"---\na: !" + b"x" * 10_000 + b" b\n---", "specs.md")
+    faults = parse(document(records([1]), meta={"versions": ["v" * 5_000]}), "specs.md").faults
+
+    assert len(str(refused.value)) == limits.MAX_MESSAGE
+    assert [len(fault.message) for fault in faults] == [limits.MAX_MESSAGE]
+
+
+def test_one_document_stops_no_other(run: Run, tmp_path: Path) -> None:
+    """A document above a limit is warned of by name, and the rest is compared."""
+    for state, number in (("before", 1), ("after", 2)):
+        for package, found in (("good", [record(number)]), ("bad", [record(number, target="t" * 2_000)])):
+            folder = tmp_path / state / package
+            folder.mkdir(parents=True)
+            (folder / "specs.md").write_bytes(document(found, package=package))
+    told = run("diff", tmp_path / "before", tmp_path / "after")
+
+    assert told.exit_code == 4
+    assert "REBUILT  1 spec" in told.output
+    assert "2,000 characters; the limit is 1,024" in told.error
+
+
+def _parse(text: bytes) -> None:
+    with suppress(DocumentError):
+        parse(text, "specs.md")
+
+
+def _tell(run: Run, folder: Path, n: int, form: str) -> str:
+    files = (folder / f"b{n}.md", folder / f"a{n}.md")
+    how = ("--stat",) if form == "stat" else ("--all", "--format", form)
+    told = run("show", files[0]) if form == "show" else run("diff", *files, *how)
+    assert told.exit_code == 0, told.error
+    return told.output
+
+
+def _grows_like_its_size(jobs: Sequence[Callable[[], object]]) -> bool:
+    """Tell whether each of `jobs`, which is twice the one before, takes less than three times as long."""
+    jobs[0]()  # what is loaded and remembered once is not counted
+    least = [float("inf")] * len(jobs)
+    for _ in range(_ATTEMPTS):
+        for number, job in enumerate(jobs):
+            least[number] = min(least[number], max(_FLOOR, _seconds(job)))
+        if all(later < _MOST * earlier for earlier, later in pairwise(least)):
+            return True
+    return False
+
+
+def _seconds(job: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()
+    started = time.process_time()
+    try:
+        job()
+    finally:
+        gc.enable()
+    return time.process_time() - started
+
+
+def _peak(job: Callable[[], object]) -> int:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        job()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
