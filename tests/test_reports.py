@@ -5,6 +5,8 @@ import io
 import json
 import random
 import re
+import sys
+import unicodedata
 from datetime import timedelta
 from pathlib import Path
 
@@ -286,11 +288,42 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
         ("\ud800", "\\ud800"),
         ("é", "é"),
         ("a\nb", "a\\x0ab"),
+        ("a\u00ad\u034f\u3164b", "a\\xad\\u034f\\u3164b"),
+        ("\U000e0041", "\\U000e0041"),
     ],
 )
 def test_safe_text(text: str, shown: str) -> None:
     """What cannot be seen is written out."""
     assert safe(text) == shown
+
+
+# Default_Ignorable_Code_Point outside of Cf, as DerivedCoreProperties.txt lists it.
+IGNORED = (
+    *(0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2065, 0x3164, *range(0xFE00, 0xFE10), 0xFFA0),
+    *(*range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)),
+)
+
+
+def test_nothing_unseen_is_safe() -> None:
+    """Every control, format, separator of lines, half and ignorable character is written out; all ASCII stays."""
+    unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    left = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in unseen]
+
+    assert [hex(code) for code in (*left, *IGNORED) if safe(chr(code)) == chr(code)] == []
+    assert safe("".join(map(chr, range(32, 127)))) == "".join(map(chr, range(32, 127)))
+
+
+def test_names_are_ascii(run: Run, tmp_path: Path) -> None:
+    """A letter that looks like another is seen as what it is, wherever a name is shown."""
+    for name, version in (("before.md", "1"), ("after.md", "1.\u0430")):
+        (tmp_path / name).write_bytes(document([record(1, versions=[version], stacks=["\u0435", "root"])]))
+    for arguments in (
+        ("show", tmp_path / "after.md"),
+        *(("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", f) for f in ("text", "markdown", "html")),
+    ):
+        output = run(*arguments).output
+        assert "\u0430" not in output
+        assert "\u0435" not in output
 
 
 def test_show(run: Run, demo_repository: Path, golden: Golden) -> None:

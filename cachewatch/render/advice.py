@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from cachewatch.digests import Return
 from cachewatch.render.phrases import fact, names, number, replaced
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 from cachewatch.statements import Severity, Statement, StatementKind
 from cachewatch.statements.values import Counts
 
@@ -27,7 +27,7 @@ def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()
     said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
     more = len(said) - _MOST_ACTS
     if said:
-        stay = [f"if you need what is lost, stay on {safe(base)}."] if base else []
+        stay = [f"if you need what is lost, stay on {safe_name(base)}."] if base else []
         rest = [f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []
         return [*own, *said[:_MOST_ACTS], *rest, *stay]
     if own:
@@ -88,7 +88,9 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
     if rebuilt_packages and len(rebuilt_packages) <= _FEW_NAMES:
         said[-1] += f" ({names(rebuilt_packages, _FEW_NAMES)})"
     said += [f"{number(one.counts.new, 'spec')} rebuilt in place of the old ones" for one in wave]
-    others = [one for one in rest if one not in wave and one not in routine]
+    others = [
+        one for one in rest if one.kind is not StatementKind.REBUILD_WAVE and one.severity is not Severity.ROUTINE
+    ]
     hidden = sum((one.counts for one in others), start=Counts())
     if hidden.total:
         said.append(f"{number(hidden.specs, 'spec')} changed in ways that this digest does not list")
@@ -101,7 +103,7 @@ def sentence_of_tag(one: Statement, base: str = "") -> str:
     `base` is the snapshot that a new one is compared with.
     """
     if base and one.kind is StatementKind.REBUILD_WAVE:
-        return f"{rebuilt(one)} since {safe(base)}, so pinned hashes differ: {_sizes(one)}"
+        return f"{rebuilt(one)} since {safe_name(base)}, so pinned hashes differ: {_sizes(one)}"
     packages, specs = number(len(one.packages), "package"), number(one.counts.specs, "spec")
     of = f" of the tag's {one.of:,} changes" if one.of and one.of != one.counts.total else ""
     return _SENTENCES[one.kind](one, packages, specs + of)
@@ -112,7 +114,7 @@ def said_back(one: Return) -> str:
     since = f"{one.gone_since.day} {one.gone_since:%B %Y}"
     now, before = (one.specs_now, one.specs_before) if one.kind != "package" or one.specs_before else (0, 0)
     sizes = f", with {now:,} of {number(before, 'spec')}" if before else ""
-    return f"{one.kind} {safe(one.name)} is back{sizes} (reported gone on {since})"
+    return f"{one.kind} {safe_name(one.name)} is back{sizes} (reported gone on {since})"
 
 
 def _sizes(one: Statement) -> str:
@@ -123,7 +125,7 @@ def still_on(one: Statement) -> str:
     """Name the packages to which a migration did not happen."""
     if not one.exceptions:
         return ""
-    return f"still on {safe(' '.join(one.before))}: {names(one.exceptions, _FEW_NAMES)}"
+    return f"still on {safe_name(' '.join(one.before))}: {names(one.exceptions, _FEW_NAMES)}"
 
 
 def _migration(one: Statement, packages: str, specs: str) -> str:
@@ -151,13 +153,15 @@ def rebuilt(wave: Statement) -> str:
 
 
 _SENTENCES: Mapping[StatementKind, Callable[[Statement, str, str], str]] = {
-    StatementKind.TAG_REMOVED: lambda one, packages, specs: f"tag {safe(one.name)} was removed: {packages}, {specs}",
-    StatementKind.TAG_ADDED: lambda one, packages, specs: f"tag {safe(one.name)} is new: {packages}, {specs}",
-    StatementKind.SUSPICIOUS: lambda one, *_: f"suspicious: {safe(one.name)}; publishing may have failed",
-    StatementKind.STACK_REMOVED: lambda one, packages, specs: (
-        f"stack {safe(one.name)} disappeared: {packages}, {specs}"
+    StatementKind.TAG_REMOVED: lambda one, packages, specs: (
+        f"tag {safe_name(one.name)} was removed: {packages}, {specs}"
     ),
-    StatementKind.STACK_ADDED: lambda one, packages, specs: f"stack {safe(one.name)} is new: {packages}, {specs}",
+    StatementKind.TAG_ADDED: lambda one, packages, specs: f"tag {safe_name(one.name)} is new: {packages}, {specs}",
+    StatementKind.SUSPICIOUS: lambda one, *_: f"suspicious: {safe_name(one.name)}; publishing may have failed",
+    StatementKind.STACK_REMOVED: lambda one, packages, specs: (
+        f"stack {safe_name(one.name)} disappeared: {packages}, {specs}"
+    ),
+    StatementKind.STACK_ADDED: lambda one, packages, specs: f"stack {safe_name(one.name)} is new: {packages}, {specs}",
     StatementKind.MIGRATION: _migration,
     StatementKind.PRUNE: lambda _, packages, specs: (
         f"a routine prune deleted {specs} of {packages}: copies, older versions and what no stack built"
@@ -167,7 +171,7 @@ _SENTENCES: Mapping[StatementKind, Callable[[Statement, str, str], str]] = {
 
 
 def _suspicious(found: Sequence[Statement]) -> Iterator[str]:
-    yield from (f"wait: {safe(one.name)}, publishing may have failed." for one in found)
+    yield from (f"wait: {safe_name(one.name)}, publishing may have failed." for one in found)
 
 
 def _stacks_removed(found: Sequence[Statement]) -> Iterator[str]:
@@ -177,12 +181,12 @@ def _stacks_removed(found: Sequence[Statement]) -> Iterator[str]:
             if one.counts.kept
             else ""
         )
-        yield f"stack {safe(one.name)} disappeared ({number(len(one.packages), 'package')}), {_OFTEN}.{kept}"
+        yield f"stack {safe_name(one.name)} disappeared ({number(len(one.packages), 'package')}), {_OFTEN}.{kept}"
 
 
 def _pins(found: Sequence[Statement]) -> Iterator[str]:
     for one in found:
-        old, new = safe(" ".join(one.before)), safe(" ".join(one.after))
+        old, new = safe_name(" ".join(one.before)), safe_name(" ".join(one.after))
         left = f"only {names(one.exceptions, _FEW_NAMES)} still" if one.exceptions else "no package any more"
         verb = "have" if len(one.exceptions) > 1 else "has"
         yield f"no package is lost. If you pin {old}, move to {new}: {left} {verb} {old}."
@@ -202,19 +206,21 @@ def _packages_removed(found: Sequence[Statement]) -> Iterator[str]:
 
 def _downgraded(found: Sequence[Statement]) -> Iterator[str]:
     for one in found:
-        yield f"{safe(one.name)} went back ({fact(one.lines[0])}): re-concretize, or stay on an earlier snapshot."
+        yield f"{safe_name(one.name)} went back ({fact(one.lines[0])}): re-concretize, or stay on an earlier snapshot."
 
 
 def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
     for one in found[:_MOST_PLACES]:
-        yield f"in {safe(one.name)}, {names(one.packages, _FEW_NAMES)} must be built from source."
+        yield f"in {safe_name(one.name)}, {names(one.packages, _FEW_NAMES)} must be built from source."
     if len(found) > _MOST_PLACES:
         yield f"{number(len(found) - _MOST_PLACES, 'more place')} lost packages, listed below."
 
 
 _ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = {
     StatementKind.SUSPICIOUS: _suspicious,
-    StatementKind.TAG_REMOVED: lambda found: (f"tag {safe(one.name)} was removed: use another one." for one in found),
+    StatementKind.TAG_REMOVED: lambda found: (
+        f"tag {safe_name(one.name)} was removed: use another one." for one in found
+    ),
     StatementKind.STACK_REMOVED: _stacks_removed,
     StatementKind.PACKAGE_REMOVED: _packages_removed,
     StatementKind.DOWNGRADED: _downgraded,

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from cachewatch.model import Document, Side
 from cachewatch.render.colour import Palette
 from cachewatch.render.phrases import number
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 from cachewatch.versions import version_key
 
 _NO_STACK = "(no stack)"
+# Names that are longer, and targets that are more, come from no build cache: one must not widen every line.
+_WIDEST = 40
+_MOST_TARGETS = 40
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
@@ -42,7 +45,7 @@ def _count(document: Document) -> Cells:
 
 def _heading(document: Document, side: Side, since: Side | None, palette: Palette) -> Iterator[str]:
     where = " ".join(filter(None, (side.tag, side.revision and side.revision[:10], _day(side))))
-    yield f"{palette.paint(safe(document.package), 'bold')}  {safe(where)}".rstrip()
+    yield f"{palette.paint(safe_name(document.package), 'bold')}  {safe_name(where)}".rstrip()
     signatures = set(document.specs.values())
     numbers = (
         number(len(document.specs), "spec"),
@@ -59,21 +62,34 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
 
 def _table(cells: Cells, *, is_pruned: bool, palette: Palette) -> Iterator[str]:
     targets = sorted({target for _, _, target in cells})
+    if len(targets) > _MOST_TARGETS:
+        rest = f"{len(targets) - _MOST_TARGETS + 1:,} more"
+        cells = _joined(cells, set(targets[_MOST_TARGETS - 1 :]), rest)
+        targets = [*targets[: _MOST_TARGETS - 1], rest]
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
     rows.sort(key=lambda row: version_key(row[0]), reverse=True)
-    version_width = max(len("version"), *(len(safe(version)) for version, _ in rows))
-    stack_width = max(len("stack"), *(len(safe(stack)) for _, stack in rows))
-    heading = "  ".join(safe(target).rjust(6) for target in targets)
+    version_width = min(_WIDEST, max(len("version"), *(len(safe_name(version)) for version, _ in rows)))
+    stack_width = min(_WIDEST, max(len("stack"), *(len(safe_name(stack)) for _, stack in rows)))
+    heading = "  ".join(safe_name(target).rjust(6) for target in targets)
+    widths = [min(_WIDEST, max(6, len(safe_name(target)))) for target in targets]
     yield palette.paint(f"{'version'.ljust(version_width)}  {'stack'.ljust(stack_width)}  {heading}", "bold")
     shown = None
     for version, stack in rows:
-        name = safe(version) if version != shown else ""
+        name = safe_name(version) if version != shown else ""
         shown = version
         numbers = "  ".join(
-            _cell(cells[version, stack, target], stack, is_pruned=is_pruned).rjust(max(6, len(safe(target))))
-            for target in targets
+            _cell(cells[version, stack, target], stack, is_pruned=is_pruned).rjust(width)
+            for target, width in zip(targets, widths, strict=True)
         )
-        yield f"{name.ljust(version_width)}  {safe(stack).ljust(stack_width)}  {numbers}".rstrip()
+        yield f"{name.ljust(version_width)}  {safe_name(stack).ljust(stack_width)}  {numbers}".rstrip()
+
+
+def _joined(cells: Cells, targets: set[str], name: str) -> Cells:
+    """Return `cells` with one column for all of `targets`."""
+    joined: Cells = Counter()
+    for (version, stack, target), count in cells.items():
+        joined[version, stack, name if target in targets else target] += count
+    return joined
 
 
 def _cell(count: int, stack: str, *, is_pruned: bool) -> str:

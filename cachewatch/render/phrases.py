@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from cachewatch.model import Place
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 from cachewatch.spelling import NO_COMPILER
 from cachewatch.statements import Line, Statement, StatementKind
 from cachewatch.statements.values import Story
@@ -145,7 +145,7 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
 
 def names(words: Sequence[str], most: int = MOST_NAMES) -> str:
     """Name the first of `words`, and count the rest."""
-    told = [safe(word)[:_LONGEST_NAME] for word in words[:most]]
+    told = [safe_name(word)[:_LONGEST_NAME] for word in words[:most]]
     rest = len(words) - len(told)
     return ", ".join(told) + (f" and {rest} more" if rest else "")
 
@@ -158,8 +158,8 @@ def replaced(statement: Statement) -> str:
         name, at, version = old.partition("@")
         other, _, newer = new.partition("@")
         if at and name == other:
-            return safe(f"{name} {version} -> {newer}")
-    return safe(f"{' '.join(before)} -> {' '.join(after)}")
+            return safe_name(f"{name} {version} -> {newer}")
+    return safe_name(f"{' '.join(before)} -> {' '.join(after)}")
 
 
 def _moved(line: Line, most: int) -> str:
@@ -179,4 +179,4 @@ def _stacks(places: Iterable[Place], most: int) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return ", ".join("no compiler" if word == NO_COMPILER else safe(word) for word in words)
+    return ", ".join("no compiler" if word == NO_COMPILER else safe_name(word) for word in words)

@@ -12,7 +12,7 @@ from cachewatch.render.phrases import number
 from cachewatch.render.totals import nothing, signed, total
 from cachewatch.render.wholetag import block_of
 from cachewatch.report import Report
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 from cachewatch.statements import Severity, Statement, StatementKind
 
 _SEVERITIES = tuple(Severity)
@@ -78,11 +78,11 @@ def _entries(one: Chosen, asked: Asked) -> Iterator[Entry]:
     statement = one.statement
     if statement.kind is StatementKind.PLACE_LOST and statement.name:
         # Place first: what matters is what is missing there.
-        yield Entry(name=safe(statement.name), fact=_lost(one, asked), counts=one.counts)
+        yield Entry(name=safe_name(statement.name), fact=_lost(one, asked), counts=one.counts)
         return
     for line in one.lines:
         yield Entry(
-            name=safe(line.package),
+            name=safe_name(line.package),
             fact=phrases.fact(line, asked.most_names),
             counts=line.counts,
             where=phrases.where(line, asked.most_names),
@@ -93,7 +93,7 @@ def _lost(one: Chosen, asked: Asked) -> str:
     if len(one.packages) == len(one.lines) == 1:
         line = one.lines[0]
         now = f", now in {phrases.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
-        return f"{safe(line.package)} {phrases.fact(line)}".strip() + now
+        return f"{safe_name(line.package)} {phrases.fact(line)}".strip() + now
     return phrases.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
 
 

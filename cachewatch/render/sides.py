@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from cachewatch.model import Side
 from cachewatch.render import words
 from cachewatch.report import Report
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 
 _SHORT = 7  # of a revision
 
@@ -15,7 +15,7 @@ def heading(report: Report) -> tuple[str, str]:
     before, after = report.before, report.after
     if not (before.revision and after.revision):
         return _of_files(before, after), ""
-    name = _both(safe(before.tag or ""), safe(after.tag or ""))
+    name = _both(safe_name(before.tag or ""), safe_name(after.tag or ""))
     revisions = _both(before.revision[:_SHORT], after.revision[:_SHORT])
     apart = words.span(report)
     return "  ".join(
@@ -27,14 +27,14 @@ def _of_files(before: Side, after: Side) -> str:
     tags = {side.tag for side in (before, after) if side.tag}
     shared = tags.pop() if len(tags) == 1 else ""
     names = (_one(side, "" if shared else side.tag or "") for side in (before, after))
-    return "  ".join(filter(None, (safe(shared), " -> ".join(names))))
+    return "  ".join(filter(None, (safe_name(shared), " -> ".join(names))))
 
 
 def _one(side: Side, tag: str) -> str:
     day = days(side.time, side.time)
     revision = (side.revision or "")[:_SHORT]
-    named = " ".join(filter(None, (revision or safe(side.name), day)))
-    return f"{named} ({safe(tag)})" if tag else named
+    named = " ".join(filter(None, (revision or safe_name(side.name), day)))
+    return f"{named} ({safe_name(tag)})" if tag else named
 
 
 def _both(before: str, after: str) -> str:

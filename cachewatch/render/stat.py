@@ -8,7 +8,7 @@ from cachewatch.model import PackageChange
 from cachewatch.render.phrases import SHARES
 from cachewatch.render.reports import report_of
 from cachewatch.render.totals import Shares, Wants, signed, total
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 from cachewatch.statements import Statement
 from cachewatch.statements.values import Counts
 
@@ -35,7 +35,7 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byt
     """Yield a line for each package and the totals of each tag."""
     for changeset in changesets:
         if changeset.after.tag:
-            yield f"{safe(changeset.after.tag)}\n".encode()
+            yield f"{safe_name(changeset.after.tag)}\n".encode()
         packages = [numbers for body in changeset.bodies() for numbers in body]
         report = report_of(changeset.outcome, wants)
         yield "".join(f" {line}\n" for line in _lines(packages, report.statements)).encode()
@@ -47,9 +47,9 @@ def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement]) -> Ite
     for one in statements:
         for line in one.lines:
             shares[line.package][SHARES[one.kind]] += line.counts
-    width = max((len(safe(name)) for name, _, _ in packages), default=0)
+    width = max((len(safe_name(name)) for name, _, _ in packages), default=0)
     for name, before, after in packages:
-        yield f"{safe(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {_told(shares[name])}".rstrip()
+        yield f"{safe_name(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {_told(shares[name])}".rstrip()
 
 
 def _told(shares: Shares) -> str:

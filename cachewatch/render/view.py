@@ -19,7 +19,7 @@ from cachewatch.render.needs import acts_of, coverage_data, move_data, pinned_da
 from cachewatch.render.phrases import HEADINGS, fact, where
 from cachewatch.render.sums import accounting
 from cachewatch.report import Report
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe, safe_name
 from cachewatch.statements import Line, Severity, Statement, StatementKind
 from cachewatch.statements.values import is_of_tag, severity_of
 
@@ -101,6 +101,10 @@ class _Maker:
         self._form = form
         self._clean = clean
 
+    def _name(self, text: str) -> str:
+        """Return a name of strangers'; all of it where nobody but a program reads it."""
+        return self._clean(text if self._form is WHOLE else safe_name(text))
+
     def many(self, items: tuple[Any, ...], make: Callable[[Any], Any]) -> list[Any]:
         return [make(item) for item in items[: self._form.others]]
 
@@ -134,8 +138,8 @@ class _Maker:
         returns = self._returns(tag)
         back = {(one.kind, one.name) for one in returns}
         return {
-            "source": self._clean(tag.source),
-            "tag": self._clean(_name(report)),
+            "source": self._name(tag.source),
+            "tag": self._name(_name(report)),
             "before": self.side(report.before),
             "after": self.side(report.after),
             "packages": asdict(report.packages),
@@ -152,13 +156,13 @@ class _Maker:
             "move": None if tag.move is None else move_data(tag.move, self._rows, self._clean),
             "accounting": accounting((*tag.statements, *tag.rest)),
             "versions": [
-                {"package": self._clean(one.package), "added": list(one.added), "removed": list(one.removed)}
+                {"package": self._name(one.package), "added": list(one.added), "removed": list(one.removed)}
                 for one in (tag.versions if self._form is WHOLE else ())
             ],
             "examples": [
                 {
                     **self.plain(example),
-                    "stacks": [self._clean(stack) for stack in example.stacks],
+                    "stacks": [self._name(stack) for stack in example.stacks],
                     "command": install_line(example.package, example.version, example.hash),
                 }
                 for example in tag.examples
@@ -194,7 +198,7 @@ class _Maker:
         return {
             "kind": one.kind.value,
             "severity": one.severity.value,
-            "name": self._clean(one.name),
+            "name": self._name(one.name),
             "packages": len(one.packages),
             "specs": one.counts.specs,
             "is_bad": one.severity is Severity.ATTENTION,
@@ -218,12 +222,12 @@ class _Maker:
         """Return what happened to one package."""
         kind = line.story.kind
         return {
-            "package": self._clean(line.package),
+            "package": self._name(line.package),
             "url": self.url(line.package, tag),
             "kind": kind.value,
             "fact": self._clean(fact(line)),
-            "before": self._clean(", ".join(line.story.before)),
-            "after": self._clean(", ".join(line.story.after)),
+            "before": self._name(", ".join(line.story.before)),
+            "after": self._name(", ".join(line.story.after)),
             "where": self._clean(where(line)) if self._form.has_details else "",
             "specs": line.counts.specs,
             "is_bad": severity_of(kind) is Severity.ATTENTION,
@@ -238,9 +242,9 @@ class _Maker:
             "places": len(found),
             "rows": [
                 {
-                    "place": self._clean(one.name),
+                    "place": self._name(one.name),
                     "packages": len(one.packages),
-                    "names": [self._clean(package) for package in one.packages[: self._rows]],
+                    "names": [self._name(package) for package in one.packages[: self._rows]],
                     "more": max(0, len(one.packages) - self._rows),
                 }
                 for one in shown

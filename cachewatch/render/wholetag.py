@@ -9,7 +9,7 @@ from cachewatch.render.blocks import ALL, FEW_NAMES, Asked, Block, Chosen
 from cachewatch.render.phrases import number
 from cachewatch.render.totals import signed
 from cachewatch.report import Report
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 from cachewatch.statements import Statement, StatementKind
 from cachewatch.statements.values import Counts
 
@@ -60,7 +60,7 @@ def block_of(one: Chosen, report: Report, asked: Asked) -> Block:
 
 
 def _name(statement: Statement) -> str:
-    return phrases.replaced(statement) if statement.kind is StatementKind.MIGRATION else safe(statement.name)
+    return phrases.replaced(statement) if statement.kind is StatementKind.MIGRATION else safe_name(statement.name)
 
 
 def _notes(one: Chosen, report: Report, asked: Asked) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _goes_without_saying(effect: StatementKind, statement: Statement) -> bool:
 
 
 def _old_value(statement: Statement) -> str:
-    return safe(" ".join(value.partition("@")[2] or value for value in statement.before))
+    return safe_name(" ".join(value.partition("@")[2] or value for value in statement.before))
 
 
 def _wave(counts: Counts, report: Report) -> str:

@@ -8,7 +8,7 @@ import hashlib
 import re
 from functools import lru_cache
 
-from cachewatch.safetext import safe
+from cachewatch.safetext import safe_name
 
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
 # What Windows takes for devices, whatever the extension.
@@ -33,7 +33,7 @@ def file_name(name: str) -> str:
 @lru_cache(maxsize=65536)
 def shown(text: str, most: int = _LONGEST) -> str:
     """Return `text` fit to be read: nothing in it is invisible, and of a very long one the two ends."""
-    text = safe(text)
+    text = safe_name(text)
     if len(text) <= most:
         return text
     return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)"
