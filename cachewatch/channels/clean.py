@@ -4,14 +4,15 @@ import re
 from hashlib import sha256
 from urllib.parse import urlsplit
 
-from cachewatch.safetext import safe
+from cachewatch.safetext import UNFIT, UNSEEN, safe
 
-# What XML 1.0 forbids, C1 controls, bidirectional controls, and halves of characters. Tab and newline stay.
-_UNFIT = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
-    "|[\U0001fffe\U0001ffff\U0002fffe\U0002ffff\U000e0000-\U000e007f]"
+_UNFIT = re.compile(f"[{UNFIT}]")
+# Whatever stands between the sign and the word: `@**all**` calls in Zulip, and nobody sees a soft hyphen.
+_MENTION = re.compile(
+    rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
 )
-_MENTION = re.compile(r"(?<![\w.])@(?=\w)|@(?=(?:all|channel|everyone|here|room)\b)")
+_LINK = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
+_COMMAND = re.compile(r" {2,}(?:\$ )?(?:cachewatch|git|spack) ")
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
 
 
@@ -54,7 +55,17 @@ def without_secret_url(text: str, url: str) -> str:
 
 def without_mentions(text: str) -> str:
     """Return `text` in which no chat sees a call to anybody; `gcc@12` is none."""
-    return _MENTION.sub("@\u200b", text)
+    return _MENTION.sub("\\g<0>\u200b", text)
+
+
+def without_links(text: str, own: str | None = None) -> str:
+    """Return `text` in which no chat sees a link; only `own` stays one, and commands can be copied."""
+    return "\n".join(line if _COMMAND.match(line) else _without_links(line, own) for line in text.split("\n"))
+
+
+def _without_links(line: str, own: str | None) -> str:
+    kept = line.split(own) if own else [line]
+    return (own or "").join(_LINK.sub("\u200b", part) for part in kept)
 
 
 def shortened(text: str, most: int, link: str | None = None) -> str:

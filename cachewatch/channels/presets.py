@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-from cachewatch.channels.clean import markup, one_line, plain_lines, shortened, without_mentions
+from cachewatch.channels.clean import markup, one_line, plain_lines, shortened, without_links, without_mentions
 from cachewatch.deliveries import Letter
 
 _MATTERMOST = 16_000  # characters; beyond 16383 a message is refused
@@ -26,13 +26,14 @@ def message(preset: str, letter: Letter) -> bytes:
 
 def chat_text(letter: Letter, most: int) -> str:
     """Return the plain text of a letter for a chat."""
-    return shortened(without_mentions(plain_lines(letter.text)), most, letter.archive_url)
+    text = without_links(without_mentions(plain_lines(letter.text)), letter.archive_url)
+    return shortened(text, most, letter.archive_url)
 
 
 def chat_title(letter: Letter) -> str:
     """Return what stands above a letter in a chat."""
     about = "cachewatch" if letter.is_notice else f"cachewatch {one_line(letter.subscription, 40)}"
-    return without_mentions(f"{about}: {one_line(letter.title)}")
+    return without_links(without_mentions(f"{about}: {one_line(letter.title)}"))
 
 
 def _json(letter: Letter) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.changesets import Changeset
 from cachewatch.model import FACTS, PackageChange, Rung, Spec
-from cachewatch.safetext import safe
+from cachewatch.safetext import UNSEEN, safe
 
 COLUMNS = (
     "tag",
@@ -40,6 +40,8 @@ _SINGULAR = {
 
 # Names behind a sign, and nothing that calls, refers or computes.
 _VARIANTS = re.compile(r"[+-][A-Za-z][A-Za-z0-9_]*(?: [+~]?[A-Za-z][A-Za-z0-9_.,:=-]*)*")
+# Blanks and what nobody sees do not keep all spreadsheets from computing, and some know signs of full width.
+_FORMULA = re.compile(rf"[\s{UNSEEN}]*[=+@\uff1d\uff0b\uff20\ufe62\ufe66\ufe6b\u2212\uff0d\ufe63-]")
 
 Line = dict[str, object]
 
@@ -139,7 +141,6 @@ def _cell(value: object) -> str:
     text = value if type(value) is str else str(value)
     if text.isascii() and text.isalnum():
         return text  # nearly everything, and a spreadsheet sees nothing in it
-    text = safe(text)
     # A spreadsheet takes these for the beginning of a formula, which a mere list of variants cannot be.
-    is_formula = text.startswith(("=", "+", "-", "@")) and not _VARIANTS.fullmatch(text)
-    return f"'{text}" if is_formula else text
+    is_formula = _FORMULA.match(text) and not _VARIANTS.fullmatch(text)
+    return f"'{safe(text)}" if is_formula else safe(text)

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import importlib.util
 import json
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -15,6 +16,7 @@ from letters import letter, no_shelf, send
 from servers import Says, serving
 
 from cachewatch.channels import open_channel
+from cachewatch.channels.presets import chat_text, message
 from cachewatch.config.model import AppriseConfig, Secret, WebhookConfig
 from cachewatch.deliveries import SENT, Answer, Verdict
 from cachewatch.errors import ConfigError
@@ -175,7 +177,7 @@ def test_chats_call_nobody(preset: str) -> None:
     assert all(len(text) <= limit for text in texts)
     if preset == "slack":
         assert "<" not in body["text"]
-        assert "&lt;!channel&gt;" in body["text"]
+        assert "&lt;\u200b!channel&gt;" in body["text"]
     if preset == "discord":
         assert body["allowed_mentions"] == {"parse": []}
     if preset == "matrix":
@@ -217,3 +219,37 @@ def test_apprise_is_missing_or_told_nonsense(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'cachewatch\[apprise\]'"):
         open_channel(nonsense)
+
+
+CALLS = (
+    *("@all", "@**all**", "@_**all**", "@*all*", "@everyone", "@here", "@channel", "@room", "x@all", "x@**all**"),
+    *("<!channel>", "<!here>", "<@123>", "<@&123>", "@\u00adall", "@\u200ball", "@**topic**", "@someone"),
+)
+
+
+@pytest.mark.parametrize("preset", ["mattermost", "slack", "discord", "matrix"])
+@pytest.mark.parametrize("call", CALLS)
+def test_nobody_is_called(preset: str, call: str) -> None:
+    """What looks like a call in some chat is none in any, whoever is named so."""
+    body = json.loads(message(preset, letter(title=call, text=f"new: {call}", markdown=f"new: {call}")))
+    said = f"{body.get('text')} {body.get('content')} {body.get('html')}"
+
+    assert not re.search(r"(?<![\w.])@[\w*_&\u00ad]", said)
+    assert not re.search(r"@[*_\u00ad]*(all|channel|everyone|here|room|topic)", said)
+    assert not re.search(r"<[!@]", said)
+
+
+@pytest.mark.parametrize(
+    ("text", "dead"),
+    [
+        ("[click](https://evil.example/)", "[click]\u200b(https:\u200b//evil.example/)"),
+        ("see https://evil.example/", "see https:\u200b//evil.example/"),
+        ("www.evil.example", "www\u200b.evil.example"),
+        ("https://hpc.example.org/d/1 is ours", "https://hpc.example.org/d/1 is ours"),
+        ("gcc@12 [e4s]", "gcc@12 [e4s]"),
+        ("    cachewatch diff --repo https://x.example/r.git", "    cachewatch diff --repo https://x.example/r.git"),
+    ],
+)
+def test_no_link_but_ours(text: str, dead: str) -> None:
+    """A name that is a link in some chat is none where plain text is sent; what is copied stays as it is."""
+    assert chat_text(letter(text=text, archive_url="https://hpc.example.org/d/1"), 1_000) == dead
