@@ -47,10 +47,24 @@ def matcher(pattern: str) -> Matches:
     """Compile one pattern (without !); a regular expression matches anywhere unless it says ^ or $."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
+    return _expression(pattern)
+
+
+def _expression(pattern: str) -> Matches:
+    """Compile a regular expression with RE2, which never goes back: strangers choose the names that it is put to."""
+    import re2  # noqa: PLC0415  most patterns are globs
+
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re.compile(pattern[1:-1]).search
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ConfigError(f"{pattern!r} is no regular expression: {error}") from error
+        search = re2.compile(pattern[1:-1], options=options).search
+    except (re2.error, UnicodeError) as error:
+        problem = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
+        raise ConfigError(
+            f"{pattern!r} is no regular expression that RE2 knows (it has no look-around and no references back): {problem}"
+        ) from error
+    # RE2 takes UTF-8, in which half a character cannot be written.
+    return lambda name: search(name.encode("utf-8", "replace").decode())
 
 
 def _matchers(patterns: Iterable[str]) -> list[Matches]:

@@ -1,6 +1,7 @@
 """Choosing by globs."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from conftest import Run
 from helpers import catalogue, record, signature
 
 from cachewatch.config.model import Match
+from cachewatch.errors import ConfigError
 from cachewatch.model import Kind
 from cachewatch.select import Globs, Selection, selection_of
 
@@ -128,3 +130,20 @@ def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
     assert "MORE" not in result.output
     assert "1 in upgrades, 1 rebuilt" in " ".join(result.output.split())
     assert json.loads(run("diff", *sides, "--kind", "os", "--format", "json").output)["changesets"][0]["packages"] == []
+
+
+@pytest.mark.parametrize("pattern", [r"/^(\w+\.?)*$/", "/(a*)*b/", "/(a|aa)+$/", "/(.*){20}!/", "/^(a+)+$/"])
+def test_an_expression_never_goes_back(pattern: str) -> None:
+    """Strangers choose the names: no expression takes longer than its name is long."""
+    matches = Globs([pattern])
+    started = time.process_time()
+    matches("a" * 1_000 + "\u20ac!\ud800")
+
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("pattern", ["/(?=a)b/", r"/(a)\1/", "/(/", "/(a{1000}){1000}/"])
+def test_an_expression_that_could_go_back_is_refused(pattern: str) -> None:
+    """What RE2 does not know is a mistake of the command line or the configuration, and the sentence names it."""
+    with pytest.raises(ConfigError, match="is no regular expression that RE2 knows"):
+        Globs([pattern])
