@@ -29,7 +29,7 @@ from cachewatch.select import Globs, Selection, selection_of
         (("nothing",), ""),
         (("/^ml-(cpu|x)$/",), "ml-cpu"),
         (("/4/", "!/(?i)^e4/"), ""),
-        (("/(.)-\\1/", "/ro/", "e4*"), "e4s ml-rocm"),
+        (("/(4)s$/", "/ro/", "e4*"), "e4s ml-rocm"),
         (("/",), ""),
     ],
 )
