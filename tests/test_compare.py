@@ -120,6 +120,32 @@ def test_a_kept_hash_gains_and_loses_stacks() -> None:
     assert {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED} <= change.kinds
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        pytest.param([record(1)], [record(1), record(2, stacks=["ml"])], Kind.STACK_ADDED, id="a stack comes"),
+        pytest.param([record(1), record(2, stacks=["ml"])], [record(1)], Kind.STACK_REMOVED, id="a stack goes"),
+        pytest.param(
+            [record(1), record(2, stacks=["ml"])],
+            [record(1, stacks=["e4s", "ml"]), record(2, stacks=["ml"])],
+            Kind.STACK_ADDED,
+            id="a kept hash comes into a stack that was there",
+        ),
+        pytest.param(
+            [record(1, stacks=["e4s", "ml"]), record(2, stacks=["ml"])],
+            [record(1), record(2, stacks=["ml"])],
+            Kind.STACK_REMOVED,
+            id="a kept hash leaves a stack that stays",
+        ),
+    ],
+)
+def test_a_package_or_one_spec_of_it_comes_into_a_stack_or_leaves_it(
+    before: list[Record], after: list[Record], kind: Kind
+) -> None:
+    """The kinds of stacks hold if the package comes into a stack or leaves one, and also if one of its specs does."""
+    assert changed(before, after).kinds & {Kind.STACK_ADDED, Kind.STACK_REMOVED} == {kind}
+
+
 def test_left_over_is_told_when_it_begins() -> None:
     """A spec that no stack builds any more is news once; it stays among the facts."""
     two = [record(1, stacks=["root"]), record(2)]
@@ -194,6 +220,28 @@ def test_an_upgrade_starts_from_the_newest_that_vanished() -> None:
     (pairing,) = change.pairings
     assert (pairing.before.versions, pairing.after.versions) == (("1.9",), ("1.10",))
     assert rungs(change) == {"upgraded": 1, "gone": 1}
+
+
+NEW_OS: Record = {"os": "ubuntu24.04"}
+NEW_TARGET: Record = {"target": "x86_64_v4"}
+NEW_COMPILER: Record = {"compiler": "gcc@13.2.0"}
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        (NEW_TARGET, NEW_TARGET | NEW_OS),
+        (NEW_OS, NEW_OS | NEW_TARGET),
+        (NEW_OS, NEW_OS | NEW_COMPILER),
+    ],
+)
+def test_the_counterpart_of_a_spec_differs_least(near: Record, far: Record) -> None:
+    """On another system or target, the spec of which most is equal; the other one is new."""
+    change = changed([record(1)], [record(2, **far), record(3, **near)])
+
+    (gone,) = change.gone
+    assert gone.counterpart == parsed([record(3, **near)]).specs[spec_hash(3)]
+    assert {new.counterpart is None for new in change.new} == {True, False}
 
 
 def test_versions_are_judged_by_stack() -> None:
