@@ -86,6 +86,22 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
     assert "no reader" in run("deliveries", "show", kim.id, "--config", site.folder / "cachewatch.yaml").output
 
 
+def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> None:
+    """Nor through a channel that is gone; the command says why."""
+    with post() as server:
+        configure(site, port=server.port)
+        site.run(later=HOUR)
+        kim = next(each for each in site.deliveries() if each.target.startswith("kim"))
+        configure(site, ("kim@example.org, Lee@example.org", "lee@example.org"), port=server.port)
+        with pytest.raises(UsageError, match=r"kim@example.org is no reader of ml any more; see `channels:` and `to:`"):
+            byhand.resend(site.open(), kim.id)
+        configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
+        with pytest.raises(UsageError, match="its channel mail is not configured any more"):
+            byhand.resend(site.open(), kim.id)
+        site.run(later=HOUR)
+    assert len(server.received) == 2
+
+
 def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> None:
     with post() as server:
         configure(
