@@ -11,7 +11,9 @@ from helpers import Record, catalogue, record, records
 from station import Site, day
 
 from cachewatch.service import announcing, byhand, packing
+from cachewatch.service.noting import Noted
 from cachewatch.service.reporting import HeldDigest, read_status
+from cachewatch.store.departures import Departure, DepartureKind
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"
@@ -368,6 +370,18 @@ def test_a_suspicious_loss_says_what_is_gone(site: Site) -> None:
     said = notice(site, LOSS)
     assert "10 packages gone: package-10, package-11, package-2," in said
     assert re.search(r"Readers get what nobody drops at 2025-06-02 \d\d:00 UTC", said)
+
+
+def test_ten_are_named_of_what_is_gone() -> None:
+    """And how many more there are, if there are."""
+    gone = [Departure(kind=DepartureKind.PACKAGE, name=f"p{number}", packages=1, specs=1) for number in range(12)]
+
+    def facts(count: int) -> list[str]:
+        return list(Noted(tag="develop", told=count, suspicion="", gone=tuple(gone[:count]), joined=()).facts)
+
+    assert facts(1) == ["1 package gone: p0"]
+    assert facts(10) == ["10 packages gone: p0, p1, p2, p3, p4, p5, p6, p7, p8, p9"]
+    assert facts(12) == ["12 packages gone: p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 2 more"]
 
 
 def test_status_says_when_a_held_digest_goes_out(site: Site, run: Run) -> None:
