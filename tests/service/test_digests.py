@@ -18,6 +18,7 @@ from cachewatch.service.keeping import keep_house
 from cachewatch.service.passes import tell
 from cachewatch.service.polling import poll
 from cachewatch.service.reporting import read_status
+from cachewatch.sources.mirror import Mirror
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
 ONE = {**BASE, "change-one": records([100])}
@@ -62,6 +63,18 @@ def test_a_new_revision_is_told_once(site: Site) -> None:
     assert "change-one" in text
     assert "change-two" not in text
     assert (site.folder / "out" / "ml").exists()
+
+
+def test_the_log_names_a_digest_only_if_there_is_one(site: Site) -> None:
+    site.run()
+    site.publish(1)
+    site.run()
+    site.publish(2)
+    site.configure(CONFIG.replace("[all]", "[package-removed]"))
+    site.run()
+    (stored,) = site.digests()
+    made = [event for event in site.events() if event["event"] in ("digest.queued", "digest.empty")]
+    assert [event.get("digest") for event in made] == [stored.key[:12], None]
 
 
 def test_a_missed_day_is_in_the_next_digest(site: Site) -> None:
@@ -359,10 +372,22 @@ def test_a_stale_source_is_said_in_digests(site: Site) -> None:
     site.now = day(20)
     site.run()
     assert site.notices() == ["the source public has no news"]
+    assert "It answers, but upstream may have stopped publishing." in site.told("(operators)")[-1]
     site.publish(1)
     site.run()
     (text,) = site.told()
     assert "no news for 19 days" in text
+
+
+def test_a_stale_source_that_cannot_be_read_is_not_said_to_answer(site: Site) -> None:
+    site.configure(CONFIG.replace("400d", "4d"))
+    site.run()
+    site.upstream.rename(site.folder / "away.git")
+    site.now = day(20)
+    site.run()
+    (said,) = site.told("(operators)")
+    assert "It cannot be read either." in said
+    assert "It answers" not in said
 
 
 def test_who_asks_for_more_is_not_told_of_the_past(site: Site) -> None:
@@ -430,6 +455,17 @@ def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
     assert "change-two" in first
     assert "change-two" in second
     assert "cannot be known" not in " ".join(second.split())
+
+
+def test_what_no_digest_begins_at_any_more_is_let_go(site: Site) -> None:
+    """Else the clone would keep each revision that anybody was ever told of."""
+    context = site.open()
+    clone = Mirror(context.clone_folder("public"), str(site.upstream))
+    for number in range(3):
+        site.publish(number)
+        site.run()
+        keep_house(context)
+        assert set(clone.pins().values()) == {site.commits[number]}
 
 
 def test_what_cannot_be_known_is_said(site: Site) -> None:
