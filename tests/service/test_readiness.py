@@ -282,6 +282,13 @@ def test_figures_see_what_is_wrong(site: Site) -> None:
     assert measured(site)['cachewatch_channel_blocked{channel="files"}'] == 1
 
 
+def test_digests_are_counted(site: Site) -> None:
+    site.run()
+    site.publish(1)
+    site.run()
+    assert measured(site)['cachewatch_digests_total{subscription="ml",result="ready"}'] == 1
+
+
 def test_labels_are_escaped(site: Site) -> None:
     """Whatever a configuration may ever take for a name."""
     with opened(site) as context:
