@@ -15,6 +15,7 @@ from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.service import byhand
+from cachewatch.service.delivering import deliver
 from cachewatch.service.resuming import resume
 from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import Delivery, State
@@ -141,6 +142,22 @@ def test_what_cannot_be_made_anew_is_a_dead_letter(site: Site, server: Post, run
         assert run("deliveries", *command, *config).exit_code == 0
     raw = run("deliveries", "show", "1", "--raw", *config)
     assert (raw.exit_code, "delivery 1: its stored bytes are damaged" in raw.error) == (5, True)
+
+
+def test_what_cannot_be_made_anew_holds_up_nobody(site: Site, server: Post) -> None:
+    """What is behind it goes out in the same turn, and one delivery failed."""
+    flip(site, "deliveries", "payload", "target = 'kim@example.org'")
+    flip(site, "digests", "letter", "subscription = 'ml'")
+    assert deliver(site.open(), "mail") == 1
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
+
+
+def test_the_log_says_whose_delivery_nobody_knows_of(site: Site) -> None:
+    execute(site, "UPDATE deliveries SET state = 'queueD' WHERE target = 'kim@example.org'")
+    resume(site.open())
+    (dead,) = [event for event in site.events() if event["event"] == "delivery.dead"]
+    kim = mails(site)["kim"]
+    assert (dead["id"], dead["channel"], dead["target"]) == (kim.id, "mail", "kim@example.org")
 
 
 @pytest.mark.parametrize("may_have_arrived", [False, True])
