@@ -25,6 +25,7 @@ from station import Site, wait_for
 from cachewatch.service import clocks
 from cachewatch.service.backoff import LONGEST_PAUSE
 from cachewatch.service.context import Context
+from cachewatch.service.outages import longest
 from cachewatch.service.resuming import recover
 from cachewatch.store import outbox
 from cachewatch.store.moments import to_moment, to_text
@@ -195,6 +196,29 @@ def test_a_lease_ends_by_the_right_clock(site: Site, shift: timedelta) -> None:
     recover(context)
     assert [each.state for each in mails(site)] == [State.QUEUED]
     assert '"lease.expired"' in site.said.getvalue()
+
+
+def test_what_waits_for_a_channel_that_is_gone_is_put_right_as_well(tmp_path: Path) -> None:
+    """It was claimed, and given its time, by a clock that was a year ahead."""
+    site = Site(tmp_path, STATES)
+    configure(site)
+    site.run()
+    site.publish(1)
+    site.run()
+    with site.open().database.write() as connection:
+        soon, next_year = site.now + HOUR, to_text(site.now + 365 * DAY)
+        lease = Lease(owner="elsewhere/1/a", lasting=365 * DAY)
+        (mail,) = mails(site)
+        assert outbox.claim(connection, "mail", soon, lease) is not None
+        connection.exec_driver_sql("UPDATE deliveries SET give_up = ? WHERE id = ?", (next_year, mail.id))
+        connection.exec_driver_sql("UPDATE sources SET polled_at = ?", (next_year,))
+    path = tmp_path / "cachewatch.yaml"
+    path.write_text(path.read_text().replace("mail: {type", "post: {type").replace("[mail,", "[post,"))
+    context = site.open()
+    clocks.correct(context)
+    (mail,) = mails(site)
+    assert mail.lease_until == site.now + clocks.lease(context.config, None)
+    assert mail.give_up == site.now + longest(context.config, None)
 
 
 def test_a_monthly_sign_of_life_comes_after_one_of_next_year(tmp_path: Path) -> None:
