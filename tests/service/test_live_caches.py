@@ -13,6 +13,8 @@ from helpers import catalogue, records
 from servers import files, serving
 from station import Site, log, running, wait_for
 
+from cachewatch.service.polling import poll
+
 pytestmark = pytest.mark.usefixtures("loopback")
 
 CONFIG = """\
@@ -74,3 +76,22 @@ def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Pa
         assert shown.exit_code == 0, shown.error
         assert "cmake" in shown.output, name
         assert "zlib" not in shown.output, "nothing became of it"
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "header"),
+    [("token_file", "s3cret", "Bearer s3cret"), ("login_file", "me:password", "Basic bWU6cGFzc3dvcmQ=")],
+)
+def test_a_cache_is_asked_with_the_credentials_that_are_configured(
+    tmp_path: Path, key: str, content: str, header: str
+) -> None:
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    publish(tmp_path, "zlib")
+    (tmp_path / "secret").write_text(content)
+    (tmp_path / "secret").chmod(0o600)
+    with serving(files(tmp_path)) as server:
+        config = CONFIG.replace("stack: ours,", f"stack: ours, credentials: {{{key}: secret}},")
+        site.configure(config.replace("{url}", server.url))
+        context = site.open()
+        assert poll(context, context.config.sources["far"])
+    assert {asked.headers.get("authorization") for asked in server.asked} == {header}
