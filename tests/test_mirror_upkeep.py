@@ -379,7 +379,7 @@ def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path) -> None:
         assert mirror.update().after == newest
         assert mirror.repair() is None
     finally:
-        subprocess.run(["umount", disk], check=True)
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def test_a_clone_that_is_somebody_elses(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The folder of the state: ours, and closed to others."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -18,4 +19,6 @@ def make_private(folder: Path) -> None:
     except OSError as error:
         raise StateError(f"{folder}: {error.strerror}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise StateError(f"{folder}: not writable; choose another folder with `state:`")
+        is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+        reason = os.strerror(errno.EROFS) if is_read_only else "not writable"
+        raise StateError(f"{folder}: {reason}; choose another folder with `state:`")

@@ -41,9 +41,13 @@ def main(size: int, seed: int, only: str, workers: int, result: Path) -> None:
     found = {path: [m for m in mutants if f"{path}:{m.first}".startswith(only)] for path, mutants in found.items()}
     chosen = sample(found, size, seed)
     click.echo(f"{len(chosen)} of {sum(map(len, found.values())):,} changes; {len(reached.seconds)} tests")
-    rows = _try_all(chosen, reached, trees, Results(result, trees[0].fingerprint))
-    _check(rows, reached, trees[0])
-    _summarize(rows, seed)
+    results = Results(result, trees[0].fingerprint)
+    rows = _try_all(chosen, reached, trees, results)
+    wrong = _unreliable(rows, reached, trees[0])
+    results.drop([row for row in rows if row["test"] in wrong])
+    _summarize([row for row in rows if row["test"] not in wrong], seed)
+    if wrong:
+        click.echo("what these tests killed was not tried properly; run it again")
 
 
 def _try_all(chosen: list[Mutant], reached: Reach, trees: list[Tree], results: Results) -> list[Row]:
@@ -92,10 +96,13 @@ def _outcome(end: End) -> str:
     return "timeout" if end.code is None else "no start"
 
 
-def _check(rows: list[Row], reached: Reach, tree: Tree) -> None:
-    """See that what noticed a change does not fail without one."""
-    for test, _ in tree.run(sorted({str(row["test"]) for row in rows if row["test"]}), reached.seconds).failed:
+def _unreliable(rows: list[Row], reached: Reach, tree: Tree) -> set[str]:
+    """Return the tests that noticed a change, but fail without one too."""
+    tests = sorted({str(row["test"]) for row in rows if row["test"]})
+    found = {test for test, _ in tree.run(tests, reached.seconds).failed}
+    for test in sorted(found):
         click.echo(f"not to be relied on: {test} fails without any change")
+    return found
 
 
 def _summarize(rows: list[Row], seed: int) -> None:

@@ -73,4 +73,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     again = Results(tmp_path / "results", "code")
     known = [again.get(each) for each in (first, second, third)]
     assert [row and row["outcome"] for row in known] == ["killed", None, None]
-    assert Results(tmp_path / "results", "other code").get(first) is None
+    again.drop([{"diff": first.diff}])
+    assert Results(tmp_path / "results", "code").get(first) is None
+    results.add({"diff": third.diff, "outcome": "killed"})
+    assert Results(tmp_path / "results", "other code").get(third) is None

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -78,10 +79,20 @@ class Tree:
         return self._pytest([], sorted({test.partition("::")[0] for test in tests}), plan, *options)
 
     def _pytest(self, under: Sequence[str], files: Sequence[str], plan: Mapping[str, float], *options: str) -> End:
-        report, plans, scratch = (self.folder.with_suffix(suffix) for suffix in (".report", ".plan", ".tmp"))
+        report, plans = (self.folder.with_suffix(suffix) for suffix in (".report", ".plan"))
+        scratch = Path(tempfile.mkdtemp(prefix=f"{self.folder.name}-", dir=self.folder.parent))
         report.write_text("{}", "utf-8")
         plans.write_text(json.dumps(plan), "utf-8")
-        pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "mutation.watching", f"--basetemp={scratch}"]
+        pytest = [
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "mutation.watching",
+            f"--basetemp={scratch / 'tests'}",
+        ]
         command = [sys.executable, *under, *pytest, *options, *files]
         environment = self._environment | {watching.REPORT: str(report), watching.PLAN: str(plans)}
         with (
@@ -95,7 +106,17 @@ class Tree:
             code = process.poll()
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # and what a test may have left
+        _clear(scratch)
         return End(code, json.loads(report.read_text("utf-8")))
+
+
+def _clear(scratch: Path) -> None:
+    """Remove what tests wrote, and first what they mounted: the next ones would fail for it, whatever was changed."""
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
+    for place in mounted:
+        if place.startswith(f"{scratch}/"):
+            subprocess.run(["umount", "--lazy", place], check=False)
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _output(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> str:

@@ -46,7 +46,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small disk in memory takes root")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def fill_up(ballast: Path) -> None:
