@@ -141,6 +141,7 @@ class Digest(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()  # that show the same changes
     archive_url: str | None = None
     unsubscribe: str | None = None  # mailto: or https:
+    zone: str = "UTC"  # in which times are said
     operator: str = ""  # who runs this, as people may write to them
     links: str = ""  # base of links to the catalogue's pages; empty for none
     rows: int = 25  # of each list, at most

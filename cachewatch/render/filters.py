@@ -3,8 +3,9 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from cachewatch.render.phrases import number
 from cachewatch.render.words import how_long
@@ -28,17 +29,19 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}" if text else ""
 
 
-def day(time: str | None) -> str:
+def day(time: str | None, zone: str = "UTC") -> str:
     """Return the day of a time: 1 June 2025."""
     if not time:
         return "unknown"
-    moment = datetime.fromisoformat(time).astimezone(UTC)
+    moment = datetime.fromisoformat(time).astimezone(ZoneInfo(zone))
     return f"{moment.day} {moment:%B %Y}"
 
 
-def moment(time: str | None) -> str:
-    """Return a time to the minute: 1 June 2025 04:00 UTC."""
-    return f"{day(time)} {datetime.fromisoformat(time).astimezone(UTC):%H:%M} UTC" if time else "unknown"
+def moment(time: str | None, zone: str = "UTC") -> str:
+    """Return a time to the minute: 1 June 2025 06:00 CEST."""
+    if not time:
+        return "unknown"
+    return f"{day(time, zone)} {datetime.fromisoformat(time).astimezone(ZoneInfo(zone)):%H:%M %Z}"
 
 
 def days_between(since: str, until: str) -> str:

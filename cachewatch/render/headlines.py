@@ -1,7 +1,8 @@
 """What comes first: the subject of a digest and its first sentence, names before counts, worst first."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from datetime import UTC, date, datetime
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -267,11 +268,11 @@ def _is_snapshot(digest: Digest) -> bool:
 
 def _days(digest: Digest, *, month: str = "%B", to: str = " to ", has_year: bool = True) -> str:
     """Say from when to when: 25 May to 1 June 2025; empty if that is unknown."""
-    afters = [day for span in digest.spans if (day := _day(span.after.time))]
+    afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
     if not afters:
         return ""
     last = max(afters)
-    first = min((day for span in digest.spans if (day := _day(span.before.time))), default=last)
+    first = min((day for span in digest.spans if (day := _day(span.before.time, digest.zone))), default=last)
     return _between(first, last, month, to, has_year=has_year)
 
 
@@ -287,8 +288,8 @@ def _between(first: date, last: date, month: str, to: str, *, has_year: bool) ->
     return f"{first.day} {first.strftime(month)}{to}{end}"
 
 
-def _day(time: str | None) -> date | None:
-    return datetime.fromisoformat(time).astimezone(UTC).date() if time else None
+def _day(time: str | None, zone: str) -> date | None:
+    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone)).date() if time else None
 
 
 def _ascii(text: str) -> str:

@@ -75,6 +75,7 @@ def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
         "description": clean(digest.description),
         "created": moment(digest.created),
         "period": digest.period,
+        "zone": digest.zone,
         "is_urgent": digest.is_urgent,
         "is_sample": digest.is_sample,
         "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],

@@ -72,6 +72,7 @@ def compose(
         silenced=tuple(_silenced(context, hidden)),
         why=wording.why(track),
         commands=tuple(wording.command(track, span) for part in parts for span in part.spans),
+        zone=context.config.timezone,
         operator=", ".join(context.config.operators.to),
         links=context.config.links,
         rows=track.subscription.limit.rows,

@@ -49,6 +49,19 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
+def test_times_are_said_in_the_zone_of_the_configuration(tmp_path: Path) -> None:
+    """04:00 UTC of 2 June is 18:00 of 1 June on Hawaii."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([2])})])
+    site.configure(CONFIG.replace("version: 1", "version: 1\ntimezone: Pacific/Honolulu"))
+    site.run()
+    site.publish(1)
+    site.run(later=timedelta(days=1))
+    (text,) = site.told()
+    assert "\ndevelop, 31 May to 1 June 2025\n" in text
+    assert "(1 June 2025 18:00 HST)" in text
+    assert "UTC" not in text
+
+
 def test_the_first_run_is_silent(site: Site) -> None:
     assert site.run().failed_sources == 0
     assert site.told() == []
