@@ -638,3 +638,20 @@ def test_a_daemon_refuses_a_bad_configuration_and_goes_on(site: Site) -> None:
             daemon.terminate()
             assert daemon.wait(25) == 0
     assert "did you mean" in log(site)
+
+
+def test_the_fault_of_a_channel_is_named_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a channel did not expect defers its delivery, with a warning that names it; what was sent is no warning."""
+    site = Site(tmp_path, STATES)
+    site.configure(CONFIG.partition("  ml: ")[0].replace("{port}", "1") + "  ml: {channels: [desk], changes: [all]}\n")
+    site.run()
+    site.publish(1)
+    with monkeypatch.context() as patched:
+        patched.setattr("cachewatch.channels.file._FileCarrier.deliver", lambda *_: 1 // 0)
+        site.run()
+    site.run(later=HOUR)
+
+    found = [each for each in site.events() if each["event"].startswith("delivery.")]
+    levels = [(each["level"], each["event"]) for each in found]
+    assert levels == [("warning", "delivery.deferred"), ("info", "delivery.sent")]
+    assert "the channel failed: ZeroDivisionError" in str(found[0])
