@@ -28,7 +28,8 @@ from cachewatch.statements.judging import Found, Survey
 
 # Below this many bytes a second process costs more than it gains.
 _WORTH_TWO_PROCESSES = 4 * 2**20
-_CHUNK_BYTES = 2**20
+# Each chunk is one call of DeepDiff, which has a price of its own.
+_CHUNK_BYTES = 4 * 2**20
 
 Progress = Callable[[int], None]
 Documents = Sequence[DocumentPair]

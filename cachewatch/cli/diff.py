@@ -116,6 +116,7 @@ def diff(
         wanted_package=selection.packages,
         report=line.git if is_shown else None,
     )
+    garbage.search_seldom()
     with ExitStack() as stack:
         with garbage.loading():
             helps = jobs > 1 and needs_git(before, after)

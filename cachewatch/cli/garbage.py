@@ -22,3 +22,8 @@ def loading() -> Iterator[None]:
 def keep() -> None:
     """Never search again what there is now; at the end of the program, that is everything."""
     gc.freeze()
+
+
+def search_seldom() -> None:
+    """Search for garbage less often, in a process that compares once and ends: it makes many values and few cycles."""
+    gc.set_threshold(100_000, 20, 50)
