@@ -68,11 +68,17 @@ def short(revision: str | None) -> str:
 
 
 def told(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Choose the tags of which there is something to tell, to add up, or to warn of."""
+    """Choose the tags of which there is something to do, to tell, to add up, or to warn of."""
     return [
         tag
         for tag in tags
-        if tag["events"] or tag["accounting"] or tag["changes"]["lines"] or tag["warnings"] or tag["more_warnings"]
+        if tag["act"]
+        or tag["know"]
+        or tag["events"]
+        or tag["accounting"]
+        or tag["changes"]["lines"]
+        or tag["warnings"]
+        or tag["more_warnings"]
     ]
 
 

@@ -78,7 +78,7 @@ _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 # system has which is still looked after.
 OLDEST = (2, 34)
 # Those that leave out of reach what a partial clone lacks where GIT_NO_LAZY_FETCH says so: 2.45, and older ones that
-# were mended in May 2024, by what their last number has to be.
+# were fixed in May 2024, by what their last number has to be.
 _NOT_LAZY = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
 
 Version = tuple[int, ...]  # of git; nothing where it does not say

@@ -19,7 +19,7 @@ _INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
 _PROMISE = re.compile(r"promisor|partialclone", re.IGNORECASE)
 _TOO_OLD = (
     "and this git would run what its configuration says to fetch what it lacks; install git 2.45 or newer "
-    "(or one mended in May 2024, such as 2.39.4), or give --repo the URL"
+    "(or one fixed in May 2024, such as 2.39.4), or give --repo the URL"
 )
 _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 

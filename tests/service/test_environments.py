@@ -142,6 +142,13 @@ def test_losses_come_first(tmp_path: Path) -> None:
     assert "other " not in said.replace("another ", "")
 
 
+def test_what_to_do_is_said_though_the_tag_has_nothing_to_tell(tmp_path: Path) -> None:
+    """Of the packages that were asked for nothing changed, and binaries of the environment are lost."""
+    path = str(lock(tmp_path / "spack.lock", *OURS))
+    site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=path, packages=["curl"])
+    assert "ACT     no version is left of hdf5: build from source." in told_after(site, 1)
+
+
 def test_what_the_machines_cannot_use_is_no_news(tmp_path: Path) -> None:
     """Builds of the needed packages for other systems and processors come and go unsaid; one that runs there is told."""
     path = lock(tmp_path / "spack.lock", *OURS)
