@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from cachewatch.service.log import Log, open_log
 from cachewatch.service.passes import Result, run_pass
 from cachewatch.service.resuming import recover
 from cachewatch.store import digests, outbox
-from cachewatch.store.database import Database
+from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import Stored
 from cachewatch.store.outbox import Delivery
 
@@ -75,7 +75,9 @@ class Site:
     def run(self, *, later: timedelta = timedelta(0)) -> Result:
         """Do one pass, as much later."""
         self.now += later
-        return run_pass(self.open())
+        context = self.open()
+        with closing(context.database):
+            return run_pass(context)
 
     def live(self, span: timedelta) -> None:
         """Let time pass in which the service runs, and does nothing but look at its clock."""
@@ -83,15 +85,16 @@ class Site:
         while self.now < end:
             self.now = min(end, self.now + timedelta(hours=4))
             recover(context)
+        context.database.close()
 
     def digests(self) -> list[Stored]:
         """Return what was made, oldest first."""
-        with Database(self.folder / "state").read() as connection:
+        with self._read() as connection:
             return list(reversed(digests.archive(connection)))
 
     def held(self) -> list[Stored]:
         """Return the digests that wait for an operator."""
-        with Database(self.folder / "state").read() as connection:
+        with self._read() as connection:
             found = [digests.get(connection, record.key) for record in digests.all_held(connection)]
         return [stored for stored in found if stored is not None]
 
@@ -105,12 +108,17 @@ class Site:
 
     def deliveries(self) -> list[Delivery]:
         """Return every delivery, oldest first."""
-        with Database(self.folder / "state").read() as connection:
+        with self._read() as connection:
             return list(reversed(outbox.find(connection)))
 
     def events(self) -> list[dict[str, Any]]:
         """Return what was logged."""
         return [json.loads(line) for line in self.said.getvalue().splitlines()]
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with closing(Database(self.folder / "state")) as database, database.read() as connection:
+            yield connection
 
     def _log(self) -> Log:
         return open_log("json", self.said, logging.INFO)

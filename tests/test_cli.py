@@ -1,5 +1,6 @@
 """The command line: exit codes, where output goes, and what it says when it is used wrongly."""
 
+import gc
 import io
 import logging
 import os
@@ -47,6 +48,13 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 def test_exit_codes(run: Run, sides: tuple[Path, Path], options: tuple[str, ...], exit_code: int) -> None:
     """Changes are no failure unless they are asked to be."""
     assert run("diff", *sides, *options).exit_code == exit_code
+
+
+def test_garbage_is_searched_as_before(run: Run, sides: tuple[Path, Path]) -> None:
+    """Comparing searches seldom; what calls it in its own process must not go on like that."""
+    usual = gc.get_threshold()
+    run("diff", *map(str, sides))
+    assert gc.get_threshold() == usual
 
 
 def test_no_difference_is_no_failure(run: Run, sides: tuple[Path, Path]) -> None:

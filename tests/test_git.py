@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from helpers import catalogue, document, history, record, records
 
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.sources import clones
-from cachewatch.sources.git import Repository
+from cachewatch.sources.git import Repository, ask
 from cachewatch.sources.revisions import as_moment, count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
@@ -726,3 +727,11 @@ def test_show_follows_no_link(run: Run, bare: Path) -> None:
     result = run("show", "a", "--repo", bare)
 
     assert (result.exit_code, "mode 120000" in result.error) == (4, True)
+
+
+def test_git_is_heard_where_a_thousand_files_are_open() -> None:
+    """select() takes no descriptor above 1,023, and a daemon with many connections has those."""
+    with ExitStack() as opened:
+        while opened.enter_context(Path(os.devnull).open("rb")).fileno() < 1100:
+            pass
+        assert ask(["git", "--version"], seconds=20, silence=20).output.startswith(b"git version")

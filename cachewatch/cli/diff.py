@@ -116,8 +116,8 @@ def diff(
         wanted_package=selection.packages,
         report=line.git if is_shown else None,
     )
-    garbage.search_seldom()
     with ExitStack() as stack:
+        stack.enter_context(garbage.searching_seldom())
         with garbage.loading():
             helps = jobs > 1 and needs_git(before, after)
             assistant = stack.enter_context(companion(assistance(selection, make_body), is_wanted=helps))

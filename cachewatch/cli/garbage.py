@@ -24,6 +24,12 @@ def keep() -> None:
     gc.freeze()
 
 
-def search_seldom() -> None:
-    """Search for garbage less often, in a process that compares once and ends: it makes many values and few cycles."""
+@contextmanager
+def searching_seldom() -> Iterator[None]:
+    """Search for garbage less often while something is compared: that makes many values and few cycles."""
+    usual = gc.get_threshold()
     gc.set_threshold(100_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)

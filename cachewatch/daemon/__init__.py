@@ -1,7 +1,7 @@
 """The daemon: the same things that a pass does, as they fall due. It never decides what is due."""
 
 import os
-import select
+import selectors
 import signal
 import threading
 import time
@@ -73,10 +73,12 @@ class Daemon:
         self._listen()
         notify(is_ready=True, status="waiting")
         context.log.info("daemon.started", pid=os.getpid(), sources=len(context.config.sources))
-        while not context.is_ending.is_set():
-            if select.select([bell], [], [], _BEAT_SECONDS)[0]:
-                os.read(bell, 64)
-            self._look_around()
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(bell, selectors.EVENT_READ)
+            while not context.is_ending.is_set():
+                if waiting.select(_BEAT_SECONDS):
+                    os.read(bell, 64)
+                self._look_around()
         return self._end()
 
     def _snapshot(self) -> Context:

@@ -11,7 +11,7 @@ import fcntl
 import logging
 import os
 import re
-import select
+import selectors
 import signal
 import subprocess
 import tempfile
@@ -261,11 +261,13 @@ def ask(command: Sequence[str], lines: Iterable[str] = (), *, seconds: float, si
 def _heard(process: Any, silence: float) -> bytes:
     """Return the last that a process says of its progress, and end it where it says nothing for too long."""
     said = b""
-    while select.select([process.stderr], [], [], silence)[0]:
-        chunk = process.stderr.read1()
-        if not chunk:
-            return said
-        said = (said + chunk)[-_LONGEST_WORDS:]
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(process.stderr, selectors.EVENT_READ)
+        while waiting.select(silence):
+            chunk = process.stderr.read1()
+            if not chunk:
+                return said
+            said = (said + chunk)[-_LONGEST_WORDS:]
     _end(process)
     return said
 
