@@ -41,7 +41,7 @@ def main() -> None:
     load()
     _timed("load GitPython", lambda: __import__("cachewatch.sources.catalogue"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
-    from cachewatch import pipeline  # noqa: PLC0415  loading is what is measured
+    from cachewatch import contents, pipeline  # noqa: PLC0415  loading is what is measured
     from cachewatch.cli import garbage  # noqa: PLC0415
     from cachewatch.events import Tally  # noqa: PLC0415
     from cachewatch.render.blocks import Asked  # noqa: PLC0415
@@ -52,8 +52,8 @@ def main() -> None:
 
     garbage.keep()
     selection = Selection()
-    pipeline._read = _timed_steps("wait for git, and read", pipeline._read)  # noqa: SLF001  the watch is ours
-    pipeline.parse = _timed("parse", pipeline.parse)  # type: ignore[attr-defined]
+    pipeline.read = _timed_steps("wait for git, and read", pipeline.read)  # type: ignore[attr-defined]
+    contents.parse = _timed("parse", contents.parse)  # type: ignore[attr-defined]
     compare_all = pipeline.compare_all  # type: ignore[attr-defined]
     pipeline.compare_all = _timed("compare", lambda pairs, **options: list(compare_all(pairs, **options)))  # type: ignore[attr-defined]
     pipeline.items_of = _timed("take apart", pipeline.items_of)  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@
     ├── DocumentError          4   one document cannot be used; the others can
     │   ├── UnreadableDocument
     │   └── NotComparableDocument
+    ├── WorkFailed             3   a process of ours took too much for one document, or ended over it
     ├── StateError             5   the state cannot be used
     │   └── DamagedRow         5   one digest or delivery in it cannot; all others can
     ├── TemplateError          6   a template is missing or wrong
@@ -101,6 +102,10 @@ class UnreadableDocument(DocumentError):
 
 class NotComparableDocument(DocumentError):
     """A document of 2022, which names no hashes and so says nothing about single specs."""
+
+
+class WorkFailed(CachewatchError):
+    """Work on what strangers wrote took more than it may, or ended the process that did it; the message says which."""
 
 
 class TemplateError(CachewatchError):

@@ -18,6 +18,10 @@ class Globs:
         self._included = _matchers(p for p in self.patterns if not p.startswith("!"))
         self._excluded = _matchers(p[1:] for p in self.patterns if p.startswith("!"))
 
+    def __reduce__(self) -> tuple[type["Globs"], tuple[tuple[str, ...]]]:
+        """Let another process compile them anew."""
+        return Globs, (self.patterns,)
+
     def __call__(self, name: str) -> bool:
         """Tell whether `name` is chosen."""
         if self.is_open:

@@ -8,20 +8,34 @@ of each package (render). Nothing here prints.
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from cachewatch import tags
 from cachewatch.changesets import Body, Changeset, Chunk, Outcome, SeesAll
 from cachewatch.companion import Ask
-from cachewatch.compare import Pair, compare_all, load_deepdiff
+from cachewatch.compare import compare_all, load_deepdiff
 from cachewatch.compare.part import part_of
-from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
-from cachewatch.errors import DocumentError, NotComparableDocument
+from cachewatch.contents import (
+    Documents,
+    Problems,
+    Read,
+    about_content,
+    about_pair,
+    is_readable,
+    parse_pair,
+    parse_side,
+    read,
+)
+from cachewatch.documents import Known
+from cachewatch.errors import WorkFailed
 from cachewatch.events import Tally, events_of
+from cachewatch.isolation import INLINE, Isolation
 from cachewatch.model import Document, Event, Fault, FaultKind, Kind, PackageChange, PackageCounts, Side, Unreadable
 from cachewatch.parallel import in_processes
 from cachewatch.select import Selection
-from cachewatch.sources import Blob, Comparison, Content, Difference, DocumentPair, Readers, TagPair
+from cachewatch.sources import Blob, Comparison, Content, Difference, Readers, TagPair
 from cachewatch.statements import Items, Judgement, StatementKind, items_of, judge, statements_of
 from cachewatch.statements.assembling import counted
 from cachewatch.statements.judging import Found, Survey
@@ -32,13 +46,12 @@ _WORTH_TWO_PROCESSES = 4 * 2**20
 _CHUNK_BYTES = 4 * 2**20
 
 Progress = Callable[[int], None]
-Documents = Sequence[DocumentPair]
 
 
 class Contents(NamedTuple):
-    """Some packages of a tag, each with the contents of its two sides; None where there is none, or too much."""
+    """Some packages of a tag."""
 
-    pairs: Iterable[tuple[DocumentPair, Content | None, Content | None]]
+    pairs: Iterable[Read]
     is_pruned: bool
     others: frozenset[str]  # packages that nobody asked for
 
@@ -56,19 +69,23 @@ def changesets(
     jobs: int = 1,
     progress: Progress = lambda _: None,
     assistant: Assistant | None = None,
+    isolation: Isolation | None = None,
     judgements: Judgements | None = None,
 ) -> Iterator[Changeset]:
     """Compare everything that `comparison` names, one pair of tags after the other.
 
     `make_body` makes what the output format keeps of packages; `progress` is told the bytes
-    that are done. An `assistant` (see `assistance`) compares what one process can. Of a pair of
-    tags that `judgements` know, only what was asked for is read; others they learn.
+    that are done. An `assistant` (see `assistance`) compares what one process can; with
+    `isolation`, whose work must be picklable, all of it is done there. Of a pair of tags that
+    `judgements` know, only what was asked for is read; others they learn.
     """
     for pair in comparison.pairs:
         known = None if judgements is None else judgements.get(_name(pair))
         documents = pair.difference.all_documents if known is None else pair.difference.documents
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
-        if assistant is None or enough > 1:
+        if isolation is not None:
+            make_work = partial(_isolated, comparison.readers, pair, selection, make_body, isolation)
+        elif assistant is None or enough > 1:
             make_work = partial(_alone, comparison.readers, pair, selection, make_body, is_forked=enough > 1)
         else:
             make_work = partial(_assisted, comparison.readers, pair, assistant)
@@ -76,7 +93,7 @@ def changesets(
             pair.before,
             pair.after,
             _chunks(documents, make_work, enough, progress),
-            partial(_conclude, _Compared(comparison, pair, known, judgements)),
+            partial(_conclude, _Compared(comparison, pair, known, judgements, isolation or INLINE)),
         )
 
 
@@ -86,19 +103,41 @@ def _name(pair: TagPair) -> tuple[Side, Side]:
 
 def _alone(
     readers: Readers, pair: TagPair, selection: Selection, make_body: Callable[[], Body], *, is_forked: bool
-) -> Callable[[Documents], Chunk]:
+) -> Callable[[Documents], Iterable[Chunk]]:
     """Compare in the process that we are in, which reads for itself if it was forked."""
     is_pruned = tags.is_mutable(pair.after.tag)
     own = readers.again() if is_forked else readers
     others = _others(pair)
-    return lambda documents: _compare_chunk(Contents(_read(documents, own), is_pruned, others), selection, make_body())
+    return lambda documents: (
+        _compare_chunk(Contents(read(documents, own), is_pruned, others), selection, make_body()),
+    )
 
 
-def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Chunk]:
+def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Iterable[Chunk]]:
     """Read here, let another process compare, and meanwhile count what nobody has to read."""
     is_pruned, count = tags.is_mutable(pair.after.tag), pair.difference.count_unchanged
     others = _others(pair)
-    return lambda documents: assistant(Contents(tuple(_read(documents, readers)), is_pruned, others), count)
+    return lambda documents: (assistant(Contents(tuple(read(documents, readers)), is_pruned, others), count),)
+
+
+def _isolated(
+    readers: Readers, pair: TagPair, selection: Selection, make_body: Callable[[], Body], isolation: Isolation
+) -> Callable[[Documents], Iterable[Chunk]]:
+    """Read here, and compare where it can end nothing but itself."""
+    is_pruned, others = tags.is_mutable(pair.after.tag), _others(pair)
+    work = partial(_compare_pairs, selection, make_body, is_pruned, others)
+
+    def compare(documents: Documents) -> Iterator[Chunk]:
+        for pairs, found in isolation.each(work, read(documents, readers), about_pair):
+            yield _refused(pairs[0], found, work(()), others, isolation) if isinstance(found, WorkFailed) else found
+
+    return compare
+
+
+def _compare_pairs(
+    selection: Selection, make_body: Callable[[], Body], is_pruned: bool, others: frozenset[str], pairs: Sequence[Read]
+) -> Chunk:
+    return _compare_chunk(Contents(pairs, is_pruned, others), selection, make_body())
 
 
 def _others(pair: TagPair) -> frozenset[str]:
@@ -106,12 +145,12 @@ def _others(pair: TagPair) -> frozenset[str]:
 
 
 def _chunks(
-    documents: Documents, make_work: Callable[[], Callable[[Documents], Chunk]], jobs: int, progress: Progress
+    documents: Documents, make_work: Callable[[], Callable[[Documents], Iterable[Chunk]]], jobs: int, progress: Progress
 ) -> Iterator[Chunk]:
     runs = list(_runs(documents))
-    for run, chunk in zip(runs, in_processes(make_work, runs, jobs), strict=True):
+    for run, chunks in zip(runs, in_processes(make_work, runs, jobs), strict=True):
         progress(sum(document.size for document in run))
-        yield chunk
+        yield from chunks
 
 
 def assistance(selection: Selection, make_body: Callable[[], Body]) -> Callable[[], Callable[[Contents], Chunk]]:
@@ -128,8 +167,8 @@ def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chun
     """Compare the documents of some packages."""
     # What everybody asked for is not kept twice.
     tally = Tally(selected=[] if contents.others or not selection.takes_all_specs else None)
-    problems = _Problems(contents.others)
-    pairs = [_parsed(*pair, problems) for pair in contents.pairs]
+    problems = Problems(contents.others)
+    pairs = [parse_pair(*pair, problems) for pair in contents.pairs]
     readable = [pair for pair in pairs if pair is not None]
     for pair, change in zip(readable, compare_all(readable, is_pruned=contents.is_pruned), strict=True):
         if change is not None:
@@ -156,100 +195,38 @@ def _select(change: PackageChange, items: tuple[Items, ...], selection: Selectio
         body.add(part)
 
 
-class _Problems:
-    """What is wrong with the documents that were asked for."""
-
-    def __init__(self, others: frozenset[str]) -> None:
-        self._others = others
-        self.faults: list[Fault] = []
-        self.unreadable: list[Unreadable] = []
-
-    def note(self, package: str, before: Document | Fault | None, after: Document | Fault | None) -> None:
-        if package in self._others:
-            return
-        self.faults += _faults(before, after)
-        if isinstance(before, Fault) or isinstance(after, Fault):
-            self.unreadable += _unreadable(package, before, after)
-
-
-def _parsed(
-    pair: DocumentPair,
-    old_content: Content | None,
-    new_content: Content | None,
-    problems: "_Problems",
-) -> Pair | None:
-    """Parse both documents of a package, and note what is wrong with them; None if one cannot be used."""
-    known = Known()
-    before = _parse(pair.before, old_content, known)
-    after = _parse(pair.after, new_content, known)
+def _refused(contents: Read, failure: WorkFailed, empty: Chunk, others: frozenset[str], isolation: Isolation) -> Chunk:
+    """Say of a package that no process could compare which of its documents cannot be read."""
+    pair, old_content, new_content = contents
+    before = _examined(pair.before, old_content, isolation)
+    after = _examined(pair.after, new_content, isolation)
+    if not isinstance(before, Fault) and not isinstance(after, Fault):
+        # Each can be read, and nobody can compare them.
+        later = pair.after or pair.before
+        assert later is not None
+        fault = Fault(later.path, FaultKind.UNREADABLE, str(failure))
+        before, after = (before, fault) if pair.after else (fault, None)
+    problems = Problems(others)
     problems.note(pair.package, before, after)
-    if isinstance(before, Fault) or isinstance(after, Fault):
+    return replace(empty, faults=tuple(problems.faults), unreadable=tuple(problems.unreadable))
+
+
+def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Fault | None:
+    if blob is None:
         return None
-    return Pair(pair.package, before, after)
+    ((_, found),) = isolation.each(_parse_alone, [(blob, content)], about_content)
+    return Fault(blob.path, FaultKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
+
+
+def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Fault | None:
+    ((blob, content),) = sides
+    return parse_side(blob, content, Known())
 
 
 def _chosen(change: PackageChange, selection: Selection) -> PackageChange | None:
     if selection.takes_all_specs:
         return change
     return part_of(change, selection.chooses, selection.sees_stack)
-
-
-def _read(documents: Documents, readers: Readers) -> Iterator[tuple[DocumentPair, Content | None, Content | None]]:
-    """Yield each pair with the contents of its two sides; None where there is none, or too much."""
-    if readers.before is readers.after:
-        blobs = [blob for pair in documents for blob in (pair.before, pair.after) if _is_readable(blob)]
-        old_contents = new_contents = readers.before.read(blobs)
-    else:
-        old_contents = readers.before.read([pair.before for pair in documents if _is_readable(pair.before)])
-        new_contents = readers.after.read([pair.after for pair in documents if _is_readable(pair.after)])
-    for pair in documents:
-        before = next(old_contents) if _is_readable(pair.before) else None
-        after = next(new_contents) if _is_readable(pair.after) else None
-        yield pair, before, after
-
-
-def _is_readable(blob: Blob | None) -> TypeGuard[Blob]:
-    return blob is not None and blob.size <= MAX_BYTES
-
-
-def _parse(blob: Blob | None, content: Content | None, known: Known) -> Document | Fault | None:
-    if blob is None:
-        return None
-    if content is None:
-        return Fault(blob.path, FaultKind.UNREADABLE, TOO_LARGE)
-    if isinstance(content, str):
-        return Fault(blob.path, FaultKind.UNREADABLE, content)
-    try:
-        return parse(content, blob.path, known)
-    except NotComparableDocument as error:
-        return Fault(blob.path, FaultKind.NOT_COMPARABLE, str(error))
-    except DocumentError as error:
-        return Fault(blob.path, FaultKind.UNREADABLE, str(error))
-
-
-def _unreadable(package: str, before: Document | Fault | None, after: Document | Fault | None) -> Iterator[Unreadable]:
-    """Yield what is to be compared later: all but a document that is of a form without hashes, as it was before."""
-    bad = [side for side in (after, before) if isinstance(side, Fault)]
-    was_comparable = isinstance(before, Document)
-    if was_comparable or any(fault.kind is FaultKind.UNREADABLE for fault in bad):
-        yield Unreadable(
-            package=package,
-            reason=bad[0].message,
-            before=isinstance(before, Fault) and before.kind is FaultKind.UNREADABLE,
-            after=isinstance(after, Fault) and (was_comparable or after.kind is FaultKind.UNREADABLE),
-        )
-
-
-def _faults(before: Document | Fault | None, after: Document | Fault | None) -> list[Fault]:
-    """Return what is wrong with either side; what is wrong with both in one way, once."""
-    found = [side for side in (before, after) if isinstance(side, Fault)]
-    if len(found) == 2 and found[0].message == found[1].message:
-        return found[1:]
-    if found:
-        return found
-    old = before.faults if isinstance(before, Document) else ()
-    new = after.faults if isinstance(after, Document) else ()
-    return [*new, *(fault for fault in old if fault not in new)]
 
 
 def _runs(documents: Documents) -> Iterator[Documents]:
@@ -271,15 +248,16 @@ class _Compared(NamedTuple):
     pair: TagPair
     known: Judgement | None
     judgements: Judgements | None
+    isolation: Isolation
 
 
 def _conclude(
     compared: _Compared, tally: Tally, faults: tuple[Fault, ...], unreadable: tuple[Unreadable, ...] = ()
 ) -> Outcome:
-    comparison, pair, known, judgements = compared
+    comparison, pair, known, judgements, _ = compared
     packages = _packages(pair.difference, tally)
     tag = pair.after.tag or pair.before.tag or ""
-    judgement = known or _judged(comparison, pair, tally)
+    judgement = known or _judged(compared, tally)
     if known is None and (judgements is not None or tally.selected is not None):
         judgement = counted(tally.seen.items, judgement, tag)
     if judgements is not None:
@@ -310,8 +288,9 @@ def _packages(difference: Difference, tally: Tally) -> PackageCounts:
     )
 
 
-def _judged(comparison: Comparison, pair: TagPair, tally: Tally) -> Judgement:
+def _judged(compared: _Compared, tally: Tally) -> Judgement:
     """Judge the whole tag, whatever was asked for."""
+    comparison, pair = compared.comparison, compared.pair
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
     whole = pair.difference.whole
@@ -320,16 +299,25 @@ def _judged(comparison: Comparison, pair: TagPair, tally: Tally) -> Judgement:
         _packages(whole, tally),
         whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
-        survey=lambda: _survey(comparison.readers, whole),
+        survey=lambda: _survey(comparison.readers, whole, compared.isolation),
     )
 
 
-def _survey(readers: Readers, difference: Difference) -> Found:
+def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Found:
     """Read the documents that are the same on both sides."""
-    blobs = [blob for blob in difference.unchanged() if _is_readable(blob)]
+    blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
     found = Survey()
-    for blob, content in zip(blobs, readers.after.read(blobs), strict=True):
-        document = _parse(blob, content, Known())
+    contents = zip(blobs, readers.after.read(blobs), strict=True)
+    for _, part in isolation.each(_surveyed, contents, about_content):
+        if not isinstance(part, WorkFailed):
+            found.join(part)
+    return found.found()
+
+
+def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Found:
+    found = Survey()
+    for blob, content in contents:
+        document = parse_side(blob, content, Known())
         if isinstance(document, Document):
             found.add(document)
     return found.found()

@@ -1,15 +1,19 @@
 """What the tags of a source have of an environment, before and after: each document is read once, and none is kept."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch import tags
+from cachewatch.contents import about_content, parse_side
 from cachewatch.coverage import Coverage, Covered, Environment, Need, better, cover
-from cachewatch.documents import Known, parse
-from cachewatch.errors import DocumentError, UnknownRevision
+from cachewatch.documents import Known
+from cachewatch.errors import UnknownRevision, WorkFailed
+from cachewatch.isolation import INLINE, Isolation, Piece
+from cachewatch.model import Document
 from cachewatch.sources import Blob, Content, Listing
 from cachewatch.sources.catalogue import Bases, list_revision
 from cachewatch.sources.git import Repository
@@ -23,6 +27,8 @@ class _State(Struct):
 
 # Where each blob is, by its name and its package: in a state, in a tag from which specs come and go, or not.
 _Places = dict[tuple[str, str], tuple[Blob, list[tuple[_State, bool]]]]
+# What a document has, by whether specs that no stack builds go away.
+_Answer = dict[bool, tuple[Covered, ...]]
 
 
 def cover_both(
@@ -30,7 +36,9 @@ def cover_both(
     environment: Environment,
     before: Iterable[Revision],
     after: Iterable[Revision],
+    *,
     bases: Bases = MappingProxyType({}),
+    isolation: Isolation = INLINE,
 ) -> tuple[Coverage, Coverage]:
     """Hold `environment` against the tags that `before` and `after` name; one tag that has a binary is enough.
 
@@ -48,7 +56,7 @@ def cover_both(
         for package, base in others.items():
             listing = _list(repository, environment.packages & {package}, base, state, places) or listing
     if listing is not None:
-        _read(listing, environment, places)
+        _read(listing, environment, places, isolation)
     old, new = states
     for state, other in ((old, new), (new, old)):
         for need in environment.needs:
@@ -71,29 +79,59 @@ def _list(
     return listing
 
 
-def _read(listing: Listing, environment: Environment, places: _Places) -> None:
+class _Question(NamedTuple):
+    """What one document has of what is needed of its package."""
+
+    needed: Environment
+    blob: Blob
+    content: Content
+
+
+def _read(listing: Listing, environment: Environment, places: _Places, isolation: Isolation) -> None:
     """Read each blob once, and note what every state has by it."""
     by_package: dict[str, list[Need]] = {}
     for need in environment.needs:
         by_package.setdefault(need.package, []).append(need)
     blobs = [blob for blob, _ in places.values()]
-    for ((_, package), (blob, found)), content in zip(places.items(), listing.reader.read(blobs), strict=True):
-        _note(content, blob, replace(environment, needs=tuple(by_package.get(package, ()))), package, found)
+    questions = (
+        _Question(replace(environment, needs=tuple(by_package.get(package, ()))), blob, content)
+        for ((_, package), blob), content in zip(
+            zip(places, blobs, strict=True), listing.reader.read(blobs), strict=True
+        )
+    )
+    answers = (
+        each
+        for asked, found in isolation.each(_answers, questions, _about)
+        for each in ([None] * len(asked) if isinstance(found, WorkFailed) else found)
+    )
+    for (_, package), (_, states), covered in zip(places, places.values(), answers, strict=True):
+        _note(covered, package, states)
 
 
-def _note(
-    content: Content, blob: Blob, needed: Environment, package: str, found: Iterable[tuple[_State, bool]]
-) -> None:
-    try:
-        specs = None if isinstance(content, str) else parse(content, blob.path, Known()).specs
-    except DocumentError:
-        specs = None
-    for state, is_pruned in found:
-        if specs is None:
+def _about(question: _Question) -> Piece:
+    return about_content((question.blob, question.content))
+
+
+def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
+    return [_answer(*question) for question in questions]
+
+
+def _answer(needed: Environment, blob: Blob, content: Content) -> _Answer | None:
+    """Return what a document has, by whether specs come and go in its tag; None if it cannot be read."""
+    document = parse_side(blob, content, Known())
+    if not isinstance(document, Document):
+        return None
+    holdings = {need.package: document.specs for need in needed.needs}
+    return {is_pruned: cover(needed, holdings, is_pruned=is_pruned).needs for is_pruned in (False, True)}
+
+
+def _note(covered: _Answer | None, package: str, states: Iterable[tuple[_State, bool]]) -> None:
+    for state, is_pruned in states:
+        if covered is None:
             state.unread.add(package)
             continue
-        for covered in cover(needed, {package: specs}, is_pruned=is_pruned).needs:
-            state.found[covered.need] = better(state.found.get(covered.need), covered)
+        for each in covered[is_pruned]:
+            state.found[each.need] = better(state.found.get(each.need), each)
 
 
 def _coverage(environment: Environment, state: _State) -> Coverage:

@@ -99,6 +99,10 @@ class Versions:
         self._included = [r for p in self.patterns if not p.startswith("!") for r in parse_ranges(p)]
         self._excluded = [r for p in self.patterns if p.startswith("!") for r in parse_ranges(p[1:])]
 
+    def __reduce__(self) -> tuple[type["Versions"], tuple[tuple[str, ...]]]:
+        """Let another process read them anew."""
+        return Versions, (self.patterns,)
+
     def __call__(self, version: str) -> bool:
         """Tell whether `version` is chosen."""
         if any(version in excluded for excluded in self._excluded):

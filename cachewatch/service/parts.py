@@ -13,6 +13,7 @@ from cachewatch import digests
 from cachewatch.config.model import Source
 from cachewatch.coverage import Coverage, Environment, compare_coverage
 from cachewatch.digests import Pinned, Return, Span, Table, TagDigest
+from cachewatch.isolation import Isolation
 from cachewatch.model import Kind
 from cachewatch.patterns import Globs
 from cachewatch.pipeline import Judgements, changesets
@@ -84,6 +85,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     comparisons: Comparisons
     documents: UnreadDocuments
     longest_pause: timedelta  # between two revisions, that is no gap
+    isolation: Isolation
     environment: Environment | None = None
 
     def part(self, gaps: Gaps) -> Part:
@@ -125,7 +127,7 @@ class Reading(Struct, frozen=True, kw_only=True):
         bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
         before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in gaps.places]
         after = [structs.replace(self.newest, tag=tag) for tag in gaps.places]
-        return cover_both(self.repository, self.environment, before, after, bases)
+        return cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
 
     def _pinned(self, gaps: Gaps) -> Pinned | None:
         """Say what moving away from the pinned snapshot would gain and lose."""
@@ -137,7 +139,8 @@ class Reading(Struct, frozen=True, kw_only=True):
             return found
         before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
         if self.environment is not None:
-            move = compare_coverage(*cover_both(self.repository, self.environment, [before], [after]))
+            held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
+            move = compare_coverage(*held)
             return structs.replace(found, move=move)
         return structs.replace(found, whole_move=next(iter(self._compared(before, after, lambda _: True).tags), None))
 
@@ -208,10 +211,14 @@ class Reading(Struct, frozen=True, kw_only=True):
         packages = Packages()
         silencing = self._silencing(comparison, selection.wants)
         # Each chunk has a body of its own.
-        has_table = room is not None
-        make_body = partial(silencing.body, lambda wants: NotingBody(DigestBody(wants, has_table=has_table), wants))
+        make_body = partial(silencing.body, partial(_noting_body, has_table=room is not None))
         (changeset,) = changesets(
-            comparison, selection, make_body, progress=lambda _: self.context.go_on(), judgements=judgements
+            comparison,
+            selection,
+            make_body,
+            progress=lambda _: self.context.go_on(),
+            isolation=self.isolation,
+            judgements=judgements,
         )
         heard = unwrapped(silencing.heard(changeset, hidden), packages)
         tag = read_tag_digest(
@@ -308,6 +315,10 @@ class Reading(Struct, frozen=True, kw_only=True):
         )
 
 
+def _noting_body(wants: Wants, *, has_table: bool) -> NotingBody:
+    return NotingBody(DigestBody(wants, has_table=has_table), wants)
+
+
 def _names(found: Set[str]) -> Globs:
     """Return what chooses just these names; everything if one of them could mean more to a pattern."""
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
@@ -325,6 +336,7 @@ def read_part(context: Context, asked: Asked, source: Source) -> Part:
         newest = resolve(repository, fares.revision)
         if asked.since is not None:
             position = _position_at(repository, resolve(repository, asked.since), newest)
+        isolation = asked.comparisons.isolation(source.name)
         reading = Reading(
             context=context,
             track=track,
@@ -333,7 +345,8 @@ def read_part(context: Context, asked: Asked, source: Source) -> Part:
             repository=repository,
             newest=newest,
             comparisons=asked.comparisons,
-            documents=UnreadDocuments(repository, position.unread if position else {}),
+            documents=UnreadDocuments(repository, position.unread if position else {}, isolation),
+            isolation=isolation,
             longest_pause=_longest_pause(repository, newest, source),
             environment=asked.environment,
         )

@@ -8,6 +8,8 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from cachewatch.compare import load_deepdiff
+from cachewatch.isolation import Isolated
 from cachewatch.service.announcing import announce
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.delivering import deliver_all
@@ -18,8 +20,10 @@ from cachewatch.service.resuming import recover
 from cachewatch.service.reviewing import review
 from cachewatch.service.sharing import Comparisons, alike_together
 from cachewatch.service.summaries import summarize
+from cachewatch.service.suspects import Suspects
 from cachewatch.service.tracks import Track, tracks_of
 from cachewatch.store import suppressions
+from cachewatch.worker import Worker
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -38,27 +42,40 @@ class Result(Struct, frozen=True, kw_only=True):
 def run_pass(context: Context) -> Result:
     """Do all that is due now; a failing source or channel stops only itself, a hanging source what depends on it."""
     begun, untold, dead = context.clock(), list(tracks_of(context.config)), 0
-    with Polls(context) as polls:
-        for pending in polls:
-            ready = [track for track in untold if not track.depends_on(pending)]
-            untold = [track for track in untold if track.depends_on(pending)]
-            tell(context, tracks=ready)
-            if not pending:
-                summarize(context)
-            dead += deliver_all(context)
+    with Worker(prepare=load_deepdiff, go_on=context.go_on) as worker:
+        worker.start()  # before there are threads
+        with Polls(context) as polls:
+            for pending in polls:
+                ready = [track for track in untold if not track.depends_on(pending)]
+                untold = [track for track in untold if track.depends_on(pending)]
+                _tell(context, ready, worker)
+                if not pending:
+                    summarize(context)
+                dead += deliver_all(context)
     keep_house(context)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)
     return Result(failed_sources=polls.failed, dead=dead, suppressed=suppressed)
 
 
-def tell(context: Context, beat: Callable[[], None] = lambda: None, *, tracks: Iterable[Track] | None = None) -> None:
-    """Make the digest of every track that is due, or of these; `beat` hears that we live after each of them."""
+def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
+    """Make the digest of every track that is due; `beat` hears that we live, after each of them and while one is made."""
+
+    def go_on() -> None:
+        context.go_on()
+        beat()
+
+    with Worker(prepare=load_deepdiff, go_on=go_on) as worker:
+        _tell(context, tracks_of(context.config), worker, beat)
+
+
+def _tell(context: Context, tracks: Iterable[Track], worker: Worker, beat: Callable[[], None] = lambda: None) -> None:
     recover(context)
     take_over_renamed(context)
-    comparisons = Comparisons()
+    suspects = Suspects(context.folder)
+    comparisons = Comparisons(lambda source: Isolated(worker, suspects.of(source)))
     with suppress(EndingError):
-        for track in alike_together(tracks_of(context.config) if tracks is None else tracks):
+        for track in alike_together(tracks):
             context.go_on()
             announce(context, track, comparisons)
             beat()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from cachewatch.config.model import Match
 from cachewatch.digests import TagDigest
+from cachewatch.isolation import INLINE, Isolation
 from cachewatch.model import Kind
 from cachewatch.pipeline import Judgements
 from cachewatch.service.noting import Noted
@@ -37,7 +38,9 @@ class Found(Struct, frozen=True):
 class Comparisons:
     """The comparisons that were made for one question; those for the one before are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE) -> None:
+        """`isolate` says where the documents of a source are read and compared."""
+        self.isolation = isolate
         self._question: Question | None = None
         self._found: dict[Hashable, Found] = {}
         self._judgements: dict[str, Judgements] = {}

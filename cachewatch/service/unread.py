@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from cachewatch.digests import TagDigest
 from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.isolation import INLINE, Isolation
 from cachewatch.service.alerts import Alert, AlertKey, AlertKind
 from cachewatch.service.sharing import Found
 from cachewatch.service.spans import Gap, Gaps
@@ -34,8 +35,11 @@ class UnreadAfter(Struct, frozen=True):
 class UnreadDocuments:
     """The documents of one source that a stream could not read so far."""
 
-    def __init__(self, repository: Repository, known: Mapping[str, tuple[Unread, ...]]) -> None:
+    def __init__(
+        self, repository: Repository, known: Mapping[str, tuple[Unread, ...]], isolation: Isolation = INLINE
+    ) -> None:
         self._repository = repository
+        self._isolation = isolation
         self._known = known  # by tag
 
     def bases(self, tags: Collection[str]) -> Bases:
@@ -65,7 +69,7 @@ class UnreadDocuments:
             if revision is None:
                 continue
             try:
-                base = last_readable(self._repository, revision, package)
+                base = last_readable(self._repository, revision, package, self._isolation)
             except SourceError:
                 continue  # the history is not in this clone
             if base is not None:

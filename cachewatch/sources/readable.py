@@ -1,9 +1,12 @@
 """The last version of a document that can be read, where a revision has one that cannot."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from cachewatch.documents import MAX_BYTES, parse
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision
+from cachewatch.isolation import INLINE, Isolation, Piece
 from cachewatch.sources.git import Repository
 from cachewatch.sources.layout import CATALOGUE, DOCUMENT
 from cachewatch.sources.revisions import Revision, resolve
@@ -12,7 +15,9 @@ from cachewatch.sources.revisions import Revision, resolve
 _MOST_VERSIONS = 50
 
 
-def last_readable(repository: Repository, revision: Revision, package: str) -> Revision | None:
+def last_readable(
+    repository: Repository, revision: Revision, package: str, isolation: Isolation = INLINE
+) -> Revision | None:
     """Return the newest revision up to `revision` in which the document of its tag could be read, or was not there.
 
     Returns None where the history that is here has none.
@@ -23,7 +28,7 @@ def last_readable(repository: Repository, revision: Revision, package: str) -> R
     # Before the oldest of them it was not there.
     before = [f"{commits[-1]}~1"] if commits and len(commits) < _MOST_VERSIONS else []
     for commit in [*commits, *before]:
-        if _is_usable(repository, commit, path):
+        if _is_usable(repository, commit, path, isolation):
             return _resolved(repository, commit, revision.tag)
     return None
 
@@ -35,11 +40,26 @@ def _resolved(repository: Repository, commit: str, tag: str | None) -> Revision 
         return None  # the first revision of all has none before it
 
 
-def _is_usable(repository: Repository, commit: str, path: str) -> bool:
+def _is_usable(repository: Repository, commit: str, path: str, isolation: Isolation) -> bool:
     try:
         found = repository.objects().get(f"{commit}:{path}", most=MAX_BYTES)
-        if found is not None:
-            parse(found.content, path)
-    except (DocumentError, SourceError):
-        return False  # unreadable too, or not in this clone
+    except SourceError:
+        return False  # not in this clone
+    if found is None:
+        return True
+    ((_, is_readable),) = isolation.each(_is_readable, [(found.id, path, found.content)], _about)
+    return is_readable is True
+
+
+def _is_readable(documents: Sequence[tuple[str, str, bytes]]) -> bool:
+    ((_, path, content),) = documents
+    try:
+        parse(content, path)
+    except DocumentError:
+        return False
     return True
+
+
+def _about(document: tuple[str, str, bytes]) -> Piece:
+    name, path, content = document
+    return Piece(path.split("/")[-2], (name,), len(content))

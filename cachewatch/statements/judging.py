@@ -54,6 +54,13 @@ class Survey:
         self._places += len(_places(document.specs))
         self._uses.setdefault(uses_of(document.specs.counts), []).append(document.package)
 
+    def join(self, other: Found) -> None:
+        """Add what other documents have."""
+        self._specs += other.specs
+        self._places += other.places
+        for use, packages in other.uses.items():
+            self._uses.setdefault(use, []).extend(packages)
+
     def found(self) -> Found:
         """Return what they have."""
         return Found(
