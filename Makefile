@@ -8,7 +8,7 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash model powercut mutants axe screenshots check bench fuzz growth lock clean
+.PHONY: help demo test crash model powercut mutants axe screenshots check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -52,6 +52,9 @@ mutants: $(READY) ## Change the code a little, SAMPLE=400 times by SEED=1, and s
 
 fuzz: .venv/atheris ## Give random bytes to what reads the files of strangers: FUZZ="--seconds 1200 document"
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
+
+hostile: $(READY) ## Feed a daemon with the worst documents that we know of: HOSTILE="--minutes 10"
+	PYTHONPATH=tests $(BIN)/python -m fuzz.daemon $(HOSTILE)
 
 bench: $(READY)  ## Measure against git and the peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -5,10 +5,12 @@ items that it fails on; those are handed back with the reason.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from cachewatch.errors import WorkFailed
-from cachewatch.worker import Worker
+
+if TYPE_CHECKING:  # a `diff` needs none
+    from cachewatch.worker import Worker
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -75,7 +77,7 @@ INLINE = Inline()
 class Isolated:
     """In a worker, and with a memory of what ended it."""
 
-    def __init__(self, worker: Worker, ledger: Ledger) -> None:
+    def __init__(self, worker: "Worker", ledger: Ledger) -> None:
         self._worker = worker
         self._ledger = ledger
 

