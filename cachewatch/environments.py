@@ -26,6 +26,9 @@ LOCK_VERSIONS = (4, 5, 6, 7)
 _LARGEST = 256 * 2**20
 _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
 _MOST_ROWS = 10_000
+_DEEPEST = 20
+# Of names and combinations, while a manifest is expanded.
+_MOST_STEPS = 100_000
 
 
 class _Root(Struct):
@@ -116,7 +119,7 @@ def read_manifest(data: bytes, name: str) -> Environment:
     spack = manifest.get("spack", manifest.get("env")) if isinstance(manifest, dict) else None
     if not isinstance(spack, dict):
         raise UsageError(f"{name}: is no manifest of Spack: it has no `spack:`")
-    specs = _expanded(spack.get("specs") or [], _definitions(spack.get("definitions") or []))
+    specs = _Expansion(_definitions(spack.get("definitions") or []), name).specs(spack.get("specs") or [])
     needs = {_abstract(spec, name) for spec in itertools.islice(specs, _MOST_ROWS)}
     return Environment(name=name, needs=_sorted(needs))
 
@@ -134,16 +137,32 @@ def _definitions(listed: Any) -> Mapping[str, list[Any]]:
     return found
 
 
-def _expanded(listed: Any, definitions: Mapping[str, list[Any]], depth: int = 0) -> Iterator[str]:
-    """Yield the specs of a list, in which names stand for other lists and matrices for all their combinations."""
-    for entry in listed if isinstance(listed, list) and depth < 20 else []:
-        if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
-            rows = [list(_expanded(row, definitions, depth + 1)) for row in entry["matrix"]]
-            yield from map(" ".join, itertools.product(*rows))
-        elif isinstance(entry, str) and entry[:1] == "$":
-            yield from _expanded(definitions.get(entry.lstrip("$^%"), []), definitions, depth + 1)
-        elif isinstance(entry, str):
-            yield entry
+class _Expansion:
+    """The specs of the lists of a manifest, in which names stand for other lists, and matrices for all their combinations."""
+
+    def __init__(self, definitions: Mapping[str, list[Any]], name: str) -> None:
+        self._definitions = definitions
+        self._name = name
+        self._steps = 0
+
+    def specs(self, listed: Any, depth: int = 0) -> Iterator[str]:
+        """Yield them; raises UsageError where a few names stand for more than any environment has."""
+        for entry in listed if isinstance(listed, list) and depth < _DEEPEST else []:
+            self._count()
+            if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
+                rows = [list(self.specs(row, depth + 1)) for row in entry["matrix"]]
+                for combination in itertools.product(*rows):
+                    self._count()
+                    yield " ".join(combination)
+            elif isinstance(entry, str) and entry[:1] == "$":
+                yield from self.specs(self._definitions.get(entry.lstrip("$^%"), []), depth + 1)
+            elif isinstance(entry, str):
+                yield entry
+
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise UsageError(f"{self._name}: its definitions and matrices expand to more than {_MOST_STEPS:,} entries")
 
 
 def _abstract(spec: str, name: str) -> Need:

@@ -9,6 +9,7 @@ import resource
 import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,12 @@ from conftest import Run
 from helpers import Record, document, record, records
 
 from cachewatch.documents import limits, parse
-from cachewatch.errors import DocumentError, UnreadableDocument
+from cachewatch.environments import read_lock, read_manifest
+from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
 from cachewatch.safetext import safe
+from cachewatch.schedule import parse_days, parse_when
+from cachewatch.sources.buildcache.index import read_index
+from cachewatch.sources.revisions import as_moment
 from cachewatch.sources.tagsfile import read_tags_file
 
 _MOST = 3.0
@@ -109,6 +114,47 @@ STATES: dict[str, Callable[[int], States]] = {
     "long names": lambda n: ([record(1, versions=["1" * n])], [record(2, versions=["2" * n], variants=["+" * n])]),
     "wide tables": lambda n: (each(n, stacks="a%" + "a" * 100), each(n, n, target="t%" + "t" * 100)),
 }
+_INDEX = b'{"database": {"version": "7", "installs": {'
+_NODE = '"name": "a", "version": "1", "arch": {"platform": "l", "platform_os": "o", "target": "t"}, "compiler": {}'
+
+
+def _records(n: int, text: str) -> bytes:
+    """Return about n bytes of these records; in each, % is its number."""
+    return ",".join(text.replace("%", f"{i:032}") for i in range(n // len(text))).encode()
+
+
+# What an index may hold; n is about the number of bytes.
+INDEXES: dict[str, Shape] = {
+    "records": lambda n: _records(n, f'"%": {{"spec": {{{_NODE}}}, "in_buildcache": true}}'),
+    "others": lambda n: _records(n, '"%": {"spec": {}}'),
+    "one hash": lambda n: _records(n, '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": {"spec": {}}'),
+    "escaped hashes": lambda n: _records(n, '"\\u0061%": {"spec": {}}'),
+    "escapes": lambda n: b'"a": {"spec": "' + b"\\u0061" * (n // 6) + b'"}',
+    "keys in a text": lambda n: b'"a": {"spec": "' + b'\\"aaaaaaaaaaaaaaaa\\"  ' * (n // 22) + b'"}',
+    "blanks": lambda n: b'"aaaaaaaaaaaaaaaa"' + b" " * n + b": {}",
+    "opened brackets": lambda n: b'"a": ' + b"[" * n,
+    "parameters": lambda n: _one_record(b'"parameters": {%s}' % _records(n, '"%": true')),
+    "dependencies": lambda n: _one_record(b'"dependencies": [%s]' % _records(n, '{"name": "%", "hash": "%"}')),
+}
+
+
+def _one_record(more: bytes) -> bytes:
+    return b'"aaaaaaaaaaaaaaaa": {"spec": {%s, %s}, "in_buildcache": true}' % (_NODE.encode(), more)
+
+
+# What an environment may hold, as a lock file or as a manifest.
+LOCKS: dict[str, Shape] = {
+    "nodes": lambda n: b'{"_meta": {}, "roots": [], "concrete_specs": {%s}}' % _records(n, f'"%": {{{_NODE}}}'),
+    "roots": lambda n: (
+        b'{"_meta": {}, "roots": [%s], "concrete_specs": {}}' % _records(n, '{"hash": "%", "spec": "a"}')
+    ),
+    "specs": lambda n: b"spack:\n  specs:\n" + b"  - hdf5@1.2\n" * (n // 13),
+    "variants": lambda n: b"spack:\n  specs:\n  - hdf5" + b"+a" * (n // 2),
+    "definitions": lambda n: b"spack:\n  definitions:\n" + b"  - a: [$a, $a]\n" * (n // 16) + b"  specs: [$a]\n",
+    "matrix": lambda n: b"spack:\n  specs:\n  - matrix:\n" + b"    - [a, b]\n" * (n // 13),
+    "opened brackets": lambda n: b"[" * n,
+    "aliases": lambda n: b"a: &a [a, a]\n" + b"b: &b [*a, *a]\n" * (n // 16),
+}
 FORMATS = ("json", "jsonl", "csv", "text", "markdown", "html", "stat", "show")
 TIMED = ("json", "csv", "html", "show")  # the others are made of the same
 
@@ -156,6 +202,49 @@ def test_comparing_and_telling(shape: str, run: Run, tmp_path: Path) -> None:
     for form in TIMED:
         jobs = [lambda n=n, form=form: _tell(run, tmp_path, n, form) for n in sizes]
         assert _grows_like_its_size(jobs), form
+
+
+@pytest.mark.parametrize("form", ["json", "text", "html"])
+def test_many_packages(form: str, run: Run, tmp_path: Path) -> None:
+    """A revision of many packages is compared and told in time that grows as their number does."""
+    sizes = (250, 500, 1_000)
+    for n in sizes:
+        for folder, first in (("b", 0), ("a", n)):
+            for number in range(n):
+                path = tmp_path / f"{folder}{n}" / f"package-{number}" / "specs.md"
+                path.parent.mkdir(parents=True)
+                found = [record(first + number, versions=[f"1.{first + number}"])]
+                path.write_bytes(document(found, package=path.parent.name))
+
+    jobs = [lambda n=n: run("diff", tmp_path / f"b{n}", tmp_path / f"a{n}", "--format", form) for n in sizes]
+    assert _grows_like_its_size(jobs)
+
+
+@pytest.mark.parametrize("shape", INDEXES)
+def test_index(shape: str) -> None:
+    """The index of a build cache is read in time that grows as it does, and in memory that does."""
+    indices = [_INDEX + INDEXES[shape](n * 200_000) + b"}}}" for n in (1, 2, 4)]
+
+    assert _grows_like_its_size([lambda data=data: _refusing(read_index, data) for data in indices])  # type: ignore[misc]
+    assert _peak(lambda: _refusing(read_index, indices[-1])) < 30 * len(indices[-1])
+
+
+@pytest.mark.parametrize("shape", LOCKS)
+@pytest.mark.parametrize("read", [read_lock, read_manifest])
+def test_environment(read: Callable[[bytes, str], object], shape: str) -> None:
+    """A lock file and a manifest are read as carefully."""
+    files = [LOCKS[shape](n * 50_000) for n in (1, 2, 4)]
+
+    assert _grows_like_its_size([lambda data=data: _refusing(read, data) for data in files])  # type: ignore[misc]
+    assert _peak(lambda: _refusing(read, files[0])) < 30 * len(files[0]) + 100 * 2**20
+
+
+@pytest.mark.parametrize("shape", ["1", " ", "-", "T", "a", "2025-01-01", "mon ", "mon-fri ", "07:30 ", ", ", ".."])
+def test_dates_and_schedules(shape: str) -> None:
+    """What people write of time is read or refused in time that grows as it does."""
+    for read in (_as_moment, parse_when, parse_days):
+        texts = [shape * (n * 20_000) for n in (1, 2, 4)]
+        assert _grows_like_its_size([lambda text=text, read=read: _refusing(read, text) for text in texts])  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -234,6 +323,15 @@ def test_one_document_stops_no_other(run: Run, tmp_path: Path) -> None:
     assert told.exit_code == 4
     assert "REBUILT  1 spec" in told.output
     assert "2,000 characters; the limit is 1,024" in told.error
+
+
+def _as_moment(text: str) -> object:
+    return as_moment(text, datetime(2026, 11, 22, tzinfo=UTC))
+
+
+def _refusing(read: Callable[..., object], data: bytes | str) -> None:
+    with suppress(CachewatchError, ValueError):
+        read(data, "x") if isinstance(data, bytes) else read(data)
 
 
 def _parse(text: bytes) -> None:
