@@ -146,6 +146,15 @@ def test_a_package_or_one_spec_of_it_comes_into_a_stack_or_leaves_it(
     assert changed(before, after).kinds & {Kind.STACK_ADDED, Kind.STACK_REMOVED} == {kind}
 
 
+def test_a_rebuilt_spec_comes_into_a_stack_and_leaves_one() -> None:
+    """Both stacks were there before and are there after."""
+    others = [record(8), record(9, stacks=["ml"])]
+    change = changed([record(1, variants=["+a"]), *others], [record(2, variants=["+a"], stacks=["ml"]), *others])
+
+    assert rungs(change) == {"moved": 1}
+    assert {Kind.STACK_ADDED, Kind.STACK_REMOVED} <= change.kinds
+
+
 def test_left_over_is_told_when_it_begins() -> None:
     """A spec that no stack builds any more is news once; it stays among the facts."""
     two = [record(1, stacks=["root"]), record(2)]
@@ -242,6 +251,14 @@ def test_the_counterpart_of_a_spec_differs_least(near: Record, far: Record) -> N
     (gone,) = change.gone
     assert gone.counterpart == parsed([record(3, **near)]).specs[spec_hash(3)]
     assert {new.counterpart is None for new in change.new} == {True, False}
+
+
+def test_a_counterpart_may_differ_in_all_three() -> None:
+    """Another target, operating system and compiler at once: the same version and variants in the same stack."""
+    change = changed([record(1)], [record(2, **(NEW_TARGET | NEW_OS | NEW_COMPILER))])
+
+    (gone,), (new,) = change.gone, change.new
+    assert (gone.counterpart, new.counterpart) == (new.signature, gone.signature)
 
 
 def test_versions_are_judged_by_stack() -> None:
@@ -400,6 +417,18 @@ def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
     assert found.counts.adds_up
     assert part([record(1), record(3, stacks=["ml"])], [record(2), record(3, stacks=["ml"])], stacks=["ml"]) is None
     assert part(None, records([4]), stacks=["ml"]) is None
+
+
+def test_a_part_has_the_facts_and_kinds_of_what_was_chosen() -> None:
+    """The version that came with a chosen spec, and that a chosen spec is left over."""
+    before = [record(1, versions=["1.0"]), record(2, os="other", versions=["3.0"])]
+    upgraded = part(before, [record(3, versions=["2.0"]), record(4, os="other", versions=["4.0"])], oses=["other"])
+    left = part(before, [record(1, versions=["1.0"]), record(2, os="other", versions=["3.0"], stacks=["root"])])
+
+    assert upgraded is not None
+    assert upgraded.facts["versions"] == Delta(added=("4.0",), removed=("3.0",))
+    assert left is not None
+    assert Kind.LEFT_OVER in left.kinds
 
 
 def test_stacks_that_are_not_seen() -> None:
