@@ -68,6 +68,8 @@ _OPERATORS: Sequence[tuple[Any, str, Operator]] = (
 )
 # What is written for readers and type checkers, and does nothing.
 _NOTHING = (cst.Annotation, cst.Decorator, cst.Import, cst.ImportFrom)
+# What only raises where our own code is wrong.
+_GUARDS = {"frozen", "gc", "kw_only", "strict"}
 
 
 class _Finder(cst.CSTVisitor):
@@ -79,7 +81,7 @@ class _Finder(cst.CSTVisitor):
         self._path, self._module = path, module
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, _NOTHING) or _is_type(node) or _is_words(node):
+        if isinstance(node, _NOTHING) or _is_type(node) or _is_words(node) or _is_guard(node):
             return False
         place = self.get_metadata(PositionProvider, node, None)
         if place is not None:
@@ -87,7 +89,8 @@ class _Finder(cst.CSTVisitor):
             for kind, name, change in _OPERATORS:
                 if isinstance(node, kind):
                     changed = list(change(node))[: 1 if name == "string" else None]  # its case is no change of its own
-                    self.found += [Mutant(self._path, *lines, name, self._module, node, new) for new in changed]
+                    done = [new for new in changed if not _differs_in_guards_alone(node, new)]
+                    self.found += [Mutant(self._path, *lines, name, self._module, node, new) for new in done]
         return True
 
 
@@ -97,6 +100,18 @@ def _is_type(node: cst.CSTNode) -> bool:
         return False
     name = node.value.value.value if isinstance(node.value.value, cst.Name) else ""
     return name in ("dict", "frozenset", "list", "set", "tuple", "type") or name[:1].isupper()
+
+
+def _is_guard(node: cst.CSTNode) -> bool:
+    """Tell whether an argument guards against mistakes of ours, such as `frozen=True`."""
+    return isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value in _GUARDS
+
+
+def _differs_in_guards_alone(old: cst.CSTNode, new: cst.CSTNode) -> bool:
+    if not (isinstance(old, cst.Call) and isinstance(new, cst.Call)):
+        return False
+    left = [call.with_changes(args=[arg for arg in call.args if not _is_guard(arg)]) for call in (old, new)]
+    return bool(left[0].deep_equals(left[1]))
 
 
 def _is_words(node: cst.CSTNode) -> bool:

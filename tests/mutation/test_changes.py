@@ -50,6 +50,12 @@ def test_each_change_is_one_line_that_does_something_else() -> None:
     }
 
 
+@pytest.mark.parametrize("code", ["class A(B, frozen=True): ...\n", "zip(strict=True)\n"])
+def test_what_guards_against_mistakes_of_ours_is_not_changed(code: str) -> None:
+    """Such as that a value is frozen, or that two lists are as long: no test can see it where all is well."""
+    assert {each.operator for each in changes(Path("module.py"), code)} <= {"drop_call"}
+
+
 @pytest.mark.parametrize("size", [2, 5, 100])
 def test_a_sample_has_something_of_every_module_and_kind(size: int) -> None:
     """The same seed chooses the same."""
