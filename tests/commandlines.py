@@ -37,20 +37,25 @@ def _leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Comm
 
 
 def _page(command: click.Command, name: str) -> Iterator[str]:
-    context = click.Context(command)
+    context = click.Context(command, show_default=True)
     arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
     yield f"## `{' '.join([name, *arguments])}`\n"
     yield " ".join((command.help or "").split("\n\n")[0].split()) + "\n"
     options = [p for p in command.params if isinstance(p, click.Option)]
     if options:
         yield "| option | |\n|---|---|"
-        yield from (f"| {_spelled(option, context)} | {_cell(option.help or '')} |" for option in options)
+        yield from (f"| {_spelled(option, context)} | {_cell(_said(option, context))} |" for option in options)
         yield ""
 
 
 def _spelled(option: click.Option, context: click.Context) -> str:
     takes_value = not option.is_flag and option.flag_value in (None, False)
     return _cell(f"`{', '.join(option.opts)}{' ' + option.make_metavar(context) if takes_value else ''}`")
+
+
+def _said(option: click.Option, context: click.Context) -> str:
+    default = option.get_help_extra(context).get("default")
+    return f"{option.help or ''} Default: {default.strip('()')}." if default else option.help or ""
 
 
 def _cell(text: str) -> str:

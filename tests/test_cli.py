@@ -132,6 +132,25 @@ def test_help_names_every_command(run: Run) -> None:
         assert option.help, option.name
 
 
+def test_help_cuts_no_sentence(run: Run) -> None:
+    """The line of each command is whole on a terminal of 80 columns."""
+    assert "..." not in run("--help").output.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("command", ["coverage", "daemon", "diff", "init", "once", "preview", "show"])
+def test_help_shows_examples(run: Run, command: str) -> None:
+    """Two examples stand below the options of the commands that people begin with."""
+    assert run(command, "--help").output.partition("Examples:")[2].count(f"$ cachewatch {command} ") == 2
+
+
+def test_help_shows_defaults(run: Run) -> None:
+    """Each option says what it is if it is not given."""
+    text = " ".join(run("diff", "--help").output.split())
+
+    assert "Output format. [default: text]" in text
+    assert "[default: (current folder)]" in text
+
+
 def test_version_and_unknown_commands(run: Run) -> None:
     """The usual courtesies."""
     assert run("--version").output == f"cachewatch, {__version__}\n".replace(",", "")

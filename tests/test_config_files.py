@@ -274,8 +274,8 @@ def test_init(
     second = run("init", *options)
 
     assert (first.exit_code, second.exit_code) == (0, 2)
-    assert f"what is remembered will lie in {read_config(tmp_path / 'cachewatch.yaml').state};" in first.error
-    assert "there is something already" in second.error
+    assert f"state will be stored in {read_config(tmp_path / 'cachewatch.yaml').state}." in first.error
+    assert "already exists" in second.error
     assert (tmp_path / "cachewatch.yaml").read_bytes() == written
     assert set(read_config(tmp_path / "cachewatch.yaml").channels) == expected
     jsonschema.validate(yaml.load(written, Loader), json.loads(json_schema()))

@@ -46,14 +46,14 @@ def check(site: Site, run: Run, match: str, *options: str) -> Result:
 @pytest.mark.parametrize(
     ("key", "name", "said"),
     [
-        ("packages", "zlip", "nothing has that name, in the newest revision of public; did you mean zlib?"),
-        ("stacks", "e5s", "nothing has that stack, in the newest revision of public; did you mean e4s?"),
-        ("targets", "aarch46", "nothing has that target, in the newest revision of public; did you mean aarch64?"),
-        ("oses", "rhel9", "nothing has that os, in the newest revision of public; did you mean rhel8?"),
-        ("compilers", "gc", "nothing has that compiler, in the newest revision of public; did you mean gcc?"),
-        ("tags", "develo", "nothing has that tag, in the newest revision of public; did you mean develop?"),
-        ("packages", "/^x/", "nothing has that name, in the newest revision of public"),
-        ("stacks", "'!*-rocm'", "nothing has that stack, in the newest revision of public"),
+        ("packages", "zlip", "no package matches in the newest revision of public; did you mean zlib?"),
+        ("stacks", "e5s", "no stack matches in the newest revision of public; did you mean e4s?"),
+        ("targets", "aarch46", "no target matches in the newest revision of public; did you mean aarch64?"),
+        ("oses", "rhel9", "no os matches in the newest revision of public; did you mean rhel8?"),
+        ("compilers", "gc", "no compiler matches in the newest revision of public; did you mean gcc?"),
+        ("tags", "develo", "no tag matches in the newest revision of public; did you mean develop?"),
+        ("packages", "/^x/", "no package matches in the newest revision of public"),
+        ("stacks", "'!*-rocm'", "no stack matches in the newest revision of public"),
     ],
 )
 def test_a_filter_that_nothing_has(site: Site, run: Run, key: str, name: str, said: str) -> None:
@@ -92,10 +92,10 @@ def test_silences_and_tags_of_sources(site: Site, run: Run) -> None:
     site.configure(text + silence)
     error = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source").error
 
-    assert "warning: sources.public.tags: releases: nothing has that tag, in the newest revision of public" in error
-    assert "warning: silences.llvm.match.packages: lllvm: nothing has that name" in error
+    assert "warning: sources.public.tags: releases: no tag matches in the newest revision of public" in error
+    assert "warning: silences.llvm.match.packages: lllvm: no package matches" in error
     # The source does not watch that tag, so nothing of it is ever told.
-    assert "warning: silences.llvm.match.tags: v1.0: nothing has that tag" in error
+    assert "warning: silences.llvm.match.tags: v1.0: no tag matches" in error
     assert error.count("warning") == 3
 
 
@@ -112,11 +112,11 @@ def test_sources_that_cannot_be_asked_stop_no_other(site: Site, run: Run) -> Non
     said = [line for line in result.error.splitlines() if "warning" in line]
     new, broken, name = said
     assert new == (
-        "cachewatch: warning: sources.new: nothing has been fetched yet, which `cachewatch once` does; "
+        "cachewatch: warning: sources.new: nothing has been fetched yet; run `cachewatch once` first; "
         "its filters were not checked"
     )
     assert broken.startswith("cachewatch: warning: sources.broken: ")
-    assert name.endswith("zlip: nothing has that name, in the newest revision of public; did you mean zlib?")
+    assert name.endswith("zlip: no package matches in the newest revision of public; did you mean zlib?")
     assert run(*command, "--strict").exit_code == 2
 
 
@@ -131,10 +131,9 @@ def test_a_name_that_one_of_two_sources_has(site: Site, run: Run) -> None:
     error = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source").error
 
     assert (
-        "subscriptions.ml.match.packages: neither: nothing has that name, in the newest revision of public, second"
-        in error
+        "subscriptions.ml.match.packages: neither: no package matches in the newest revision of public, second" in error
     )
-    assert "subscriptions.one.match.packages: other: nothing has that name, in the newest revision of public" in error
+    assert "subscriptions.one.match.packages: other: no package matches in the newest revision of public" in error
     assert error.count("warning") == 2
 
 
@@ -154,4 +153,4 @@ def test_strict_is_about_sources(site: Site, run: Run) -> None:
     result = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--strict")
 
     assert (result.exit_code, result.output) == (2, "")
-    assert "--strict is about what --source finds" in result.error
+    assert "--strict requires --source" in result.error

@@ -36,7 +36,7 @@ def test_a_name_that_nothing_has(  # noqa: PLR0917
 ) -> None:
     """It is refused with the nearest names, whatever the format, and nothing is written."""
     command = ("diff", "HEAD~1", "--repo", repository, option, name)
-    said = f"cachewatch: {option} {name}: nothing has that {'name' if option == '--package' else option[2:]}, on either side{near}"
+    said = f"cachewatch: {option} {name}: no {option[2:]} matches on either side{near}"
     for options in ((), ("--stat",), ("--format", "html"), ("--fail-on", "place-lost")):
         result = run(*command, *options)
         assert (result.exit_code, result.output) == (2, "")
@@ -76,7 +76,7 @@ def test_a_pattern_that_matches_nothing(run: Run, repository: Path, option: str,
     result = run("diff", "HEAD~1", "--repo", repository, option, pattern)
 
     assert result.exit_code == 0
-    assert f"cachewatch: warning: {option} {pattern}: nothing has that" in result.error
+    assert f"cachewatch: warning: {option} {pattern}: no {option[2:]} matches" in result.error
 
 
 def test_what_cannot_be_read_may_have_it(run: Run, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_may_have_it(run: Run, tmp_path: Path) -> None:
     result = run("diff", "HEAD~1", "--repo", repository, "--stack", "ml")
 
     assert result.exit_code == 4
-    assert "warning: --stack ml: nothing has that stack" in result.error
+    assert "warning: --stack ml: no stack matches" in result.error
 
 
 @pytest.mark.parametrize(

@@ -137,14 +137,14 @@ def test_the_commands(run: Run, tmp_path: Path) -> None:
     assert "<p>Mine.</p>" in rendered.output
     assert (good.exit_code, bad.exit_code) == (0, 6)
     assert "mine.txt.j2: line 1" in bad.error
-    assert "digest.html.j2: good" in bad.output
+    assert "digest.html.j2: ok" in bad.output
 
 
 def test_what_cannot_be_shown_or_rendered(run: Run) -> None:
     """Names that are none, and parts, which mean nothing alone."""
-    assert "there is no template x.j2" in run("template", "show", "x.j2").error
-    assert "there is no template" in run("template", "show", "../README.md").error
-    assert "rendered with what they are part of" in run("template", "render", "_footer.html.j2").error
+    assert "no template x.j2" in run("template", "show", "x.j2").error
+    assert "no template" in run("template", "show", "../README.md").error
+    assert "parts are rendered as part of them" in run("template", "render", "_footer.html.j2").error
     assert run("template", "render", "nothing.html.j2").exit_code == 6
     assert sample_notice().title in run("template", "render", "notice.txt.j2").output
 

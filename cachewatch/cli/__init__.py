@@ -42,6 +42,9 @@ _COMMANDS = {
 }
 
 
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
+
+
 class LazyCommands(click.Group):
     """A group that loads a command when it is called."""
 
@@ -58,13 +61,13 @@ class LazyCommands(click.Group):
         return command if isinstance(command, click.Command) else None
 
 
-@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=LazyCommands, context_settings=_SETTINGS)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--no-pager", is_flag=True, help="Show long output without a pager.")
 def cli(*, no_pager: bool) -> None:  # output.py asks the context for it
-    """Tell what really changed in a Spack build cache.
+    """Report what changed in a Spack build cache.
 
-    On a terminal, text goes through a pager: $CACHEWATCH_PAGER, else $GIT_PAGER, else $PAGER, else less.
+    On a terminal, text is shown in a pager: $CACHEWATCH_PAGER, else $GIT_PAGER, else $PAGER, else less.
     """
 
 

@@ -9,9 +9,12 @@ from cachewatch.kinds import GROUPS, MEANINGS
 
 @click.command()
 def kinds() -> None:
-    """List the kinds of change, worst first; a + marks those that digests tell by default."""
+    """List the kinds of change, worst first.
+
+    A + marks the kinds that digests report by default.
+    """
     lines = [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
-    lines += ["", "In `changes:` of a subscription, these words mean several of them:", ""]
+    lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
     for word, group in GROUPS.items():
         if word not in ("default", "all"):
             lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
@@ -21,5 +24,5 @@ def kinds() -> None:
 @click.command()
 @click.argument("what", type=click.Choice(["changesets", "digest"]), default="changesets")
 def schema(*, what: str) -> None:
-    """Print the JSON Schema of `diff --format json`, or that of a digest."""
+    """Print the JSON Schema of `diff --format json` or of a digest."""
     click.echo(resources.config(f"{what}.schema.json"), nl=False)

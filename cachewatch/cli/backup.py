@@ -15,14 +15,15 @@ from cachewatch.errors import UsageError
 @configured_without_secrets
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(*, config: Config, file: Path) -> None:
-    """Copy the database of the state to FILE, which must be new, while the service goes on.
+    """Back up the state database to FILE, which must not exist.
 
-    To restore it, stop the service, move `cachewatch.db` and what begins with that name away, and copy FILE there.
+    The service may keep running. To restore a backup, stop the service, move `cachewatch.db` and all files whose
+    names begin with `cachewatch.db` out of the state folder, and copy FILE there as `cachewatch.db`.
     """
     if file.exists():
-        raise UsageError(f"{file}: is there already; name a new file")
+        raise UsageError(f"{file}: already exists; choose another file name")
     if not file.parent.is_dir():
-        raise UsageError(f"{file.parent}: there is no such folder")
+        raise UsageError(f"{file.parent}: no such folder")
     os.umask(0o077)
     with reading(config, may_be_older=True) as context:
         context.database.back_up(file)

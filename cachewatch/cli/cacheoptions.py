@@ -17,13 +17,15 @@ _OPTIONS = (
         "--tag",
         multiple=True,
         metavar="TAG",
-        help="What to call the tag of a cache (develop); of a catalogue, only tags that match this glob.",
+        help="Tag name for a build cache (develop if omitted); for a catalogue, only tags that match this glob.",
     ),
-    click.option("--stack", default="cache", metavar="NAME", help="What to call the one stack of a cache (cache)."),
-    click.option("--view", default="", metavar="NAME", help="Read this named index instead of the main one."),
-    click.option("--max-index", default="4GiB", metavar="SIZE", help="How large an index may be, unpacked (4GiB)."),
-    click.option("--token-file", type=Path, metavar="FILE", help="Send the token in FILE along."),
-    click.option("--login-file", type=Path, metavar="FILE", help="Send the user:password in FILE along."),
+    click.option("--stack", default="cache", metavar="NAME", help="Stack name for a build cache."),
+    click.option(
+        "--view", default="", show_default=False, metavar="NAME", help="Read this view's index instead of the main one."
+    ),
+    click.option("--max-index", default="4GiB", metavar="SIZE", help="Maximum size of an unpacked index."),
+    click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token."),
+    click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password."),
 )
 
 
@@ -51,7 +53,7 @@ def cache_of(address: str, options: dict[str, Any]) -> "Cache":
             max_index=max_index,
         )
     if len(tags) > 1:
-        raise UsageError("a build cache has one tag; only a catalogue has several")
+        raise UsageError("--tag can be given only once for a build cache; only a catalogue has several tags")
     return Cache(
         address=address,
         tag=tags[0] if tags else "develop",

@@ -21,23 +21,26 @@ _NEXT = 3
 
 @click.group()
 def config() -> None:
-    """Check, show and explain the configuration file."""
+    """Check or show the configuration."""
 
 
 @config.command()
 @CONFIG_OPTION
-@click.option("--no-secrets", is_flag=True, help="Look for no secrets, which need not be here.")
+@click.option("--no-secrets", is_flag=True, help="Do not read secrets (for machines that do not have them).")
 @click.option(
-    "--source", "is_source_asked", is_flag=True, help="Also warn of filters that match nothing that was fetched."
+    "--source", "is_source_asked", is_flag=True, help="Also warn about filters that match nothing in the fetched data."
 )
-@click.option("--strict", is_flag=True, help="With --source, exit with 2 if it warns of anything.")
+@click.option("--strict", is_flag=True, help="With --source, exit with 2 if there are warnings.")
 @click.pass_context
 def check(
     context: click.Context, /, *, config_file: Path | None, no_secrets: bool, is_source_asked: bool, strict: bool
 ) -> None:
-    """List all mistakes of the file, or say what it means: who hears of what, and when next."""
+    """Check the configuration file: list all mistakes, or summarize it.
+
+    The summary lists sources, channels and subscriptions, and when each digest is due next.
+    """
     if strict and not is_source_asked:
-        raise UsageError("--strict is about what --source finds; give both")
+        raise UsageError("--strict requires --source")
     now = datetime.now(UTC)
     config = load(config_file, with_secrets=not no_secrets)
     _check_templates(config)
@@ -65,7 +68,7 @@ def _warn_of_filters(config: Config) -> bool:
 @config.command()
 @configured_without_secrets
 def show(*, config: Config) -> None:
-    """Print everything that holds, with the defaults, and stars for secrets."""
+    """Print the effective configuration, with defaults and with secrets masked."""
     from cachewatch.config.showing import show_config  # noqa: PLC0415
 
     write([show_config(config).encode()], None, is_for_people=True)
@@ -73,7 +76,7 @@ def show(*, config: Config) -> None:
 
 @config.command()
 def schema() -> None:
-    """Print the JSON Schema of the file, for editors."""
+    """Print the JSON Schema of the configuration file, for editors."""
     from cachewatch.config.schema import json_schema  # noqa: PLC0415
 
     click.echo(json_schema(), nl=False)

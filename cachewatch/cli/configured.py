@@ -15,7 +15,10 @@ CONFIG_OPTION = click.option(
     "config_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The configuration; else $CACHEWATCH_CONFIG, ./cachewatch.yaml, the user's or the system's.",
+    help=(
+        "Configuration file. If omitted: $CACHEWATCH_CONFIG, ./cachewatch.yaml, the user's file, "
+        "or the system's file, whichever is found first."
+    ),
 )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.diff import may_paint
+from cachewatch.cli.examples import examples
 from cachewatch.cli.output import write
 from cachewatch.coverage import Coverage, Standing, cover
 from cachewatch.environments import open_environment
@@ -18,25 +19,34 @@ _UNREFERENCED = "unreferenced"
 _FAILURES = (_NOT_THERE, *(s.value for s in Standing if s is not Standing.THERE), _UNREFERENCED)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch coverage spack.lock --rev yesterday",
+        "cachewatch coverage . --source https://binaries.example.org/cache --fail-on lost",
+    )
+)
 @click.argument("lockfile", type=Path)
-@click.option("--repo", metavar="PATH|URL", help="The repository of revisions; the current folder if left out.")
-@click.option("--rev", default="HEAD", metavar="REVISION", help="The revision, or a date; HEAD if left out.")
-@click.option("--source", metavar="ADDRESS", help="Ask this build cache or catalogue instead, as it is now.")
-@click.option("--tag", metavar="TAG", help="The tag; develop if left out.")
-@click.option("--view", default="", metavar="NAME", help="Of a source, read this named index instead of the main one.")
-@click.option("--token-file", type=Path, metavar="FILE", help="Send the token in FILE along to the source.")
-@click.option("--login-file", type=Path, metavar="FILE", help="Send the user:password in FILE along to the source.")
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to say it.")
+@click.option(
+    "--repo", metavar="PATH|URL", show_default="current folder", help="Catalogue repository: a path or a URL."
+)
+@click.option("--rev", default="HEAD", metavar="REVISION", help="Revision or date.")
+@click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
+@click.option("--tag", metavar="TAG", show_default="develop", help="Tag to compare with.")
+@click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
+@click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")
+@click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password for the source.")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice(_FAILURES),
     metavar="WHAT",
-    help=f"Exit with 1 if anything is {', '.join(_FAILURES[:-1])} or {_FAILURES[-1]}; repeatable.",
+    help=f"Exit with 1 if any spec is {', '.join(_FAILURES[:-1])} or {_FAILURES[-1]}; repeatable.",
 )
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Paint the text.")
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
+)
 @click.pass_context
 def coverage(
     context: click.Context,
@@ -55,17 +65,17 @@ def coverage(
     color: str,
     output: str | None,
 ) -> None:
-    """Say which of an environment's binaries a cache has.
+    """Show which specs of an environment have binaries in a cache.
 
-    LOCKFILE is a spack.lock, a spack.yaml (with the spack.lock beside it, if there is one) or the folder of
-    an environment. It is held against a recorded revision (--repo), or a live cache (--source).
+    LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
+    It is compared with a recorded revision (--repo) or with a live build cache (--source).
     """
     from cachewatch import holdings  # noqa: PLC0415  what asks servers is slow to load
     from cachewatch.cli.cacheoptions import single_tag  # noqa: PLC0415
 
     environment = open_environment(lockfile)
     if source is not None and repo is not None:
-        raise UsageError("name a repository or a source, not both")
+        raise UsageError("--repo and --source cannot be combined; give one of them")
     if source is None:
         held = holdings.recorded(repo or ".", rev, tag, environment.packages)
     else:

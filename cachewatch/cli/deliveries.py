@@ -23,16 +23,19 @@ _MOST = 50
 
 @click.group()
 def deliveries() -> None:
-    """List and handle deliveries: one for each digest and recipient, file or webhook."""
+    """List, retry, release or drop deliveries.
+
+    There is one delivery for each digest and each of its recipients, files or webhooks.
+    """
 
 
 @deliveries.command(name="list")
 @configured_without_secrets
-@click.option("--dead", "state", flag_value="dead", help="Only those that failed for good.")
-@click.option("--open", "state", flag_value="open", help="Only those that wait.")
-@click.option("--held", "state", flag_value="held", help="Only those that operators are asked about.")
-@click.option("--channel", metavar="NAME", help="Only those of one channel.")
-@click.option("--all", "is_all", is_flag=True, help=f"All of them, not the newest {_MOST}.")
+@click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently.")
+@click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent.")
+@click.option("--held", "state", flag_value="held", help="Only deliveries held for an operator's decision.")
+@click.option("--channel", metavar="NAME", help="Only deliveries through this channel.")
+@click.option("--all", "is_all", is_flag=True, help=f"All deliveries, not only the newest {_MOST}.")
 @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 def list_(*, config: Config, state: str | None, channel: str | None, is_all: bool, is_json: bool) -> None:
     """List deliveries, newest first."""
@@ -43,22 +46,22 @@ def list_(*, config: Config, state: str | None, channel: str | None, is_all: boo
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
         return
     unknown = [each.id for each in found if each.state in OPEN and each.channel not in config.channels]
-    note = "  (the channel is not configured any more)"
+    note = "  (the channel is no longer configured)"
     write_lines(safe(_line(each) + (note if each.id in unknown else "")) for each in found)
     if not found:
-        click.echo("none", err=True)
+        click.echo("no deliveries", err=True)
 
 
 @deliveries.command()
 @configured_without_secrets
 @click.argument("number", type=int)
-@click.option("--raw", is_flag=True, help="Print the bytes that are sent, and nothing else.")
+@click.option("--raw", is_flag=True, help="Print only the message, byte for byte.")
 def show(*, config: Config, number: int, raw: bool) -> None:
-    """Show one delivery and its story."""
+    """Show one delivery and its history."""
     with reading(config) as context, context.database.read() as connection:
         found = outbox.delivery(connection, number)
         if found is None:
-            raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
+            raise UsageError(f"no delivery {number}; see `cachewatch deliveries list`")
         if raw:
             sys.stdout.buffer.write(byhand.parcel_of(connection, context, number).payload)
             return
@@ -72,7 +75,7 @@ def show(*, config: Config, number: int, raw: bool) -> None:
         click.echo(safe(f"  Message-ID {found.message_id}"))
     click.echo(f"  {_attempts(found)}")
     if found.state is State.SENDING and found.lease_until is not None:
-        click.echo(safe(f"  {found.lease_owner} sends it, until {found.lease_until:%Y-%m-%d %H:%M} UTC at most"))
+        click.echo(safe(f"  being sent by {found.lease_owner}, until {found.lease_until:%Y-%m-%d %H:%M} UTC at most"))
     for at, event, said in story:
         click.echo(safe(f"  {at:%Y-%m-%d %H:%M:%S} {event}{': ' + said if said else ''}"))
 
@@ -80,9 +83,14 @@ def show(*, config: Config, number: int, raw: bool) -> None:
 @deliveries.command()
 @configured
 @click.argument("numbers", type=int, nargs=-1, required=True)
-@click.option("--force", "is_forced", is_flag=True, help="Also what is being sent: it may arrive twice.")
+@click.option(
+    "--force", "is_forced", is_flag=True, help="Include deliveries that are being sent; they may arrive twice."
+)
 def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool) -> None:
-    """Send again what was not sent: the same bytes, due now."""
+    """Retry deliveries that were not sent.
+
+    The same bytes are due now.
+    """
     _each(config, numbers, "due now", partial(byhand.retry, is_forced=is_forced))
 
 
@@ -90,7 +98,10 @@ def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool) -> None:
 @configured
 @click.argument("numbers", type=int, nargs=-1, required=True)
 def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
-    """Send again what was sent: a new message that refers to the old one."""
+    """Send delivered messages again.
+
+    Each goes out as a new message that refers to the old one.
+    """
     _each(config, numbers, "queued again", byhand.resend)
 
 
@@ -98,9 +109,10 @@ def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
 @configured_without_secrets
 @click.argument("names", nargs=-1, required=True, metavar="DIGEST|SUBSCRIPTION...")
 def release(*, config: Config, names: tuple[str, ...]) -> None:
-    """Let held digests go out.
+    """Release held digests for delivery.
 
-    Name each by its key or its subscription, and where that holds several, by SUBSCRIPTION/regular or /urgent.
+    Name each digest by its key or its subscription. If a subscription has several held digests, write
+    SUBSCRIPTION/regular or SUBSCRIPTION/urgent.
     """
     _each(config, names, "released", byhand.release)
 
@@ -108,11 +120,11 @@ def release(*, config: Config, names: tuple[str, ...]) -> None:
 @deliveries.command()
 @configured_without_secrets
 @click.argument("names", nargs=-1, required=True, metavar="DELIVERY|DIGEST|SUBSCRIPTION...")
-@click.option("--reason", required=True, help="Why; it is kept.")
+@click.option("--reason", required=True, help="Why; stored with the digest or delivery.")
 def drop(*, config: Config, names: tuple[str, ...], reason: str) -> None:
-    """Give up held digests, or deliveries that were not sent.
+    """Drop held digests or unsent deliveries.
 
-    Name digests as for `release`; a number is that of a delivery.
+    Name digests as for `release`; a number names a delivery.
     """
     _each(config, names, "dropped", lambda context, name: _drop(context, name, reason))
 
@@ -130,10 +142,13 @@ def _drop(context: Context, name: str, reason: str) -> None:
 @click.argument("channel")
 @click.argument("target")
 def restore(*, config: Config, channel: str, target: str) -> None:
-    """Deliver again to an address that was left out because it kept refusing."""
+    """Deliver again to a suppressed address.
+
+    An address is suppressed after it has refused several digests in a row.
+    """
     with working_on(config) as context:
         byhand.restore(context, channel, target)
-    click.echo(f"{target}: gets digests again")
+    click.echo(f"{target}: receives digests again")
 
 
 def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:
@@ -153,4 +168,4 @@ def _line(delivery: Delivery) -> str:
 
 def _attempts(delivery: Delivery) -> str:
     made = f"{delivery.attempts} attempt{'' if delivery.attempts == 1 else 's'}"
-    return f"{made}, given up at {delivery.give_up:%Y-%m-%d %H:%M} UTC" if delivery.state in OPEN else made
+    return f"{made}, expires at {delivery.give_up:%Y-%m-%d %H:%M} UTC" if delivery.state in OPEN else made

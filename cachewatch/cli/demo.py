@@ -35,11 +35,14 @@ Where to go next, in a clone of a catalogue (or with --repo PATH or URL):
 @click.argument("folder", required=False, metavar="[FOLDER]")
 @click.pass_context
 def demo(context: click.Context, *, folder: str | None) -> None:
-    """Compare two revisions made of bundled documents; keep the repository in FOLDER if given."""
+    """Compare two revisions of a bundled sample catalogue.
+
+    The repository is kept in FOLDER, if given.
+    """
     with tempfile.TemporaryDirectory(prefix="cachewatch-demo-") as temporary:
         repository = Path(folder or f"{temporary}/catalogue.git")
         if repository.exists():
-            raise UsageError(f"{repository}: there is something already; name a folder that does not exist")
+            raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
         bundled.build(repository)
         click.echo(_BEFORE.format(repository=folder or "catalogue.git"))
         with diff.make_context(

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from cachewatch.changesets import Body, Changeset, Outcome
 from cachewatch.cli import garbage
+from cachewatch.cli.examples import examples
 from cachewatch.cli.named import Unknown, unknown_names
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
@@ -27,7 +28,17 @@ from cachewatch.select import Globs, Selection, Versions, every_compiler
 from cachewatch.sources.opening import needs_git, open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
-_FILTERS = ("tag", "package", "stack", "target", "os", "compiler", "kind")
+# The filters, and what each selects.
+_FILTERED = {
+    "tag": "these tags",
+    "package": "these packages",
+    "stack": "specs of these stacks",
+    "target": "specs for these targets",
+    "os": "specs for these operating systems",
+    "compiler": "specs built with these compilers",
+    "kind": "these kinds of change (see `cachewatch kinds`)",
+}
+_FILTERS = tuple(_FILTERED)
 _STREAMED = ("json", "jsonl", "csv")
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
@@ -38,44 +49,58 @@ Format = tuple[Callable[[], Body], Write]
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(_FILTERS):
-        what = "kinds of change (see `cachewatch kinds`)" if name == "kind" else f"what has this {name}"
         option = click.option(
-            f"--{name}", multiple=True, metavar="GLOB", help=f"Only {what}; repeatable, !GLOB excludes."
+            f"--{name}", multiple=True, metavar="GLOB", help=f"Only {_FILTERED[name]}; repeatable, !GLOB excludes."
         )
         command = option(command)
     return click.option(
         "--versions",
         multiple=True,
         metavar="RANGE",
-        help="Only what has a version in this range (@1.2:, @:2, @1.2.3); repeatable, !RANGE excludes.",
+        help="Only specs with a version in this range (@1.2:, @:2, @1.2.3); repeatable, !RANGE excludes.",
     )(command)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch diff HEAD~7 HEAD --tag develop",
+        "cachewatch diff 2025-06-01 yesterday --package 'py-*' --format json",
+    )
+)
 @click.argument("before")
 @click.argument("after", default="HEAD")
 @click.option(
-    "--repo", default=".", metavar="PATH|URL", help="The repository of revisions; the current folder otherwise."
+    "--repo",
+    default=".",
+    show_default="current folder",
+    metavar="PATH|URL",
+    help="Catalogue repository: a path or a URL.",
 )
 @_filters
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="How to say it.")
-@click.option("--stat", is_flag=True, help="One line for each package.")
-@click.option("--all", "is_all", is_flag=True, help="Every line of every section.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
+@click.option("--stat", is_flag=True, help="Print one line for each package.")
+@click.option("--all", "is_all", is_flag=True, help="Print every line of every section.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything changed.")
 @click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice([kind.value for kind in Kind]),
     metavar="KIND",
-    help="Exit with 1 if this happened.",
+    help="Exit with 1 if a change of this kind occurred; repeatable.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Paint the text.")
-@click.option("--no-progress", is_flag=True, help="Draw no progress bar.")
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), default=min(2, os.cpu_count() or 1), help="Processes for long work."
+    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Also log what was taken for mere form.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output.")
+@click.option("--no-progress", is_flag=True, help="Do not show a progress bar.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=min(2, os.cpu_count() or 1),
+    show_default="2, or 1 on a single CPU",
+    help="Number of worker processes.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also log differences in formatting only, which are ignored.")
 @click.pass_context
 def diff(
     context: click.Context,
@@ -96,11 +121,11 @@ def diff(
     verbose: bool,
     **filters: tuple[str, ...],
 ) -> None:
-    """Say what changed from BEFORE to AFTER (HEAD if left out).
+    """Show what changed between two revisions, dates or documents.
 
-    Each of them is a revision (anything that git resolves), a date (2025-06-01, yesterday,
-    "3 days ago"), REVISION:TAG for one tag of a revision, or a document, a folder of
-    documents or a whole catalogue without any git.
+    BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
+    "3 days ago"), REVISION:TAG for one tag of a revision, or the path of a document, a folder of
+    documents or a whole catalogue, without git. AFTER is HEAD if omitted.
     """
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     selection = _selection(filters)
@@ -157,7 +182,7 @@ def _kinds(pattern: str) -> list[str]:
         return [f"{mark}{kind}" for kind in sorted(GROUPS[name])]
     if any(map(Globs([name]), Kind)):
         return [pattern]
-    raise UsageError(f"--kind {pattern}: there is no such kind of change; see `cachewatch kinds`")
+    raise UsageError(f"--kind {pattern}: unknown kind of change; see `cachewatch kinds`")
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
@@ -216,9 +241,7 @@ def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
         click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more (--all)", err=True)
     for outcome in done:
         if not outcome.adds_up:
-            click.echo(
-                "cachewatch: these totals do not add up; this is a bug of cachewatch, please report it", err=True
-            )
+            click.echo("cachewatch: the totals do not add up; this is a bug in cachewatch, please report it", err=True)
 
 
 def _checked(pieces: Iterable[bytes], unknown: Callable[[], Iterable[Unknown]]) -> Iterator[bytes]:

@@ -18,7 +18,10 @@ from cachewatch.store.database import has_state
 @configured_without_secrets
 @click.argument("package")
 def explain(*, config: Config, package: str) -> None:
-    """Say which subscriptions hear of PACKAGE, why, when and where; and why the others do not."""
+    """Show which subscriptions report changes of PACKAGE.
+
+    Lists why, when and through which channels; and for the other subscriptions, why not.
+    """
     # Before the first pass there is no state.
     with (reading if has_state(config.state) else elsewhere)(config) as context:
         lines = [line for found in explain_package(context, package) for line in _lines(found)]
@@ -26,7 +29,7 @@ def explain(*, config: Config, package: str) -> None:
 
 
 def _lines(found: Explanation) -> Iterator[str]:
-    yield f"{found.subscription}  {'is told' if found.is_told else 'is not told'}"
+    yield f"{found.subscription}  {'is notified' if found.is_told else 'is not notified'}"
     yield from (f"  {reason}" for reason in found.reasons)
     if found.is_told:
         yield f"  {found.when}, through {'; '.join(found.where)}"

@@ -72,7 +72,7 @@ def _asked(match: Match) -> Iterator[tuple[str, str]]:
 
 def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
     if not context.clone_folder(source.name).exists():
-        return "nothing has been fetched yet, which `cachewatch once` does"
+        return "nothing has been fetched yet; run `cachewatch once` first"
     return str(error)
 
 

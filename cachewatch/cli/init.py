@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cachewatch.cli.examples import examples
 from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
 from cachewatch.config.reading import read_config
 from cachewatch.config.tables import check_name
@@ -17,32 +18,42 @@ from cachewatch.schedule import check_zone, parse_when
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch init --to you@example.org --smtp mail.example.org",
+        "cachewatch init watch.yaml --source ../catalogue.git --when 'daily 07:30' --timezone Europe/Berlin",
+    )
+)
 @click.argument("file", default="cachewatch.yaml", type=click.Path(path_type=Path))
 @click.option(
     "--source",
     default="https://github.com/spack/cache.spack.io.git",
     metavar="URL",
-    help="The repository to watch (that of Spack's public cache).",
+    help="Catalogue repository to watch.",
 )
-@click.option("--name", default="public", metavar="NAME", help="What to call it (public).")
+@click.option("--name", default="public", metavar="NAME", help="Name of the source.")
 @click.option(
-    "--since", metavar="REVISION", help="A revision or date to tell from; the first pass is silent otherwise."
+    "--since",
+    metavar="REVISION",
+    help="Revision or date from which to report; without it, the first run reports nothing.",
 )
-@click.option("--to", metavar="ADDRESS", help="Who gets digests and notices by mail.")
-@click.option("--from", "sender", metavar="ADDRESS", help="Who they are from (cachewatch@ the domain of --to).")
-@click.option("--smtp", default="localhost", metavar="HOST[:PORT]", help="The mail server (localhost).")
-@click.option("--when", default="weekly mon 07:30", metavar="WHEN", help="When digests are due (weekly mon 07:30).")
-@click.option("--timezone", default="UTC", metavar="ZONE", help="The time zone of --when (UTC).")
+@click.option("--to", metavar="ADDRESS", help="Recipient of digests and alerts.")
+@click.option("--from", "sender", metavar="ADDRESS", help="Sender; cachewatch@ the domain of --to if omitted.")
+@click.option("--smtp", default="localhost", metavar="HOST[:PORT]", help="Mail server.")
+@click.option("--when", default="weekly mon 07:30", metavar="WHEN", help="When digests are due.")
+@click.option("--timezone", default="UTC", metavar="ZONE", help="Time zone of --when.")
 def init(*, file: Path, **options: Any) -> None:
-    """Write a short, commented configuration to FILE (./cachewatch.yaml), which must not exist."""
+    """Write a short, commented configuration file.
+
+    FILE is ./cachewatch.yaml if omitted, and must not exist.
+    """
     _write(file, render("cachewatch.yaml.j2", **_values(options)))
     try:
         config = read_config(file)
     except UsageError as error:
         file.unlink()
-        raise UsageError(f"these options make no working file:\n{error}") from error
-    click.echo(f"{file}: written; what is remembered will lie in {config.state}; edit it, and then run", err=True)
+        raise UsageError(f"these options do not produce a valid configuration:\n{error}") from error
+    click.echo(f"{file}: written; state will be stored in {config.state}. Edit the file, then run", err=True)
     click.echo(f"  cachewatch config check --config {file}", err=True)
 
 
@@ -85,7 +96,7 @@ def _write(file: Path, text: str) -> None:
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
     except FileExistsError as error:
-        raise UsageError(f"{file}: there is something already; name another file, or remove it") from error
+        raise UsageError(f"{file}: already exists; choose another file name, or remove it") from error
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:

@@ -52,15 +52,12 @@ def unknown_names(
         yield Unknown(f"--{name} {pattern}: {nothing_has(name, pattern, values, 'on either side')}", is_mistake)
 
 
-_NOUNS = {"package": "name"}
-
-
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
     """Say that nothing in `values` matches `pattern`, and what is called nearly so."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
     near = get_close_matches(pattern, sorted(known), _MOST_NAMES)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return f"nothing has that {_NOUNS.get(name, name)}, {where}{hint}"
+    return f"no {name} matches {where}{hint}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:

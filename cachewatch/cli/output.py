@@ -58,7 +58,7 @@ def _paged(pieces: Iterable[bytes]) -> Iterable[bytes]:
 
 def _write_stdout(pieces: Iterable[bytes]) -> None:
     if sys.stdout is None:
-        raise UsageError("standard output is closed; name a file with --output")
+        raise UsageError("standard output is closed; use --output FILE")
     try:
         for piece in pieces:
             sys.stdout.buffer.write(piece)

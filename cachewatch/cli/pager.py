@@ -99,7 +99,7 @@ def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def _say_failed(command: str, code: int) -> None:
     click.echo(
-        f"cachewatch: warning: the pager {safe(command)!r} failed (exit code {code}), so the output comes without it; "
-        "see CACHEWATCH_PAGER, or use `cachewatch --no-pager`",
+        f"cachewatch: warning: the pager {safe(command)!r} failed (exit code {code}), so the output is printed without it; "
+        "set CACHEWATCH_PAGER, or use `cachewatch --no-pager`",
         err=True,
     )

@@ -6,6 +6,7 @@ import click
 
 from cachewatch.channels.clean import markup, plain_lines
 from cachewatch.cli.configured import configured
+from cachewatch.cli.examples import examples
 from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config, MailConfig, WebhookConfig
 from cachewatch.errors import UsageError
@@ -16,14 +17,23 @@ from cachewatch.service.tracks import REGULAR, URGENT, Track, tracks_of
 _FORMS = ("text", "html", "markdown", "json", "eml")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch preview my-packages",
+        "cachewatch preview my-packages --since 2025-06-01 --as html > preview.html",
+    )
+)
 @configured
 @click.argument("subscription")
-@click.option("--since", metavar="REVISION", help="Begin there, not at what was told last.")
-@click.option("--urgent", is_flag=True, help="The urgent digest, not the regular one.")
-@click.option("--as", "form", type=click.Choice(_FORMS), default="text", help="Which form to print.")
-@click.option("--channel", metavar="NAME", help="As it goes through this channel, not through the first one that can.")
-@click.option("--lint", is_flag=True, help="Judge the mail as mail programs do, and print what is wrong with it.")
+@click.option("--since", metavar="REVISION", help="Start at this revision or date, not at the last reported one.")
+@click.option("--urgent", is_flag=True, help="Preview the urgent digest, not the regular one.")
+@click.option("--as", "form", type=click.Choice(_FORMS), default="text", help="Output format.")
+@click.option(
+    "--channel",
+    metavar="NAME",
+    help="Preview the message for this channel, not for the first one that supports the format.",
+)
+@click.option("--lint", is_flag=True, help="Check the mail for problems in common e-mail clients, and print them.")
 @click.pass_context
 def preview(
     context: click.Context,
@@ -37,7 +47,10 @@ def preview(
     channel: str | None,
     lint: bool,
 ) -> None:
-    """Print what SUBSCRIPTION would be sent now, to the byte; nothing is sent or remembered."""
+    """Print the digest that SUBSCRIPTION would receive now.
+
+    The output is byte for byte what would be sent. Nothing is sent or stored.
+    """
     track = _track(config, subscription, URGENT if urgent else REGULAR)
     with reading(config) as service:
         draft = compose(service, track, since=since)
@@ -54,23 +67,23 @@ def _track(config: Config, subscription: str, name: str) -> Track:
             return track
     if subscription in config.subscriptions:
         raise UsageError(f"{subscription} has no urgent digests; see `urgent:` in {config.path}")
-    raise UsageError(
-        f"there is no subscription {subscription!r}; there are {', '.join(config.subscriptions) or 'none'}"
-    )
+    raise UsageError(f"no subscription {subscription!r}; configured: {', '.join(config.subscriptions) or 'none'}")
 
 
 def _say(draft: Draft, track: Track) -> None:
     if draft.is_empty:
-        what = "nothing would be sent" if track.subscription.if_empty == "skip" else "it says that nothing happened"
-        click.echo(f"cachewatch: nothing happened that {track.subscription.name} asked for: {what}", err=True)
+        what = "nothing would be sent" if track.subscription.if_empty == "skip" else "the digest says so"
+        click.echo(f"cachewatch: no changes match {track.subscription.name}: {what}", err=True)
     if draft.hold:
-        click.echo(f"cachewatch: this would be held for the operators: {draft.hold}", err=True)
+        click.echo(f"cachewatch: this digest would be held for the operators: {draft.hold}", err=True)
 
 
 def _through(channel: str | None, packed: tuple[Packed, ...]) -> tuple[Packed, ...]:
     found = tuple(each for each in packed if channel in (None, each.channel))
     if not found:
-        raise UsageError(f"{channel} is none of its channels; they are {', '.join(each.channel for each in packed)}")
+        raise UsageError(
+            f"{channel} is not a channel of this subscription; its channels: {', '.join(each.channel for each in packed)}"
+        )
     return found
 
 
@@ -81,7 +94,7 @@ def _sent(config: Config, packed: tuple[Packed, ...], form: str) -> bytes:
         for each in packed:
             if isinstance(config.channels[each.channel], MailConfig) and each.parcels:
                 return each.parcels[0].payload
-        raise UsageError("none of its channels is mail, or there is nobody to send to; choose another --as")
+        raise UsageError("the subscription has no mail channel or no recipients; choose another format with --as")
     if form == "json":
         is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
         return first.parcels[0].payload if is_webhook else first.letter.json
@@ -96,7 +109,7 @@ def _lint(config: Config, packed: tuple[Packed, ...]) -> int:
     for finding in findings:
         click.echo(f"{finding.grade}: {finding.where}: {finding.message}")
     if not findings:
-        click.echo("nothing is wrong with it")
+        click.echo("no problems found")
     return int(any(finding.grade is Grade.ERROR for finding in findings))
 
 

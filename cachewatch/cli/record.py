@@ -17,11 +17,11 @@ _INTO = "catalogue.git"
 
 @click.command()
 @click.argument("source")
-@click.option("--into", default=_INTO, metavar="REPO", help="The bare repository, made if need be; catalogue.git here.")
+@click.option("--into", default=_INTO, metavar="REPO", help="Bare repository; created if it does not exist.")
 @cache_options
-@click.option("--sizes", is_flag=True, help="Ask for the size of each new tarball, one small file for each.")
-@click.option("--force", is_flag=True, help="Believe that a stack, or everything, is gone.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing unless something is wrong.")
+@click.option("--sizes", is_flag=True, help="Fetch the size of each new tarball (one small request each).")
+@click.option("--force", is_flag=True, help="Accept large removals.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
 def record(
     context: click.Context,
@@ -34,10 +34,11 @@ def record(
     quiet: bool,
     **options: object,
 ) -> None:
-    """Add what SOURCE publishes now to a repository of revisions, if it is something else than last time.
+    """Record the current contents of a build cache as a revision.
 
-    SOURCE is a build cache (a folder, file://, http://, https:// or oci://), or the catalogue of many
-    (a cache_spack_io_index.json). Run it as often as you like.
+    SOURCE is a build cache (a folder, file://, http://, https:// or oci://) or a catalogue of build caches
+    (a cache_spack_io_index.json). A revision is added only if something changed since the last one, so this
+    can run as often as you like.
     """
     from cachewatch.recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
 
@@ -51,7 +52,7 @@ def record(
 def _tell(done: "Recorded", into: str) -> None:
     if done.commit is None:
         if not done.held:
-            click.echo(f"{into}: nothing is different.")
+            click.echo(f"{into}: no changes.")
         return
     click.echo(f"{into}: recorded {done.commit[:10]}.")
     for count in done.tags:
@@ -71,7 +72,7 @@ def _warn(done: "Recorded") -> None:
     for failed in done.failed:
         click.echo(f"cachewatch: {failed.tag}: not recorded: {safe(failed.message)}", err=True)
     for held in done.held:
-        click.echo(f"cachewatch: {held.tag}: held back: {held.reason}; if that is true, run it with --force", err=True)
+        click.echo(f"cachewatch: {held.tag}: held back: {held.reason}; to accept this, use --force", err=True)
 
 
 def _status(done: "Recorded") -> int:

@@ -5,6 +5,7 @@ import os
 import click
 
 from cachewatch.cli.configured import configured
+from cachewatch.cli.examples import examples
 from cachewatch.cli.serving import log_format
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
@@ -17,14 +18,20 @@ from cachewatch.store.lock import only_one
 from cachewatch.store.moments import utc_now
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch once --config /etc/cachewatch/cachewatch.yaml",
+        "cachewatch once --log-format json 2>> once.log",
+    )
+)
 @configured
 @log_format
 @click.pass_context
 def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
-    """Fetch, compare and deliver what is due, and end: for cron, CI and a timer.
+    """Fetch, compare and deliver what is due, then exit.
 
-    Exits with 3 if a source could not be read, with 7 if a delivery failed for good or its address is suppressed.
+    For cron, CI or a systemd timer. Exits with 3 if a source could not be read, and with 7 if a delivery failed
+    permanently or its address is suppressed.
     """
     os.umask(0o077)
     with only_one(config.state):
@@ -34,14 +41,19 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     context.exit(3 if result.failed_sources else 7 if result.undelivered else 0)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch daemon --config /etc/cachewatch/cachewatch.yaml",
+        "cachewatch daemon --log-format json",
+    )
+)
 @configured
 @log_format
 @click.pass_context
 def daemon(context: click.Context, /, *, config: Config, log_format: str) -> None:
-    """Fetch, compare and deliver whenever something is due, until told to stop.
+    """Fetch, compare and deliver whenever something is due.
 
-    SIGTERM finishes the delivery in hand, SIGHUP reads the configuration again.
+    Runs until it receives SIGTERM, which lets the current delivery finish. SIGHUP reloads the configuration.
     """
     from cachewatch.daemon import Daemon  # noqa: PLC0415  the scheduler is slow to load
 

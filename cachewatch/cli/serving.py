@@ -16,7 +16,7 @@ from cachewatch.store.lock import only_one
 from cachewatch.store.reading import DatabaseToRead
 
 log_format = click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", help="How events are written to stderr."
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of log events on standard error."
 )
 
 

@@ -6,6 +6,7 @@ import click
 
 from cachewatch import tags
 from cachewatch.cli.diff import may_paint
+from cachewatch.cli.examples import examples
 from cachewatch.cli.output import write
 from cachewatch.documents import parse
 from cachewatch.errors import DocumentError, UnreadableDocument
@@ -23,17 +24,30 @@ class _Found:
     unchanged_since: Side | None = None
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch show zlib",
+        "cachewatch show py-numpy --rev 2025-06-01 --tag develop",
+    )
+)
 @click.argument("package")
-@click.option("--rev", default="HEAD", metavar="REVISION", help="The revision, or a date; HEAD if left out.")
-@click.option("--tag", default=None, metavar="TAG", help="The tag; develop if left out.")
-@click.option("--repo", default=".", metavar="PATH|URL", help="The repository of revisions.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Paint the table.")
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
+@click.option("--rev", default="HEAD", metavar="REVISION", help="Revision or date.")
+@click.option("--tag", default=None, show_default="develop", metavar="TAG", help="Tag to read.")
+@click.option(
+    "--repo",
+    default=".",
+    show_default="current folder",
+    metavar="PATH|URL",
+    help="Catalogue repository: a path or a URL.",
+)
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
+)
 def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, output: str | None) -> None:
-    """Show which versions of PACKAGE each stack has, for which targets.
+    """Show the builds of a package by version, stack and target.
 
-    PACKAGE is a name, or a document of its own (a .md file).
+    PACKAGE is the name of a package, or the path of a document (a .md file).
     """
     found = _read_file(package) if files.is_documents(package) else _read_git(package, rev, tag, repo)
     for fault in found.document.faults:
@@ -53,7 +67,7 @@ def _read_file(name: str) -> _Found:
     listings = files.list_path(name, wanted_package=lambda _: True)
     blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
     if len(blobs) != 1:
-        raise UnreadableDocument(f"{name}: show takes one document, here are {len(blobs)}")
+        raise UnreadableDocument(f"{name}: `show` takes one document, but there are {len(blobs)} here")
     listing, blob = blobs[0]
     content = next(listing.reader.read([blob]))
     return _Found(_parse(content, name), listing.side)

@@ -17,17 +17,29 @@ _MOST_WARNINGS = 20
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--repo", default=".", metavar="PATH|URL", help="The repository of revisions.")
-@click.option("--rev", default="HEAD", metavar="REVISION", help="The newest revision, or a date.")
-@click.option("--since", metavar="REVISION", help="The oldest revision, or a date; the beginning if left out.")
+@click.option(
+    "--repo",
+    default=".",
+    show_default="current folder",
+    metavar="PATH|URL",
+    help="Catalogue repository: a path or a URL.",
+)
+@click.option("--rev", default="HEAD", metavar="REVISION", help="Newest revision, or a date.")
+@click.option("--since", metavar="REVISION", show_default="first revision", help="Oldest revision, or a date.")
 @click.option("--tag", multiple=True, metavar="GLOB", help="Only these tags; repeatable, !GLOB excludes.")
 @click.option("--package", multiple=True, metavar="GLOB", help="Only these packages; repeatable, !GLOB excludes.")
-@click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Also the digests in this state.")
-@click.option("--feed", metavar="ADDRESS", help="Where the Atom feed of each {subscription} is.")
-@click.option("--title", default="Build cache", metavar="TEXT", help="What the site is called.")
-@click.option("--no-progress", is_flag=True, help="Draw no progress bar.")
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), default=min(2, os.cpu_count() or 1), help="Processes for long work."
+    "--state", metavar="DIR", type=click.Path(path_type=Path), help="Include the digests stored in this state folder."
+)
+@click.option("--feed", metavar="ADDRESS", help="Address of the Atom feeds; {subscription} is replaced by the name.")
+@click.option("--title", default="Build cache", metavar="TEXT", help="Title of the site.")
+@click.option("--no-progress", is_flag=True, help="Do not show a progress bar.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=min(2, os.cpu_count() or 1),
+    show_default="2, or 1 on a single CPU",
+    help="Number of worker processes.",
 )
 @click.pass_context
 def site(
@@ -46,10 +58,10 @@ def site(
     no_progress: bool,
     jobs: int,
 ) -> None:
-    """Write a static site of a catalogue and its past into DIR.
+    """Generate a static site about a catalogue and its history.
 
-    A page for each package, stack and tag, readable from a web server or from the disk. What
-    did not change since the last time is neither read nor written again.
+    DIR receives a page for each package, stack and tag, readable through a web server or from the disk. Data
+    and pages that have not changed since the last run are neither read nor written again.
     """
     from cachewatch.site import NoArchive, StateArchive, build  # noqa: PLC0415  git is slow to load
     from cachewatch.site.reading import plan, read  # noqa: PLC0415
@@ -75,7 +87,7 @@ def site(
         catalogue = read(planned, jobs=jobs, progress=line.advance)
     built = build(target, catalogue, archive, title=title, jobs=jobs)
     click.echo(
-        f"{folder}: {built.written:,} files written, {built.kept:,} as they were, {built.removed:,} removed", err=True
+        f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
     )
     _warn(catalogue.faults)
     context.exit(4 if any(fault.is_loss for fault in catalogue.faults) else 0)

@@ -1,4 +1,4 @@
-"""`cachewatch status`: how sources and channels fare, and who is told next."""
+"""`cachewatch status`: the health of sources and channels, and which digests are due next."""
 
 from datetime import datetime
 
@@ -28,11 +28,13 @@ from cachewatch.store.moments import utc_now
 
 @click.command()
 @configured_without_secrets
-@click.option("--check", "is_check", is_flag=True, help="Print only what is wrong; exit with 1 if there is a problem.")
+@click.option(
+    "--check", "is_check", is_flag=True, help="Print only problems and warnings; exit with 1 if there is a problem."
+)
 @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(command: click.Context, /, *, config: Config, is_check: bool, is_json: bool) -> None:
-    """Show how sources and channels fare, who is told next, and what waits."""
+    """Show the health of sources and channels, and what is due."""
     with reading(config) as context:
         found = read_status(context)
     readiness = judge(found, config, utc_now())
@@ -46,7 +48,7 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, is_json
 def _findings(readiness: Readiness) -> list[str]:
     lines = [f"problem: {_finding(found)}" for found in readiness.problems]
     lines += [f"warning: {_finding(found)}" for found in readiness.warnings]
-    return lines or ["nothing is wrong"]
+    return lines or ["no problems"]
 
 
 def _finding(found: Finding) -> str:
@@ -58,7 +60,7 @@ def _lines(found: Status, now: datetime) -> list[str]:
     lines += [line for source in found.sources for line in _source(source, now)]
     lines += ["", "NEXT"]
     if found.quiet_until is not None:
-        lines.append(f"  all is quiet until {_when(found.quiet_until, now)}")
+        lines.append(f"  quiet hours until {_when(found.quiet_until, now)}")
     lines += [_track(track, now) for track in found.tracks]
     lines += ["", "CHANNELS"]
     lines += [line for channel in found.channels for line in _channel(channel, now)]
@@ -79,7 +81,7 @@ def _source(source: SourceHealth, now: datetime) -> list[str]:
         lines = [f"  {source.name}  nothing fetched yet"]
     else:
         lines = [f"  {source.name}  {source.revision[:10]} of {_when(source.revision_time, now)}"]
-    lines.append(f"    polled {_when(source.polled_at, now)}, with success {_when(source.succeeded_at, now)}")
+    lines.append(f"    polled {_when(source.polled_at, now)}, last success {_when(source.succeeded_at, now)}")
     if source.failures:
         lines.append(f"    {in_a_row(source.failures)}: {source.error}")
     return lines
@@ -96,12 +98,12 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
     name = channel.health.name
     lines = [f"  {name}  {counts}"]
     if not channel.is_configured:
-        advice = f": configure it again, or drop what `cachewatch deliveries list --open --channel {name}` shows"
-        lines.append(f"    not configured any more{advice if channel.oldest else ''}")
+        advice = f": configure it again, or drop the deliveries in `cachewatch deliveries list --open --channel {name}`"
+        lines.append(f"    no longer configured{advice if channel.oldest else ''}")
     if channel.oldest is not None:
-        lines.append(f"    the oldest waits since {_when(channel.oldest, now)}")
+        lines.append(f"    oldest delivery waiting since {_when(channel.oldest, now)}")
     if channel.health.blocked_until is not None and channel.health.blocked_until > now:
-        lines.append(f"    blocked, tried again {_when(channel.health.blocked_until, now)}")
+        lines.append(f"    blocked, next attempt {_when(channel.health.blocked_until, now)}")
     if channel.health.failures:
         lines.append(f"    last error {_when(channel.health.error_at, now)}: {channel.health.error}")
     return lines
@@ -109,10 +111,10 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
 
 def _held(held: HeldDigest, now: datetime) -> list[str]:
     key, name = held.key[:12], held.subscription if held.track == "regular" else f"{held.subscription} ({held.track})"
-    gone = "" if held.is_configured else ", a subscription that is not configured any more"
-    out = "is not sent before somebody answers"
+    gone = "" if held.is_configured else ", a subscription that is no longer configured"
+    out = "not sent until it is released or dropped"
     if held.goes_out_at is not None:
-        out = f"goes out {_when(held.goes_out_at, now)}, as not confirmed by the operators"
+        out = f"sent {_when(held.goes_out_at, now)}, marked as not confirmed by the operators"
     return [
         f"  {name}  {held.title}{gone}",
         f"    since {_when(held.since, now)}: {held.reason}",
@@ -122,7 +124,7 @@ def _held(held: HeldDigest, now: datetime) -> list[str]:
 
 
 def _silence(silence: SilenceStatus) -> str:
-    until = f"until {silence.until}" if silence.is_active else f"ended on {silence.until}, take it out"
+    until = f"until {silence.until}" if silence.is_active else f"ended on {silence.until}, remove it"
     return f"  {silence.name}  {until}: {silence.reason}"
 
 

@@ -1,4 +1,4 @@
-"""`cachewatch template`: the templates of digests and notices, and whether one's own work."""
+"""`cachewatch template`: list, print, render and check the templates of digests and alerts."""
 
 from pathlib import Path
 
@@ -13,19 +13,19 @@ _TEMPLATES = {
     "digest.html.j2": "the mail, as HTML",
     "digest.txt.j2": "the mail, as text",
     "digest.md.j2": "for chats and files, as Markdown",
-    "notice.html.j2": "what operators are told, as HTML",
-    "notice.txt.j2": "what operators are told, as text",
-    "notice.md.j2": "what operators are told, as Markdown",
-    "_style.html.j2": "colours and widths, where mail programs take them",
+    "notice.html.j2": "alerts to operators, as HTML",
+    "notice.txt.j2": "alerts to operators, as text",
+    "notice.md.j2": "alerts to operators, as Markdown",
+    "_style.html.j2": "colours and widths that e-mail clients accept",
     "_lead.html.j2": "below the first sentence: how much and how new",
     "_needs.j2": "the sentences about environments and pinned snapshots",
-    "_needs.html.j2": "these, as HTML",
-    "_needs.txt.j2": "these, as text",
-    "_needs.md.j2": "these, as Markdown",
+    "_needs.html.j2": "the same, as HTML",
+    "_needs.txt.j2": "the same, as text",
+    "_needs.md.j2": "the same, as Markdown",
     "_attention.html.j2": "what needs attention",
     "_tag.html.j2": "what else changed in one tag",
     "_lists.html.j2": "the lists and the table",
-    "_footer.html.j2": "the span, why one gets this, how to stop",
+    "_footer.html.j2": "the period, why the recipient gets this, how to unsubscribe",
     "_lists.txt.j2": "the lists of the text",
     "_lists.md.j2": "the tables of the Markdown",
 }
@@ -34,19 +34,19 @@ _folder = click.option(
     "--templates-dir",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Where your own templates are (templates_dir of the configuration).",
+    help="Folder of your own templates (`templates_dir:` in the configuration).",
 )
 
 
 @click.group()
 def template() -> None:
-    """Show the templates of digests and notices, and check your own."""
+    """List, print, render and check message templates."""
 
 
 @template.command("list")
 @_folder
 def list_templates(templates_dir: Path | None) -> None:
-    """Name all templates; those that DIR has of its own are marked."""
+    """List all templates; a * marks those that DIR overrides or adds."""
     own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
     for name, purpose in _TEMPLATES.items():
         click.echo(f"{'*' if name in own else ' '} {name:<20} {purpose}")
@@ -58,21 +58,26 @@ def list_templates(templates_dir: Path | None) -> None:
 @click.argument("name")
 @_folder
 def show(name: str, templates_dir: Path | None) -> None:
-    """Print the template NAME: a good beginning for your own."""
+    """Print the source of a template, as a starting point for your own."""
     from cachewatch.render.templates import source  # noqa: PLC0415  Jinja2 is slow to load
 
     found = source(name, templates_dir)
     if found is None:
-        raise UsageError(f"there is no template {name}; `cachewatch template list` names them")
+        raise UsageError(f"no template {name}; see `cachewatch template list`")
     write([found[0].encode()], None)
 
 
 @template.command()
 @click.argument("name")
 @_folder
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
+)
 def render(name: str, templates_dir: Path | None, output: str | None) -> None:
-    """Render the template NAME on sample data: digest.html.j2, notice.txt.j2, or one of your own."""
+    """Render a template with sample data.
+
+    NAME is digest.html.j2, notice.txt.j2 or the like, or one of your own templates.
+    """
     write([_rendered(name, templates_dir).encode()], output)
 
 
@@ -80,7 +85,7 @@ def render(name: str, templates_dir: Path | None, output: str | None) -> None:
 @_folder
 @click.pass_context
 def check(context: click.Context, templates_dir: Path | None) -> None:
-    """Render every template on sample data, and say what is wrong with each."""
+    """Render every template with sample data, and report errors."""
     own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
     whole = [name for name in {*_TEMPLATES, *own} if not name.startswith("_")]
     failed = 0
@@ -91,7 +96,7 @@ def check(context: click.Context, templates_dir: Path | None) -> None:
             failed += 1
             click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
         else:
-            click.echo(f"{name}: good")
+            click.echo(f"{name}: ok")
     context.exit(TemplateError.exit_code if failed else 0)
 
 
@@ -103,7 +108,7 @@ def _rendered(name: str, folder: Path | None) -> str:
     base, _, form = name.removesuffix(".j2").rpartition(".")
     if name.startswith("_") or form not in ("html", "txt", "md") or not base:
         raise UsageError(
-            f"{name}: digest.html.j2 and the like can be rendered; parts are rendered with what they are part of"
+            f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
     if base == "notice":
         letter = render_notice(sample_notice(), templates_dir=folder)

@@ -15,24 +15,26 @@ from cachewatch.store.moments import utc_now
 @click.command(name="test")
 @configured
 @click.argument("channel")
-@click.option("--to", multiple=True, metavar="ADDRESS", help="Whom a mail goes to; the operators if left out.")
+@click.option(
+    "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
+)
 def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
-    """Send a real test message through CHANNEL, without any retry."""
+    """Send a test message through CHANNEL, without retries."""
     if channel not in config.channels:
-        raise UsageError(f"there is no channel {channel!r}; there are {', '.join(config.channels)}")
+        raise UsageError(f"no channel {channel!r}; configured: {', '.join(config.channels)}")
     opened = open_channel(config.channels[channel])
     now = utc_now()
     notice = Notice(
         key=f"test-{now:%Y%m%dT%H%M%S%f}",
         title="this is a test",
         is_good=True,
-        said=(f"The channel {channel} works.", "Nothing has happened, and nobody has to do anything."),
+        said=(f"The channel {channel} works.", "No action is required."),
         created=now,
     )
     letter = render_notice(notice, to=to or config.operators.to)
     parcels = opened.pack(letter)
     if not parcels:
-        raise UsageError(f"nobody to send to: give --to ADDRESS, or name `operators: to:` in {config.path}")
+        raise UsageError(f"no recipients: use --to ADDRESS, or set `operators: to:` in {config.path}")
     failed = []
     with opened.open(lambda *_: ()) as carrier:
         for parcel in parcels:
@@ -41,4 +43,6 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
             if answer.verdict is not Verdict.SENT:
                 failed.append(parcel.target)
     if failed:
-        raise DeliveryError(f"the test did not reach {', '.join(failed)}; mend `channels: {channel}:` in {config.path}")
+        raise DeliveryError(
+            f"the test message did not reach {', '.join(failed)}; fix `channels: {channel}:` in {config.path}"
+        )

@@ -48,7 +48,7 @@ def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
     service.database.close()
     assert [_seen(copy), _seen(site.folder / "naive.db")] == [1, 0]
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert "name a new file" in run("backup", copy, "--config", config).error
+    assert "choose another file name" in run("backup", copy, "--config", config).error
     assert "no such folder" in run("backup", site.folder / "none" / "copy.db", "--config", config).error
 
 

@@ -130,13 +130,16 @@ def test_preview_refuses(site: Site, run: Run) -> None:
     """What is not there is named, with what is."""
     path = site.folder / "cachewatch.yaml"
     unknown = run("preview", "nobody", "--config", path)
-    assert (unknown.exit_code, "there are ml" in unknown.error) == (2, True)
+    assert (unknown.exit_code, "configured: ml" in unknown.error) == (2, True)
     urgent = run("preview", "ml", "--urgent", "--config", path)
     assert (urgent.exit_code, "urgent:" in urgent.error) == (2, True)
     since = run("preview", "ml", "--since", "HEAD~99", "--config", path)
     assert since.exit_code == 2
     channel = run("preview", "ml", "--channel", "hook", "--config", path)
-    assert (channel.exit_code, "hook is none of its channels; they are mail, files" in channel.error) == (2, True)
+    assert (
+        channel.exit_code,
+        "hook is not a channel of this subscription; its channels: mail, files" in channel.error,
+    ) == (2, True)
 
 
 def test_lint(site: Site, run: Run) -> None:
@@ -167,7 +170,7 @@ def test_status_shows_silences(site: Site, run: Run) -> None:
     silences = f"silences: {{now: {silence.format('2999-01-01')}, over: {silence.format('2025-06-01')}}}\n"
     path.write_text(path.read_text() + silences)
     shown = run("status", "--config", path).output
-    assert "SILENCES\n  now  until 2999-01-01: ask Kim\n  over  ended on 2025-06-01, take it out: ask Kim\n" in shown
+    assert "SILENCES\n  now  until 2999-01-01: ask Kim\n  over  ended on 2025-06-01, remove it: ask Kim\n" in shown
     found = json.loads(run("status", "--json", "--config", path).output)["silences"]
     assert [(each["name"], each["is_active"]) for each in found] == [("now", True), ("over", False)]
 
@@ -212,7 +215,7 @@ def test_a_test_message(site: Site, run: Run) -> None:
     assert away.exit_code == 7
     assert "channels: mail:" in away.error
     nobody = run("test", "mail", "--config", path)
-    assert (nobody.exit_code, "nobody to send to" in nobody.error) == (2, True)
+    assert (nobody.exit_code, "no recipients" in nobody.error) == (2, True)
     assert run("test", "nothing", "--config", path).exit_code == 2
     hook = run("test", "hook", "--config", path)
     assert hook.exit_code == 7
@@ -223,12 +226,12 @@ def test_who_hears_of_a_package(site: Site, run: Run) -> None:
     """A package that is there, and one that is not."""
     path = site.folder / "cachewatch.yaml"
     told = run("explain", "zlib", "--config", path).output
-    assert told.startswith("ml  is told\n")
+    assert told.startswith("ml  is notified\n")
     assert told.endswith("  with each new revision, through mail to kim@example.org; files\n")
     assert "in develop: 1 of 1 spec" in told, "it looks at what was fetched last"
     assert run("explain", "no-such-package", "--config", path).exit_code == 0
     (site.folder / "state").rename(site.folder / "elsewhere")
-    assert run("explain", "zlib", "--config", path).output.startswith("ml  is told\n")
+    assert run("explain", "zlib", "--config", path).output.startswith("ml  is notified\n")
     assert not (site.folder / "state").exists(), "whoever asks first must not own the folder of the service"
 
 

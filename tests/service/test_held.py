@@ -166,7 +166,7 @@ def test_never_is_never(site: Site, run: Run) -> None:
     assert site.told() == []
     assert status_of(site).goes_out_at is None
     shown = run("status", "--config", site.folder / "cachewatch.yaml").output
-    assert "is not sent before somebody answers" in shown
+    assert "not sent until it is released or dropped" in shown
     assert "Nothing of it goes out before somebody answers." in notice(site, LOSS)
 
 
@@ -387,5 +387,5 @@ def test_ten_are_named_of_what_is_gone() -> None:
 def test_status_says_when_a_held_digest_goes_out(site: Site, run: Run) -> None:
     lose(site)
     shown = run("status", "--config", site.folder / "cachewatch.yaml").output
-    assert "goes out 2025-06-02 05:00 UTC" in shown
-    assert "as not confirmed by the operators" in shown
+    assert "sent 2025-06-02 05:00 UTC" in shown
+    assert "marked as not confirmed by the operators" in shown

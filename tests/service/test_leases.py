@@ -228,7 +228,7 @@ def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> No
         found = outbox.claim(connection, "mail", site.now, lease)
         assert found is not None
     options: tuple[Any, ...] = (found.id, "--config", site.folder / "cachewatch.yaml")
-    assert "  here/1/a sends it, until 2125-" in run("deliveries", "show", *options).output
+    assert "  being sent by here/1/a, until 2125-" in run("deliveries", "show", *options).output
     refused = run("deliveries", "retry", *options)
     assert (refused.exit_code, "is being sent by here/1/a" in refused.error) == (2, True)
     assert run("deliveries", "retry", "--force", *options).output == f"{found.id}: due now\n"

@@ -195,7 +195,7 @@ def test_status_check(site: Site, run: Run) -> None:
     assert run("status", "--check", *config).exit_code == 5
     assert run("once", *config).exit_code == 0
     done = run("status", "--check", *config)
-    assert (done.exit_code, done.output) == (0, "nothing is wrong\n")
+    assert (done.exit_code, done.output) == (0, "no problems\n")
     shutil.rmtree(site.upstream)
     for _ in range(3):
         run("once", *config)

@@ -153,9 +153,9 @@ def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, 
         assert site.notices() == ["the channel mail is not configured any more"]
         shown = run("status", "--config", path).output
         assert "mail  1 deferred, 1 queued" in shown
-        assert "drop what `cachewatch deliveries list --open --channel mail` shows" in shown
+        assert "drop the deliveries in `cachewatch deliveries list --open --channel mail`" in shown
         listed = run("deliveries", "list", "--open", "--channel", "mail", "--config", path).output
-        assert listed.count("(the channel is not configured any more)") == 2
+        assert listed.count("(the channel is no longer configured)") == 2
         assert server.received == []
         configure(site, port=server.port)
         site.run(later=HOUR)
@@ -177,7 +177,7 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
         configure(site, ("  ml:", "  ml2:"), ("kim@example.org, ", ""), port=server.port)
         site.run(later=HOUR)
         shown = run("status", "--config", path).output
-        assert "a subscription that is not configured any more" in shown
+        assert "a subscription that is no longer configured" in shown
         assert f"`cachewatch deliveries release {key[:12]}`" in shown
         byhand.release(site.open(), key[:12])
         site.run(later=HOUR)
