@@ -52,7 +52,7 @@ def _ask(item: Any, questions: BinaryIO, answers: BinaryIO, meanwhile: Callable[
         meanwhile()
         result, error = pickle.load(answers)  # noqa: S301  from a process of ours
     except (BrokenPipeError, EOFError) as end:
-        raise RuntimeError("a process of ours ended before its work was done") from end
+        raise RuntimeError("a worker process ended before its work was done") from end
     if error is not None:
         raise error
     return result

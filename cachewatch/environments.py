@@ -73,7 +73,7 @@ def read_lock(data: bytes, name: str) -> Environment:
     try:
         return _environment(_decode_lock(data), name)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{name}: is no lock file of Spack ({error})") from error
+        raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
 
 
 def _environment(lock: _Lock, name: str) -> Environment:
@@ -118,7 +118,7 @@ def read_manifest(data: bytes, name: str) -> Environment:
         raise UsageError(f"{name}: {error}") from error
     spack = manifest.get("spack", manifest.get("env")) if isinstance(manifest, dict) else None
     if not isinstance(spack, dict):
-        raise UsageError(f"{name}: is no manifest of Spack: it has no `spack:`")
+        raise UsageError(f"{name}: is not a Spack manifest: it has no `spack:`")
     specs = _Expansion(_definitions(spack.get("definitions") or []), name).specs(spack.get("specs") or [])
     needs = {_abstract(spec, name) for spec in itertools.islice(specs, _MOST_ROWS)}
     return Environment(name=name, needs=_sorted(needs))

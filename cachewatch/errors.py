@@ -1,50 +1,50 @@
-"""Every way in which cachewatch fails, on one screen.
+"""All exceptions of cachewatch.
 
     CachewatchError
-    ├── UsageError             2   the command or the configuration must be mended
+    ├── UsageError             2   the command or the configuration must be fixed
     │   ├── ConfigError        2   the configuration file has mistakes
     │   ├── UnknownRevision    2   no such revision, date or tag
     │   └── RefusedAddress     2   a URL that could run a command or leak a password
     ├── SourceError            3   a source could not be read; the next run may succeed
-    │   ├── HttpError          3   a server did not answer, or not with what was asked for
-    │   ├── TooLarge           3   a file of a source is larger than it may be
-    │   └── BrokenSource       3   a source that stays unreadable until somebody mends it
-    ├── DocumentError          4   one document cannot be used; the others can
+    │   ├── HttpError          3   a server did not answer, or sent an unexpected answer
+    │   ├── TooLarge           3   a file of a source exceeds its size limit
+    │   └── BrokenSource       3   a source that stays unreadable until somebody fixes it
+    ├── DocumentError          4   one document cannot be used; others can
     │   ├── UnreadableDocument
     │   └── NotComparableDocument
-    ├── WorkFailed             3   a process of ours took too much for one document, or ended over it
+    ├── WorkFailed             3   a worker process exceeded a limit, or crashed, on one document
     ├── StateError             5   the state cannot be used
-    │   └── DamagedRow         5   one digest or delivery in it cannot; all others can
+    │   └── DamagedRow         5   one digest or delivery is damaged; others can be used
     ├── TemplateError          6   a template is missing or wrong
-    ├── DeliveryError          7   something could not be delivered, for good
-    └── AnotherInstance       75   another cachewatch works on the same state
+    ├── DeliveryError          7   a delivery failed permanently
+    └── AnotherInstance       75   another process uses the same state
 
-The number is the exit code. A message says where, what, and what to do about it.
+The number is the exit code. Each message names the place, the problem and the remedy.
 """
 
 
 class CachewatchError(Exception):
-    """The root of all failures that a user is told about in a sentence."""
+    """The base class of all errors that are reported to the user as one sentence."""
 
     exit_code = 3
 
 
 class UsageError(CachewatchError):
-    """The command line or the configuration asks for something that cannot be done."""
+    """The command line or the configuration is invalid."""
 
     exit_code = 2
 
 
 class ConfigError(UsageError):
-    """The configuration file has mistakes, all of which the message lists."""
+    """The configuration file has mistakes; the message lists all of them."""
 
 
 class UnknownRevision(UsageError):
-    """A name resolves to no commit, no date and no tag."""
+    """A name that is not a commit, a date or a tag."""
 
 
 class RefusedAddress(UsageError):
-    """A repository address that git could be tricked with, or that carries a password."""
+    """A repository address that could trick git, or that contains a password."""
 
 
 class SourceError(CachewatchError):
@@ -54,19 +54,19 @@ class SourceError(CachewatchError):
 
 
 class BrokenSource(SourceError):
-    """A source that cannot be read until somebody mends an address, a branch, a key, an owner or a full disk."""
+    """A source that cannot be read until somebody fixes an address, a branch, a key, an owner or a full disk."""
 
     is_transient = False
 
 
 class TooLarge(SourceError):
-    """A file of a source is larger than it may be, and stays so."""
+    """A file of a source exceeds its size limit, so a retry cannot succeed."""
 
     is_transient = False
 
 
 class HttpError(SourceError):
-    """A server did not answer, or not with what was asked for."""
+    """A server did not answer, or sent an unexpected answer."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class UnreadableDocument(DocumentError):
 
 
 class NotComparableDocument(DocumentError):
-    """A document of 2022, which names no hashes and so says nothing about single specs."""
+    """A document of 2022, which contains no hashes and so no single specs."""
 
 
 class WorkFailed(CachewatchError):
-    """Work on what strangers wrote took more than it may, or ended the process that did it; the message says which."""
+    """Work on untrusted data exceeded a limit, or crashed the worker process; the message says which."""
 
 
 class TemplateError(CachewatchError):
@@ -129,12 +129,12 @@ class DamagedRow(StateError):
 
 
 class DeliveryError(CachewatchError):
-    """A delivery failed for good; it is kept and can be retried by hand."""
+    """A delivery failed permanently; it is kept and can be retried with `cachewatch deliveries retry`."""
 
     exit_code = 7
 
 
 class AnotherInstance(CachewatchError):
-    """Another process works on the same state."""
+    """Another process uses the same state."""
 
     exit_code = 75

@@ -56,7 +56,7 @@ def _explain(
     if not is_chosen:
         return Explanation(subscription=subscription.name, is_told=False, reasons=tuple(reasons))
     if subscription.match.pinned is not None:
-        reasons.append(f"pinned: {subscription.match.pinned} is held against the newest of its series")
+        reasons.append(f"pinned: {subscription.match.pinned} is compared with the newest of its series")
     reasons += _silences(config.silences, package, day)
     return Explanation(
         subscription=subscription.name,

@@ -50,7 +50,7 @@ class _Inflater:
             try:
                 piece = self._unpacker.decompress(data, _STEP)
             except zlib.error as error:
-                raise NotInflated("is not packed as it says it is, or damaged") from error
+                raise NotInflated("is damaged, or not compressed as it says") from error
             self._put(piece)
             data = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
             is_more = len(piece) == _STEP and not self._unpacker.eof
@@ -65,5 +65,5 @@ class _Inflater:
         if size > self._most:
             raise TooMuch(f"has more than {self._most:,} bytes when unpacked")
         if size > self._most_of_ratio:
-            raise TooPacked(f"unpacks to more than {MOST_RATIO} times its size, which no honest file does")
+            raise TooPacked(f"unpacks to more than {MOST_RATIO} times its size, as only a decompression bomb does")
         self._out.write(piece)

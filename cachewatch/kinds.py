@@ -16,27 +16,27 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
     Kind.UNREADABLE: ("a document could not be compared", True),
     Kind.PACKAGE_REMOVED: ("a package's document is gone", True),
     Kind.PACKAGE_ADDED: ("a package appeared", True),
-    Kind.PLACE_LOST: ("a stack has nothing of the package for a target any more", True),
-    Kind.PLACE_GAINED: ("a stack has something of the package for a target, and had nothing", True),
-    Kind.LEFT_OVER: ("no stack builds a spec any more; the next prune takes it", True),
+    Kind.PLACE_LOST: ("a stack no longer has a build of the package for a target", True),
+    Kind.PLACE_GAINED: ("a stack has its first build of the package for a target", True),
+    Kind.LEFT_OVER: ("no stack builds a spec any longer; the next prune removes it", True),
     Kind.VERSION_REMOVED: ("a version is gone from the package", True),
     Kind.VERSION_ADDED: ("a version appeared in the package", True),
     Kind.DOWNGRADED: ("a stack, or specs, went to an older version", True),
     Kind.UPGRADED: ("a stack, or specs, went to a newer version", True),
     Kind.RETIRED: ("an older version left a stack that keeps its newest", True),
-    Kind.EXTENDED: ("an older version came to a stack that keeps its newest", True),
+    Kind.EXTENDED: ("an older version was added to a stack that keeps its newest", True),
     Kind.NARROWED: ("a stack lost a compiler, system or variants of a version that it keeps", False),
     Kind.WIDENED: ("a stack gained a compiler, system or variants of a version that it had", False),
-    Kind.STACK_REMOVED: ("a stack builds the package, or specs of it, no more", True),
-    Kind.STACK_ADDED: ("a stack builds the package, or specs of it, that did not", True),
+    Kind.STACK_REMOVED: ("a stack no longer builds the package, or specs of it", True),
+    Kind.STACK_ADDED: ("a stack now builds the package, or specs of it", True),
     Kind.COMPILER: ("another compiler", True),
     Kind.OS: ("another operating system or platform", True),
     Kind.TARGET: ("another target", True),
-    Kind.VARIANT: ("variants that came or went", False),
-    Kind.RECONFIGURED: ("specs with other variants in the place of specs", False),
+    Kind.VARIANT: ("variants that were added or removed", False),
+    Kind.RECONFIGURED: ("specs replaced by specs with other variants", False),
     Kind.MOVED: ("specs rebuilt for other stacks", False),
-    Kind.SPEC_ADDED: ("specs that take nobody's place", False),
-    Kind.SPEC_REMOVED: ("specs that nothing took the place of", False),
+    Kind.SPEC_ADDED: ("added specs that replace nothing", False),
+    Kind.SPEC_REMOVED: ("removed specs that nothing replaces", False),
     Kind.REBUILT: ("the same thing built again: only the hash is new", False),
 }
 
@@ -67,7 +67,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
         return frozenset({Kind(word)})
     close = get_close_matches(word, [*GROUPS, *Kind], n=1)
     hint = f"did you mean {close[0]}?" if close else "see `cachewatch kinds`"
-    raise UsageError(f"{word!r} is no kind of change; {hint}")
+    raise UsageError(f"{word!r} is not a kind of change; {hint}")
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:

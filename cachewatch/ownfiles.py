@@ -61,11 +61,13 @@ def open_lock(path: Path, *, mode: int = 0o600) -> int:
         handle = os.open(path, _LOCK, mode)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "is a link, which no lock of cachewatch is; remove it", str(path)) from error
+            raise OSError(
+                errno.ELOOP, "is a link, but a lock of cachewatch is a regular file; remove it", str(path)
+            ) from error
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "is no file, which a lock of cachewatch is; remove it", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file, as a lock of cachewatch must be; remove it", str(path))
     return handle
 
 

@@ -125,7 +125,7 @@ def _receive(reader: "Connection") -> Any:
     try:
         result, error = reader.recv()
     except EOFError as end:
-        raise RuntimeError("a process of ours ended before its work was done") from end
+        raise RuntimeError("a worker process ended before its work was done") from end
     if error is not None:
         raise error
     return result

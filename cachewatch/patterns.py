@@ -65,7 +65,7 @@ def _expression(pattern: str) -> Matches:
     except (re2.error, UnicodeError) as error:
         problem = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
         raise ConfigError(
-            f"{pattern!r} is no regular expression that RE2 knows (it has no look-around and no references back): {problem}"
+            f"{pattern!r} is not a regular expression that RE2 knows (it has no look-around and no references back): {problem}"
         ) from error
     # RE2 takes UTF-8, in which half a character cannot be written.
     return lambda name: search(name.encode("utf-8", "replace").decode())

@@ -63,7 +63,7 @@ class Quiet(Struct, frozen=True, kw_only=True):
 def check_zone(name: str) -> str:
     """Return `name` if it is a time zone that is known here."""
     if name not in available_timezones():
-        raise ConfigError(f"{name!r} is no time zone; write one such as Europe/Berlin or UTC")
+        raise ConfigError(f"{name!r} is not a time zone; write one such as Europe/Berlin or UTC")
     return name
 
 
@@ -83,7 +83,7 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
             return _monthly(day, at, zone)
         case _:
             pass
-    raise ConfigError(f"{text!r} is no schedule; write {FORMS}")
+    raise ConfigError(f"{text!r} is not a schedule; write {FORMS}")
 
 
 def parse_days(text: str) -> frozenset[int]:
@@ -123,7 +123,7 @@ def _slot_after(line: str, moment: datetime, zone: ZoneInfo) -> datetime | None:
 def _cron(line: str, zone: str) -> Schedule:
     line = _NICKNAMES.get(line, line)
     if len(line.split()) != 5:
-        raise ConfigError(f"{line!r} is no line of a crontab: it takes minute, hour, day of month, month, day of week")
+        raise ConfigError(f"{line!r} is not a crontab line: it needs minute, hour, day of month, month, day of week")
     try:
         words = CronSim(line, datetime.now(UTC)).explain()
     except CronSimError as error:
@@ -140,7 +140,7 @@ def _weekly(days: str, at: str, zone: str) -> Schedule:
 
 def _monthly(day: str, at: str, zone: str) -> Schedule:
     if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
-        raise ConfigError(f"{day!r} is no day of a month; write 1 to 31, or last")
+        raise ConfigError(f"{day!r} is not a day of a month; write 1 to 31, or last")
     number = 31 if day == "last" else int(day)
     # Months that have no such day end with it.
     lines = [f"{_time(at)} {'L' if number == 31 else number} * *"]
@@ -153,7 +153,7 @@ def _monthly(day: str, at: str, zone: str) -> Schedule:
 def _day(name: str) -> int:
     found = [number for number, full in enumerate(WEEKDAYS) if len(name) > 2 and full.startswith(name)]
     if not found:
-        raise ConfigError(f"{name!r} is no day of the week; write mon, tue, wed, thu, fri, sat or sun")
+        raise ConfigError(f"{name!r} is not a day of the week; write mon, tue, wed, thu, fri, sat or sun")
     return found[0]
 
 
@@ -161,7 +161,7 @@ def _time(text: str) -> str:
     """Return the minute and hour of `text` as a crontab has them."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ConfigError(f"{text!r} is no time of day; write it from 00:00 to 23:59")
+        raise ConfigError(f"{text!r} is not a time of day; write it from 00:00 to 23:59")
     return f"{int(match[2])} {int(match[1])}"
 
 

@@ -115,7 +115,7 @@ def _parse_range(part: str, text: str) -> VersionRange:
     exactly = low[1:] if low.startswith("=") and not colon else ""
     bounds = [exactly] if exactly else [bound for bound in (low, high) if bound] if colon else [low]
     if not all(_WRITTEN.fullmatch(bound) and _SEGMENT.search(bound) for bound in bounds):
-        raise ConfigError(f"{text!r} is no version or range; write @1.2:, @:2, @1.2:1.4, @1.2.3 or @=1.2")
+        raise ConfigError(f"{text!r} is not a version or range; write @1.2:, @:2, @1.2:1.4, @1.2.3 or @=1.2")
     if exactly:
         return VersionRange(exactly=exactly)
     if _is_git(part):

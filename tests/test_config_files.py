@@ -156,16 +156,16 @@ def test_notes(run: Run, tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert [line.removeprefix("cachewatch: note: ") for line in result.error.splitlines()] == [
-        "channels.box is used by nobody",
-        "silences.llvm-move has ended on 2020-12-01; take it out",
-        "there are no operators, so nobody hears of trouble",
+        "channels.box is not used",
+        "silences.llvm-move ended on 2020-12-01; remove it",
+        "there are no operators, so nobody is notified of alerts",
         "channels.mail.smtp.ca_file: there is no file /nowhere/ca.crt here",
         "channels.local.command: there is no program /nowhere/sendmail here",
         "sources.ours: there is nothing at /nowhere/cache yet",
     ]
     (tmp_path / "y.yaml").write_text("version: 1\nsources: {a: {git: 'https://h/x'}}\n")
     assert (
-        "sources.a is polled, but no subscription looks at it"
+        "sources.a is polled, but no subscription uses it"
         in run("config", "check", "--config", tmp_path / "y.yaml").error
     )
 
@@ -177,7 +177,7 @@ def test_a_key_without_effect(run: Run, complete: Path) -> None:
     result = run("config", "check", "--config", complete, "--no-secrets")
 
     assert result.exit_code == 0
-    said = "subscriptions.ml-team.group_by has no effect any more: lists are by package; remove it"
+    said = "subscriptions.ml-team.group_by no longer has any effect: lists are grouped by package; remove it"
     assert f"cachewatch: note: {said}\n" in result.error
     jsonschema.validate(yaml.load(old, Loader), json.loads(json_schema()))
     properties = json.loads(json_schema())["properties"]["subscriptions"]["additionalProperties"]["properties"]
@@ -231,7 +231,7 @@ def test_where_the_file_is(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     missing = run("config", "check")
     assert missing.exit_code == 2
-    assert "make one with `cachewatch init`" in missing.error
+    assert "create one with `cachewatch init`" in missing.error
     for place in places:
         shutil.copy(SAMPLE, tmp_path / place)
         if place == "other.yaml":
@@ -299,13 +299,13 @@ def test_init_knows_what_is_safe(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--to", "kim"], "'kim' is no mail address"),
+        (["--to", "kim"], "'kim' is not a mail address"),
         (["--to", "kim@exämple.org"], "is not plain ASCII"),
         (["--smtp", "mx:smtp"], "--smtp mx:smtp: write HOST or HOST:PORT"),
-        (["--when", "sometimes"], "'sometimes' is no schedule"),
-        (["--timezone", "Mars/Olympus"], "is no time zone"),
-        (["--name", "../x"], "is no name"),
-        (["--source", "https://u:p@h/x"], "holds a password"),
+        (["--when", "sometimes"], "'sometimes' is not a schedule"),
+        (["--timezone", "Mars/Olympus"], "is not a time zone"),
+        (["--name", "../x"], "is not a valid name"),
+        (["--source", "https://u:p@h/x"], "contains a password"),
     ],
 )
 def test_init_refuses(run: Run, tmp_path: Path, options: list[str], said: str) -> None:

@@ -120,7 +120,7 @@ def test_a_git_that_is_too_old_is_named(demo_repository: Path, git_of: Git) -> N
     """It would not read the configuration that it is given."""
     git_of("2.30.2")
     with pytest.raises(
-        BrokenSource, match=r"git 2\.30\.2 is older than 2\.34, which cachewatch needs.*install a newer"
+        BrokenSource, match=r"git 2\.30\.2 is older than 2\.34, which cachewatch requires.*install a newer"
     ):
         Repository(demo_repository)
 

@@ -105,7 +105,7 @@ def test_a_cut_answer_is_no_answer() -> None:
 
 def test_silence_ends() -> None:
     """A server that accepts and says nothing."""
-    with serving({"/a": Says(wait=30)}) as server, pytest.raises(HttpError, match="fell silent"):
+    with serving({"/a": Says(wait=30)}) as server, pytest.raises(HttpError, match="stopped sending"):
         get(f"{server.url}/a", Limits(silence=0.2, attempts=1))
 
 
@@ -154,9 +154,9 @@ def test_redirects_are_followed_a_few_times() -> None:
     }
     with serving(answers) as server:
         assert get(f"{server.url}/old").body == b"here"
-        with pytest.raises(HttpError, match="one redirect to the next"):
+        with pytest.raises(HttpError, match="redirects too often"):
             get(f"{server.url}/loop")
-        with pytest.raises(HttpError, match="where nobody may go"):
+        with pytest.raises(HttpError, match="a forbidden address"):
             get(f"{server.url}/file")
         with pytest.raises(HttpError):
             get(f"{server.url}/none")

@@ -295,7 +295,7 @@ def test_credentials_by_gits_own_means(
 
     mirror.update()
     faults.user = "reader:another"  # refused from now on
-    with pytest.raises(BrokenSource, match="who we are") as caught:
+    with pytest.raises(BrokenSource, match="requires authentication") as caught:
         mirror.update()
     assert path.read_text() == contents[means]  # git would have erased it
     assert secret not in str(caught.value) + caplog.text
@@ -315,7 +315,7 @@ def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     access = Access.named({"ssh_key": str(key), "known_hosts": str(hosts)})
 
-    with pytest.raises(BrokenSource, match="refuses our ssh key"):
+    with pytest.raises(BrokenSource, match="rejects our ssh key"):
         Mirror(folder, "git@example.org:a/b.git", access=access).update()
     said = (tmp_path / "said").read_text().splitlines()
     assert {f"-oIdentityFile={key}", "-oIdentitiesOnly=yes", f"-oUserKnownHostsFile={hosts}", "-oBatchMode=yes"} <= set(

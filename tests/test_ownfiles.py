@@ -43,7 +43,7 @@ def test_a_lock_is_no_link(state: Path, victim: Path) -> None:
 def test_a_lock_is_a_file(state: Path) -> None:
     """A pipe of that name is not waited for."""
     os.mkfifo(state / "lock")
-    with pytest.raises(StateError, match="lock: is no file"), only_one(state):
+    with pytest.raises(StateError, match="lock: is not a regular file"), only_one(state):
         pass
 
 
@@ -52,7 +52,7 @@ def test_a_lock_cuts_nothing_off(state: Path) -> None:
     (state / "lock").write_text("x" * 300)
     with only_one(state):
         with (
-            pytest.raises(AnotherInstance, match=rf"process {os.getpid()} on \S+ works on this state"),
+            pytest.raises(AnotherInstance, match=rf"process {os.getpid()} on \S+ uses this state"),
             only_one(state),
         ):
             pass

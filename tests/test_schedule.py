@@ -165,17 +165,17 @@ def test_words(when: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("when", "problem"),
     [
-        ("", "no schedule"),
+        ("", "not a schedule"),
         ("hourly", "daily 07:30"),
-        ("daily", "no schedule"),
-        ("daily 24:00", "no time of day"),
-        ("daily 7.30", "no time of day"),
-        ("weekly mo 07:30", "no day of the week"),
-        ("weekly xyz 07:30", "no day of the week"),
-        ("weekly mon- 07:30", "no day of the week"),
-        ("monthly 0 07:30", "no day of a month"),
-        ("monthly 32 07:30", "no day of a month"),
-        ("monthly ² 07:30", "no day of a month"),
+        ("daily", "not a schedule"),
+        ("daily 24:00", "not a time of day"),
+        ("daily 7.30", "not a time of day"),
+        ("weekly mo 07:30", "not a day of the week"),
+        ("weekly xyz 07:30", "not a day of the week"),
+        ("weekly mon- 07:30", "not a day of the week"),
+        ("monthly 0 07:30", "not a day of a month"),
+        ("monthly 32 07:30", "not a day of a month"),
+        ("monthly ² 07:30", "not a day of a month"),
         ("cron: 30 7 * *", "minute, hour"),
         ("cron: 0 30 7 * * 1", "minute, hour"),
         ("cron: 61 7 * * 1", "bad minute"),
@@ -193,7 +193,7 @@ def test_zones() -> None:
     """A time zone has to be known here."""
     assert check_zone("Europe/Berlin") == "Europe/Berlin"
     for name in ("Europe/Atlantis", "../../etc/passwd", ""):
-        with pytest.raises(ConfigError, match="no time zone"):
+        with pytest.raises(ConfigError, match="not a time zone"):
             check_zone(name)
 
 

@@ -24,7 +24,7 @@ class AppriseChannel:
     def __init__(self, config: AppriseConfig) -> None:
         if importlib.util.find_spec("apprise") is None:
             raise ConfigError(
-                f"channel {config.name}: takes Apprise, which is not installed; run: pip install 'cachewatch[apprise]'"
+                f"channel {config.name}: requires Apprise, which is not installed; run: pip install 'cachewatch[apprise]'"
             )
         self.name = config.name
         self._urls = {_target(url): url for url in config.urls}

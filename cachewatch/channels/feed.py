@@ -67,7 +67,7 @@ class _FeedCarrier:
         try:
             feed = _feed(parcel, older, self._config.entries)
         except ET.ParseError as error:
-            return Answer(verdict=Verdict.DEAD, said=f"the entry is no XML: {error}")
+            return Answer(verdict=Verdict.DEAD, said=f"the entry is not XML: {error}")
         try:
             if read(path) != feed:
                 base = self._place.base if path.is_relative_to(self._place.base) else path.parent

@@ -23,5 +23,5 @@ def of_error(error: OSError, path: Path) -> Answer:
     """Return what it means that `path` cannot be written."""
     said = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
-        return Answer(verdict=Verdict.BLOCKED, said=f"{said}; make the folder and let cachewatch write there")
+        return Answer(verdict=Verdict.BLOCKED, said=f"{said}; create the folder and give cachewatch write access")
     return Answer(verdict=Verdict.DEFERRED, said=said)

@@ -71,7 +71,7 @@ class _SendmailCarrier:
             code = process.wait(self._config.timeout.total_seconds())
         except subprocess.TimeoutExpired:
             _kill(process)
-            words = f"{command[0]}: did not end in {self._config.timeout.total_seconds():g} seconds"
+            words = f"{command[0]}: did not finish within {self._config.timeout.total_seconds():g} seconds"
             return Answer(verdict=Verdict.DEFERRED, said=words, may_have_arrived=True, is_channel=True)
         return _meaning(code, _words(said))
 

@@ -94,7 +94,7 @@ class Session:
         self.step = Step.TLS
         if not self._open.has_extn("starttls"):
             raise smtplib.SMTPNotSupportedError(
-                f"{self._config.host} offers no STARTTLS, or somebody on the way took it out; nothing was sent in clear"
+                f"{self._config.host} does not offer STARTTLS, or it was removed in transit; nothing was sent in clear"
             )
         self._expect({220}, self._open.starttls(context=self._context()))
         self._hello()
@@ -102,7 +102,9 @@ class Session:
     def _log_in(self) -> None:
         self.step = Step.LOGIN
         if self._config.security == "none" and not self._open.is_here:
-            raise smtplib.SMTPNotSupportedError(f"{self._config.host} is another machine: no password without TLS")
+            raise smtplib.SMTPNotSupportedError(
+                f"{self._config.host} is another machine: passwords are sent only with TLS"
+            )
         try:
             self._open.login(self._config.user or "", self._config.password.reveal() if self._config.password else "")
         except (smtplib.SMTPResponseException, smtplib.SMTPServerDisconnected):
@@ -203,7 +205,7 @@ class _Limited:
         line = self._stream.readline(size)
         self.left -= len(line)
         if self.left < 0:
-            raise OSError("a reply without end")
+            raise OSError("an endless reply")
         return line
 
     def close(self) -> None:

@@ -114,7 +114,7 @@ class _WebhookCarrier:
         if status in _THIS_MESSAGE:
             return Answer(verdict=Verdict.DEAD, said=said)
         if 300 <= status < 400:
-            said = f"{status}: the URL leads elsewhere; configure where to"
+            said = f"{status}: the URL redirects; configure the new address"
         return Answer(verdict=Verdict.BLOCKED, said=said, is_channel=True)
 
     def _discreet(self, text: str) -> str:

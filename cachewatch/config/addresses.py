@@ -23,7 +23,7 @@ def parse_mail(text: str) -> str:
             " use an address without accents, and the xn-- form of the domain"
         )
     if len(text) > 254 or not _MAIL.fullmatch(text):
-        raise ConfigError(f"{text!r} is no mail address; write it as name@example.org")
+        raise ConfigError(f"{text!r} is not a mail address; write it as name@example.org")
     return text
 
 
@@ -31,10 +31,12 @@ def parse_sender(text: str) -> str:
     """Return a mail address with or without a name: `Cachewatch <cachewatch@example.org>`."""
     name, address = parseaddr(text)
     if not text.isprintable() or not address:
-        raise ConfigError(f"{text!r} is no mail address; write Name <name@example.org>")
+        raise ConfigError(f"{text!r} is not a mail address; write Name <name@example.org>")
     parse_mail(address)
     if not text.rstrip().endswith(f"<{address}>") and (name or text.strip() != address):
-        raise ConfigError(f"{text!r} is not clear; write Name <name@example.org>, with quotes around odd names")
+        raise ConfigError(
+            f"{text!r} is ambiguous; write Name <name@example.org>, with quotes around special characters"
+        )
     return text
 
 
@@ -42,7 +44,7 @@ def parse_host(text: str) -> str:
     """Return the name or number of a machine."""
     is_ipv6 = ":" in text and re.fullmatch(r"[0-9A-Fa-f:.]+", text)
     if not is_ipv6 and (len(text) > 253 or not _HOST.fullmatch(text)):
-        raise ConfigError(f"{text!r} is no host; write its name or address alone: smtp.example.org")
+        raise ConfigError(f"{text!r} is not a host; write only its name or address: smtp.example.org")
     return text
 
 
@@ -50,7 +52,7 @@ def parse_listen(text: str) -> str:
     """Return `host:port` to listen on."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{text!r} is no place to listen on; write 127.0.0.1:9469, or [::1]:9469")
+        raise ConfigError(f"{text!r} is not an address to listen on; write 127.0.0.1:9469, or [::1]:9469")
     parse_host(host.removeprefix("[").removesuffix("]"))
     return text
 
@@ -64,9 +66,9 @@ def url_parser(*schemes: str) -> Callable[[str], str]:
             parts = urlsplit(text)
             has_host = parts.scheme == "mailto" or (parts.hostname and (parts.port or True))
         except ValueError as error:
-            raise ConfigError(f"is no URL; {example}") from error
+            raise ConfigError(f"is not a URL; {example}") from error
         if parts.scheme not in schemes or not text.isascii() or not text.isprintable() or " " in text or not has_host:
-            raise ConfigError(f"is no URL; {example}")
+            raise ConfigError(f"is not a URL; {example}")
         return text
 
     return parse

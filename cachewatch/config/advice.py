@@ -16,17 +16,17 @@ def advise(config: Config, day: date) -> Iterator[str]:
     used |= set(config.operators.channels)
     for name in config.channels:
         if name not in used:
-            yield f"channels.{name} is used by nobody"
+            yield f"channels.{name} is not used"
     for name in config.sources:
         if not any(Globs(s.match.sources)(name) for s in config.subscriptions.values()):
-            yield f"sources.{name} is polled, but no subscription looks at it"
+            yield f"sources.{name} is polled, but no subscription uses it"
     for silence in config.silences:
         if not silence.is_active(day):
-            yield f"silences.{silence.name} has ended on {silence.until}; take it out"
+            yield f"silences.{silence.name} ended on {silence.until}; remove it"
     if not config.subscriptions:
-        yield "there are no subscriptions, so nobody is told anything"
+        yield "there are no subscriptions, so no digests are sent"
     if not config.operators.channels:
-        yield "there are no operators, so nobody hears of trouble"
+        yield "there are no operators, so nobody is notified of alerts"
     yield from obsolete_keys(config)
     yield from _missing(config)
 
@@ -35,7 +35,7 @@ def obsolete_keys(config: Config) -> Iterator[str]:
     """Yield a sentence for every key that is read and has no effect any more."""
     for subscription in config.subscriptions.values():
         if subscription.group_by is not None:
-            yield f"subscriptions.{subscription.name}.group_by has no effect any more: lists are by package; remove it"
+            yield f"subscriptions.{subscription.name}.group_by no longer has any effect: lists are grouped by package; remove it"
 
 
 def channels_of(subscription: Subscription) -> tuple[str, ...]:

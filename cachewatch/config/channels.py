@@ -46,9 +46,9 @@ def _make_smtp(**values: Any) -> Smtp:
     security = values.get("security", "starttls")
     values.setdefault("port", _PORTS[security])
     if ("user" in values) != ("password" in values):
-        raise ConfigError("`user:` and `password_file:` belong together; give both or neither")
+        raise ConfigError("`user:` and `password_file:` belong together; set both or neither")
     if security == "none" and "user" in values and not is_loopback(values["host"]):
-        raise ConfigError("would send the password in clear over the network; use `security: starttls` or tls")
+        raise ConfigError("would send the password unencrypted; use `security: starttls` or tls")
     return Smtp(**values)
 
 
@@ -57,14 +57,14 @@ def _make_file(**values: Any) -> FileConfig:
         raise ConfigError("writes several formats into one file; put {ext} into `path:`")
     if "keep" in values and "{period}" not in values["path"]:
         raise ConfigError(
-            "removes files by their age (`keep:`), so `path:` must say of when they are; put {period} into it"
+            "removes files by their age (`keep:`), so `path:` must contain the period; put {period} into it"
         )
     return FileConfig(**values)
 
 
 def _make_apprise(**values: Any) -> AppriseConfig:
     if find_spec("apprise") is None:
-        raise ConfigError("takes Apprise, which is not installed; install cachewatch[apprise]")
+        raise ConfigError("requires Apprise, which is not installed; install cachewatch[apprise]")
     return AppriseConfig(**{**values, "urls": tuple(map(Secret, values["urls"].reveal().split()))})
 
 
@@ -80,7 +80,7 @@ def _placed(form: Form) -> Form:
 def _size_of_html(node: Node, context: Context) -> int:
     size: int = SIZES.read(node, context)
     if size < _LEAST_HTML:
-        raise ConfigError("is less than any mail takes; give it at least 10kB (mail programs cut off at 100kB)")
+        raise ConfigError("is too small for any mail; use at least 10kB (e-mail clients cut off at 100kB)")
     return size
 
 

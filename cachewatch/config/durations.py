@@ -15,7 +15,7 @@ SIZE = r"^\d{1,12} ?(B|kB|MB|GB|KiB|MiB|GiB)?$"
 def parse_duration(text: str) -> timedelta:
     """Understand 30s, 5m, 1h30m, 4d, 2w or 2y (of 365 days)."""
     if not re.fullmatch(DURATION, text, re.ASCII):
-        raise ConfigError(f"{text!r} is no duration; write 30s, 5m, 1h, 4d, 2w or 2y")
+        raise ConfigError(f"{text!r} is not a duration; write 30s, 5m, 1h, 4d, 2w or 2y")
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
     if seconds > 100 * _SECONDS["y"]:
         raise ConfigError(f"{text!r} is longer than a hundred years")
@@ -36,5 +36,5 @@ def parse_size(text: str) -> int:
     """Understand 90kB, 1MiB or a number of bytes."""
     match = re.fullmatch(r"(\d{1,12}) ?([A-Za-z]*)", text, re.ASCII)
     if match is None or match[2] not in _BYTES:
-        raise ConfigError(f"{text!r} is no size; write 90kB, 2MB, 64KiB or a number of bytes")
+        raise ConfigError(f"{text!r} is not a size; write 90kB, 2MB, 64KiB or a number of bytes")
     return int(match[1]) * _BYTES[match[2]]

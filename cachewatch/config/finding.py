@@ -20,7 +20,7 @@ def find_config(given: Path | None = None) -> Path:
         if place.is_file():
             return place
     raise ConfigError(
-        f"there is no configuration ({', '.join(map(str, places))}); make one with `cachewatch init`,"
+        f"there is no configuration ({', '.join(map(str, places))}); create one with `cachewatch init`,"
         f" or name it with --config or ${VARIABLE}"
     )
 

@@ -47,7 +47,7 @@ def list_of(form: Form, *, is_set: bool = False) -> Form:
         values = each(form.read, node.items(), context)
         twice = [value for value in values if values.count(value) > 1]
         if is_set and twice:
-            raise ConfigError(f"{twice[0]!r} stands twice; once is enough")
+            raise ConfigError(f"{twice[0]!r} is listed twice; remove one")
         return values
 
     items = {"type": "array", "items": form.schema, **({"uniqueItems": True} if is_set else {})}
@@ -72,7 +72,7 @@ def choice(*words: str) -> Form:
 
     def parse(text: str) -> str:
         if text not in words:
-            raise ConfigError(f"{text!r} is none of its values; {unknown(text, words)}")
+            raise ConfigError(f"{text!r} is not one of its values; {unknown(text, words)}")
         return text
 
     return Form(lambda node, _: parse(node.text()), {"enum": list(words)})
@@ -84,7 +84,7 @@ def number(least: int, most: int) -> Form:
     def parse(text: str) -> int:
         digits = text.replace("_", "")
         if not re.fullmatch(r"\d{1,15}", digits, re.ASCII) or not least <= int(digits) <= most:
-            raise ConfigError(f"{text!r} is no whole number from {least} to {most}")
+            raise ConfigError(f"{text!r} is not a whole number from {least} to {most}")
         return int(digits)
 
     return Form(lambda node, _: parse(node.text()), {"type": "integer", "minimum": least, "maximum": most})
@@ -97,10 +97,10 @@ def template(*names: str, needed: Iterable[str] = ()) -> Form:
         try:
             fields = [(name, form or kind) for _, name, form, kind in Formatter().parse(text) if name is not None]
         except ValueError as error:
-            raise ConfigError(f"{text!r}: {error}; braces stand around names only, as in {{subscription}}") from error
+            raise ConfigError(f"{text!r}: {error}; braces may only enclose names, as in {{subscription}}") from error
         for name, extra in fields:
             if name not in names or extra:
-                raise ConfigError(f"{{{name}}} is nothing that is filled in here; {unknown(name, names)}")
+                raise ConfigError(f"{{{name}}} is not a placeholder here; {unknown(name, names)}")
         for name in needed:
             if name not in dict(fields):
                 raise ConfigError(f"{text!r} lacks {{{name}}}, without which one digest would overwrite another")
@@ -111,13 +111,13 @@ def template(*names: str, needed: Iterable[str] = ()) -> Form:
 
 def _text(text: str) -> str:
     if not text.strip() or not text.isprintable():
-        raise ConfigError("is empty or holds control characters; give it a line of text")
+        raise ConfigError("is empty or contains control characters; write one line of text")
     return text
 
 
 def _mode(text: str) -> int:
     if not re.fullmatch(r"0?[0-7]{3}", text) or not int(text, 8) & 0o400 or int(text, 8) & 0o113:
-        raise ConfigError(f"{text!r} is no mode of a file that its owner reads and not everybody writes; write 0644")
+        raise ConfigError(f"{text!r} is not a mode of a file that its owner reads and not everybody writes; write 0644")
     return int(text, 8)
 
 
@@ -125,7 +125,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no date; write it as 2026-12-01") from error
+        raise ConfigError(f"{text!r} is not a date; write it as 2026-12-01") from error
 
 
 def path_in(folder: Path, text: str) -> Path:

@@ -28,7 +28,7 @@ class Node(Struct, frozen=True, kw_only=True):
         """Return a single value."""
         if isinstance(self.value, str):
             return self.value
-        raise ConfigError(f"holds {self.what}; give it one value, or take the line out")
+        raise ConfigError(f"holds {self.what}; give it one value, or remove the line")
 
     def items(self) -> "tuple[Node, ...]":
         """Return the values of a list; one value is a list of one."""

@@ -9,7 +9,7 @@ from cachewatch.versions import parse_ranges
 def _glob(text: str) -> str:
     body = text.removeprefix("!")
     if not body or not text.isprintable():
-        raise ConfigError(f"{text!r} is no pattern; write a glob such as py-* or !*-rocm, or /a regular expression/")
+        raise ConfigError(f"{text!r} is not a pattern; write a glob such as py-* or !*-rocm, or /a regular expression/")
     matcher(body)
     return text
 

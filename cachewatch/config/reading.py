@@ -22,7 +22,7 @@ _MOST_BYTES = 2**20
 _MOST_DEPTH = 32
 _HALF = re.compile("[\ud800-\udfff]")
 _HINTS = {
-    "mapping values are not allowed": "a colon with a space behind it makes a section; put quotes around the text",
+    "mapping values are not allowed": "a colon followed by a space starts a section; put quotes around the text",
     "cannot start any token": "text cannot begin with @, %, ` or a tab; put quotes around it, and indent with spaces",
     "scanning a tag": "text that begins with ! needs quotes around it",
     "did not find expected ',' or ']'": "a list that begins with [ ends with ]",
@@ -75,7 +75,7 @@ def _subscriptions_in(file: Path, context: Context) -> Mapping[str, Node]:
     try:
         entries = attempt(_section, _read_tree(file, context, _read_others), context)
         for name in entries.keys() - {"subscriptions"}:
-            context.note(entries[name], "does not belong here; files in subscriptions.d hold `subscriptions:` alone")
+            context.note(entries[name], "is not allowed here; files in subscriptions.d contain only `subscriptions:`")
         if "subscriptions" not in entries:
             return {}
         found: Mapping[str, Node] = attempt(_section, entries["subscriptions"], context)
@@ -104,7 +104,7 @@ def _read_tree(path: Path, context: Context, read: Callable[[Path], bytes] = _re
     try:
         content = read(path)
         if len(content) > _MOST_BYTES:
-            raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, which no configuration is")
+            raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, the limit for a configuration")
         return _Composer(path, context).compose(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
@@ -136,7 +136,7 @@ class _Composer:
         next(events)
         extra = next(events)
         if not isinstance(extra, yaml.StreamEndEvent):
-            self._refuse(extra, "", "begins a second document; one file holds one, so take the --- out")
+            self._refuse(extra, "", "begins a second document; a file may contain only one, so remove the ---")
         return tree
 
     def _node(self, event: Any, events: Iterator[Any], line: int, path: str, depth: int) -> Node:
@@ -146,7 +146,7 @@ class _Composer:
                 self._refuse(event, path, f"*{event.anchor} refers to nothing; {_HINTS['alias']}")
             return self._anchors[event.anchor]
         if event.tag is not None and not event.tag.startswith("tag:yaml.org,2002:"):
-            self._refuse(event, path, f"{event.tag} is taken for a tag of YAML; {_HINTS['scanning a tag']}")
+            self._refuse(event, path, f"{event.tag} is read as a YAML tag; {_HINTS['scanning a tag']}")
         if depth > _MOST_DEPTH:
             self._refuse(event, path, f"is nested more than {_MOST_DEPTH} levels deep")
         node = self._make(self._value(event, events, path, depth), line, path)
@@ -160,7 +160,7 @@ class _Composer:
         if isinstance(event, yaml.SequenceStartEvent):
             return tuple(self._items(events, path, depth))
         if "\0" in event.value or _HALF.search(event.value):
-            self._refuse(event, path, "holds a character that no text has")
+            self._refuse(event, path, "contains a character that text cannot contain")
         is_plain = event.implicit[0]
         return None if is_plain and event.value.lower() in ("", "~", "null") else event.value
 

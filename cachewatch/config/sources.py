@@ -25,7 +25,7 @@ def _repository(node: Node, context: Context) -> str:
     """Return the address of a repository: a URL as it is, a path from the folder of the file on."""
     text = node.text()
     if not text or not text.isprintable() or text.startswith("-"):
-        raise ConfigError(f"{text!r} is no address; write a URL such as https://host/repository.git, or a path")
+        raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
     if "://" not in text:
         return (
             text if _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0] else str(_absolute(text, context))
@@ -37,10 +37,10 @@ def _url(text: str) -> str:
     try:
         parts = urlsplit(text)
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no URL: {error}") from error
+        raise ConfigError(f"{text!r} is not a URL: {error}") from error
     if parts.password is not None:
         raise ConfigError(
-            "holds a password, which would end up in logs; take it out and name a file under `credentials:`"
+            "contains a password, which would end up in logs; remove it and name a file under `credentials:`"
         )
     return text
 
@@ -57,7 +57,7 @@ def _secret_path(node: Node, context: Context) -> str:
 def _make_poll(**values: timedelta) -> Poll:
     poll = Poll(**values)
     if poll.every < _LEAST_PERIOD or poll.timeout < _LEAST_PERIOD:
-        raise ConfigError("every and timeout are at least a second")
+        raise ConfigError("every and timeout must be at least a second")
     if "jitter" not in values:
         # Of a short period, not more than a part.
         return Poll(**values, jitter=min(poll.jitter, poll.every / 12))
@@ -71,7 +71,7 @@ def _make_source(name: str, **values: Any) -> Source:
     options = {option: values.pop(option) for option in _OPTIONS if option in values}
     for key in options.keys() | values.keys() & {"branch", "max_index"}:
         if kind not in _TYPES_OF.get(key, ("buildcache",)):
-            raise ConfigError(f"a source of the type {kind} has no {key}; take `{key}:` out")
+            raise ConfigError(f"a source of the type {kind} has no {key}; remove `{key}:`")
     for key in values.get("credentials", {}):
         if (kind == "git") == (key in _OF_CACHES):
             use = (

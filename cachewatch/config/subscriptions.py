@@ -26,7 +26,7 @@ def _changes(node: Node, context: Context) -> frozenset[Kind]:
 
     chosen = chosen_kinds(each(word, node.items(), context))
     if not chosen:
-        raise ConfigError("leaves no kind of change over; see `cachewatch kinds`")
+        raise ConfigError("selects no kind of change; see `cachewatch kinds`")
     return chosen
 
 
@@ -58,7 +58,7 @@ def _template(node: Node, context: Context) -> str:
     name = node.text()
     own = context.templates / name if context.templates else None
     if "/" in name or not name.endswith(".html.j2"):
-        raise ConfigError(f"{name!r} is no template of digests; write its name, which ends with .html.j2")
+        raise ConfigError(f"{name!r} is not a digest template; write a name that ends with .html.j2")
     if not ((own and own.is_file()) or resources.template(name) is not None):
         where = f"in {context.templates} or " if context.templates else ""
         raise ConfigError(f"there is no template {name!r} {where}among cachewatch's own")
@@ -68,7 +68,7 @@ def _template(node: Node, context: Context) -> str:
 def _renamed_from(node: Node, context: Context) -> str:
     name = node.text()
     if name in context.subscriptions:
-        raise ConfigError(f"{name} is configured; write the name of a subscription that is not there any more")
+        raise ConfigError(f"{name} is configured; write the name of a subscription that no longer exists")
     return name
 
 
@@ -199,7 +199,7 @@ def _read_subscription(name: str, node: Node, context: Context) -> Subscription:
 def _read_silence(name: str, node: Node, context: Context) -> Silence:
     silence: Silence = SILENCE.read(node, context, name=name)
     if silence.match == Match():
-        raise ConfigError("would silence everything; say in `match:` what should not be heard")
+        raise ConfigError("would silence everything; set in `match:` what to silence")
     return silence
 
 

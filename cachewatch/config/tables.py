@@ -64,7 +64,7 @@ class Table(Struct, frozen=True):
             field = key.field or name
             if field in values:
                 same = [other for other, its in self.keys.items() if (its.field or other) == field]
-                context.note(entry, f"say it once: one of {', '.join(same)}")
+                context.note(entry, f"set only one: one of {', '.join(same)}")
                 raise Broken
             values[field] = value
         elif key.is_needed:
@@ -120,6 +120,6 @@ def check_name(name: str) -> str:
     """Return `name` if it can stand in paths, headers and commands."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} is no name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+            f"{name!r} is not a valid name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
         )
     return name

@@ -31,7 +31,7 @@ def _version(text: str) -> int:
 def _folder(node: Node, context: Context) -> Path:
     path: Path = PATH.read(node, context)
     if not path.is_dir():
-        raise ConfigError(f"{path} is no folder; make it, or take the line out")
+        raise ConfigError(f"{path} is not a folder; create it, or remove the line")
     return path
 
 
@@ -39,9 +39,9 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no date; write 2026-12-24, or 2026-12-24T18:00") from error
+        raise ConfigError(f"{text!r} is not a date; write 2026-12-24, or 2026-12-24T18:00") from error
     if not 2000 <= moment.year < 3000:
-        raise ConfigError(f"{text!r} is not of this millennium")
+        raise ConfigError(f"{text!r} is not in this millennium")
     return moment
 
 
@@ -83,7 +83,7 @@ def _quiets(node: Node, context: Context) -> tuple[Quiet, ...]:
     quiets = each(_quiet, node.items() if not isinstance(node.value, Mapping) else (node,), context)
     start = datetime(2026, 1, 1, tzinfo=ZoneInfo(context.zone))
     if quiet_until([quiet for quiet in quiets if not quiet.end], start) - start > timedelta(days=30):
-        raise ConfigError("covers every day of the week, so that nothing would ever be sent")
+        raise ConfigError("covers every day of the week, so nothing would ever be sent")
     return quiets
 
 

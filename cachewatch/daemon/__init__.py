@@ -176,7 +176,7 @@ class Daemon:
             notify(status="the new configuration was refused, the old one stays")
             return
         if config.state != self._context.config.state:
-            log.error("config.refused", error="another state folder takes a restart")
+            log.error("config.refused", error="another state folder requires a restart")
             return
         self._context.config = config
         self._take_up()

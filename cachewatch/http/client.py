@@ -122,9 +122,7 @@ class Client:
                 await check_way(url, target)
                 headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
             url = target
-        raise HttpError(
-            f"{shown(request.url)}: leads from one redirect to the next, more than {self._limits.redirects}"
-        )
+        raise HttpError(f"{shown(request.url)}: redirects too often, more than {self._limits.redirects}")
 
 
 def post(
@@ -192,7 +190,7 @@ async def _ask(
         if coding in _PACKED and not is_cut and data:
             data, is_cut = _unpacked(data, most, url, is_strict=method == "GET" and response.status_code == 200)
         elif coding != "identity" and response.status_code == 200 and method == "GET" and data:
-            raise HttpError(f"{shown(url)}: is packed as {coding[:20]!r}, which was not asked for")
+            raise HttpError(f"{shown(url)}: is packed as {coding[:20]!r}, which was not requested")
         return Answer(response.status_code, found, data, is_cut, url)
 
 
@@ -232,7 +230,7 @@ def _target(url: str, answer: Answer) -> str:
         target = urljoin(url, answer.headers.get("location", ""))
         check_url(target)
     except (ValueError, RefusedAddress) as error:
-        raise HttpError(f"{shown(url)}: redirects to where nobody may go") from error
+        raise HttpError(f"{shown(url)}: redirects to a forbidden address") from error
     if url.startswith("https:") and not target.startswith("https:"):
         raise HttpError(f"{shown(url)}: redirects from https to http, which is refused")
     return target

@@ -20,7 +20,7 @@ async def translated(url: str) -> AsyncIterator[None]:
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
-        raise RefusedAddress(f"{shown(url)}: is not an address of http or https") from error
+        raise RefusedAddress(f"{shown(url)}: is not an http or https address") from error
     except httpx.HTTPError as error:
         _fail(url, error)
 
@@ -35,7 +35,7 @@ def _fail(url: str, error: httpx.HTTPError) -> NoReturn:
         case httpx.ConnectTimeout():
             message = "no connection in time"
         case httpx.TimeoutException():
-            message = "the server fell silent"
+            message = "the server stopped sending"
         case httpx.ConnectError():
             message = f"no connection ({_first_line(error) or 'refused'})"
         case httpx.RemoteProtocolError() | httpx.ReadError():
@@ -60,15 +60,15 @@ def _first_line(error: Exception) -> str:
 def _hint(status: int) -> str:
     match status:
         case 401 | 403:
-            return ": it wants other credentials, or none of yours may see this"
+            return ": the credentials are missing, wrong or not sufficient"
         case 404 | 410:
-            return ": there is nothing there"
+            return ": nothing exists at this address"
         case 407:
-            return ": the proxy wants credentials"
+            return ": the proxy requires credentials"
         case 429:
-            return ": it is asked too often"
+            return ": too many requests"
         case _ if status >= 500:
-            return ": it has a problem of its own"
+            return ": the problem is on the server"
         case _:
             return ""
 

@@ -25,9 +25,9 @@ def check_url(url: str) -> None:
     except ValueError as error:
         raise RefusedAddress(f"{shown(url)}: is not an address") from error
     if parts.scheme not in _PORTS or not host:
-        raise RefusedAddress(f"{shown(url)}: is not an address of http or https")
+        raise RefusedAddress(f"{shown(url)}: is not an http or https address")
     if parts.username is not None or parts.password is not None:
-        raise RefusedAddress(f"{shown(url)}: carries a password; keep it in a file of its own")
+        raise RefusedAddress(f"{shown(url)}: contains a password; keep it in a separate file")
 
 
 def check_secrecy(url: str) -> None:

@@ -26,7 +26,7 @@ _SCHEMES = ("https://", "http://", "mailto:")
 # What some widespread mail program ignores or breaks.
 _BAD_TAGS = dict.fromkeys(
     ("button", "details", "embed", "form", "iframe", "input", "object", "script", "svg", "video", "audio"),
-    "is dropped or blocked by mail programs",
+    "is dropped or blocked by e-mail clients",
 )
 _BAD_STYLES = (
     (
@@ -36,9 +36,9 @@ _BAD_STYLES = (
     (re.compile(r"(?:^|[;{\s])(?:position|float)\s*:"), "position and float do not work in Outlook and Gmail"),
     (re.compile(r"(?:^|[;{\s])overflow(?:-[a-z]+)?\s*:"), "overflow does not work in Outlook; break words instead"),
     (re.compile(r"var\(|(?:^|[;{\s])--[a-z]"), "Gmail and Outlook know no CSS variables"),
-    (re.compile(r"light-dark\(|color-mix\("), "few mail programs know this function"),
+    (re.compile(r"light-dark\(|color-mix\("), "few e-mail clients know this function"),
     (re.compile(r"rgba\(|hsla?\("), "Outlook for Windows takes only plain colours"),
-    (re.compile(r"url\("), "mail programs do not fetch what styles name"),
+    (re.compile(r"url\("), "e-mail clients do not fetch what styles name"),
 )
 _BAD_SELECTORS = (
     (re.compile(r":(?:nth|has|is|where|not)\b"), "this selector is not known to Gmail"),
@@ -165,7 +165,7 @@ class _Reader(HTMLParser):
 
     def _judge_attributes(self, tag: str, values: dict[str, str]) -> None:
         if any(name.startswith("on") for name in values):
-            self._note(Grade.ERROR, f"<{tag}> has a script, which every mail program removes")
+            self._note(Grade.ERROR, f"<{tag}> has a script, which every e-mail client removes")
         if "hidden" in values:
             self._note(Grade.WARNING, f"<{tag} hidden> is shown by Outlook")
         self._judge_style(values.get("style", ""))
@@ -182,9 +182,9 @@ class _Reader(HTMLParser):
         if address.startswith("#"):
             self._note(Grade.WARNING, f"{address[:60]}: links within a mail do not work on phones")
         elif not address.lower().startswith(_SCHEMES):
-            self._note(Grade.ERROR, f"<{tag}> leads to {address[:60]}, which is no web or mail address")
+            self._note(Grade.ERROR, f"<{tag}> leads to {address[:60]}, which is not a web or mail address")
         elif self._bases and not address.startswith(self._bases):
-            self._note(Grade.ERROR, f"{address[:100]} is none of the addresses that are configured")
+            self._note(Grade.ERROR, f"{address[:100]} is not one of the configured addresses")
 
     def _judge_style(self, style: str) -> None:
         for pattern, why in _BAD_STYLES:

@@ -44,12 +44,12 @@ def announce(context: Context, track: Track, comparisons: Comparisons) -> None:
         _announce(context, track, comparisons)
     except CachewatchError as error:
         context.go_on()  # whatever it worked with was perhaps ended by us
-        title = f"no digest can be made for {name}"
+        title = f"digests cannot be created for {name}"
         alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))
         # After that: where nothing can be stored, it is no fault of this digest.
         context.log.error("digest.failed", subscription=track.subscription.name, track=track.name, error=str(error))
     else:
-        alerts.resolve_now(context, key, f"digests are made again for {name}")
+        alerts.resolve_now(context, key, f"digests can be created again for {name}")
 
 
 def _announce(context: Context, track: Track, comparisons: Comparisons) -> None:
@@ -181,7 +181,7 @@ def _tell_of_templates(connection: Connection, context: Context, track: Track, p
     alert = Alert(
         key=key,
         title=f"a template for {name} is wrong",
-        lines=(problem, "Its digests are made with the templates of cachewatch until that is mended."),
+        lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
         commands=("cachewatch config check",),
     )
     alerts.open_within(connection, context, alert)

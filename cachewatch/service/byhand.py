@@ -36,7 +36,9 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
         config = context.config.channels.get(delivery.channel)
         _check_reader(connection, context, delivery)
         was_sending = delivery.state is State.SENDING
-        outbox.settle(connection, delivery, State.QUEUED, now=now, said="retried by hand", may_have_arrived=was_sending)
+        outbox.settle(
+            connection, delivery, State.QUEUED, now=now, said="retried by an operator", may_have_arrived=was_sending
+        )
         if config is not None:
             outbox.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has mended the channel, or wants to see whether it was.
@@ -55,13 +57,13 @@ def resend(context: Context, number: int) -> None:
         config = context.config.channels.get(delivery.channel)
         stored = digests.get(connection, delivery.digest)
         if config is None or stored is None:
-            raise UsageError(f"delivery {number}: its channel {delivery.channel} is not configured any more")
+            raise UsageError(f"delivery {number}: its channel {delivery.channel} is no longer configured")
         _check_reader(connection, context, delivery)
         original = parcel_of(connection, context, number)
         again = open_channel(config).repack(structs.replace(stored.letter, created=now), original)
         copy = outbox.next_copy(connection, delivery)
         outbox.add(connection, delivery.channel, again, state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
-        outbox.note(connection, number, "resent", "by hand, as a new message", now)
+        outbox.note(connection, number, "resent", "by an operator, as a new message", now)
 
 
 def parcel_of(connection: Connection, context: Context, number: int) -> Parcel:
@@ -82,7 +84,7 @@ def release(context: Context, name: str) -> Stored:
     _check_damage(context, name)
     with context.database.write() as connection:
         stored = _held(connection, name)
-        digests.settle(connection, stored.key, DigestState.RELEASED, "released by hand", now)
+        digests.settle(connection, stored.key, DigestState.RELEASED, "released by an operator", now)
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
         held.let_go(connection, stored.subscription, stored.track)
@@ -118,7 +120,7 @@ def restore(context: Context, channel: str, target: str) -> None:
     """Deliver again to an address that was left out because it kept refusing."""
     with context.database.write() as connection:
         if not suppressions.restore(connection, channel, target):
-            raise UsageError(f"{target} is not left out of {channel}")
+            raise UsageError(f"{target} is not suppressed in {channel}")
         resolve_settled(connection, context)
 
 
@@ -154,7 +156,7 @@ def _check_damage(context: Context, name: str) -> None:
             return
         except DamagedRow as error:
             set_aside(connection, context, record, error)
-            said = f"{error}; it was set aside, and the next pass makes it anew"
+            said = f"{error}; it was set aside, and the next pass creates it again"
     raise UsageError(said)
 
 
@@ -174,7 +176,7 @@ def _held(connection: Connection, name: str) -> Stored:
         raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
     if stored.state is not DigestState.HELD:
         newer = ", ".join(each[:12] for each in digests.held(connection, stored.subscription, stored.track))
-        advice = f"{newer} took its place" if newer else "see `cachewatch deliveries list --held`"
+        advice = f"{newer} replaced it" if newer else "see `cachewatch deliveries list --held`"
         raise UsageError(f"digest {key} is not held but {stored.state}; {advice}")
     return stored
 

@@ -63,7 +63,7 @@ def _signs(now: datetime) -> Iterator[tuple[str, Limit]]:
     yield "polls", Limit(column=sources.polled_at, latest=soon, instead=None)
     for column in (sources.succeeded_at, sources.changed_at, channels.error_at, channels.sent_at):
         yield "times of sources and channels", Limit(column=column, latest=soon, instead=now)
-    yield "channels that rest", Limit(column=channels.blocked_until, latest=soon + LONGEST_PAUSE, instead=None)
+    yield "blocked channels", Limit(column=channels.blocked_until, latest=soon + LONGEST_PAUSE, instead=None)
     yield "times of the service", Limit(column=schema.service.c.value, latest=soon, instead=now)
     yield "held digests", Limit(column=schema.holds.c.counted_from, latest=soon, instead=now)
     columns, only = schema.deliveries.c, (outbox.is_open(),)
@@ -119,8 +119,8 @@ def _notice(said: str) -> Notice:
         topic="clock",
         title="the clock of this machine was wrong",
         lines=(
-            f"Times in the state lay further ahead than they can: {said}. They were computed anew.",
-            "The clock was ahead when they were written, or it is behind now: see whether it is right.",
-            "No change is lost by that; a digest may come earlier than it should, or a second one may follow.",
+            f"Times in the state were too far in the future: {said}. They were recomputed.",
+            "The clock was ahead when they were written, or it is behind now: check it.",
+            "No change is lost; but a digest may arrive early, or twice.",
         ),
     )

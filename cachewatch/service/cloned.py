@@ -53,8 +53,8 @@ class Clone:
 
 def _warnings(update: Update) -> Iterator[str]:
     if update.rewritten:
-        yield f"Upstream rewrote the history of {update.branch}; digests compare the states all the same."
+        yield f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."
     if update.set_aside is not None:
-        yield f"Our clone was damaged and was made anew; the damaged one is {update.set_aside}."
+        yield f"Our clone was damaged and was cloned again; the damaged one is kept in {update.set_aside}."
     if update.lost_pins:
-        yield f"{len(update.lost_pins)} revisions that digests start from exist nowhere any more."
+        yield f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere."

@@ -151,7 +151,7 @@ def _parcel(connection: Connection, context: Context, delivery: Delivery) -> Par
 
 def _bury(context: Context, delivery: Delivery) -> None:
     """Give up a delivery whose bytes are lost."""
-    said = "its stored bytes are damaged, and cannot be made anew from the digest; the database may have more damage"
+    said = "its stored bytes are damaged, and cannot be rebuilt from the digest; the database may have more damage"
     with context.database.write() as connection:
         if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
             answer = Answer(verdict=Verdict.DEAD, said=said)
@@ -307,7 +307,7 @@ def _note_target(
     if outcome.state is State.SENT:
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
     if outcome.state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):
-        lines = (f"Delivery {delivery.id} through {name}: {answer.said}", "Nothing else is held up by it.")
+        lines = (f"Delivery {delivery.id} through {name}: {answer.said}", "Other deliveries are not affected.")
         title = f"a digest could not be delivered to {target}"
         commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
         alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
@@ -339,7 +339,7 @@ def _blockade(name: str, said: str) -> Alert:
     return Alert(
         key=AlertKey(AlertKind.CHANNEL_DOWN, name),
         title=f"the channel {name} does not work",
-        lines=(said, "What waits for it is kept and tried every hour, or at once after a reload or a restart."),
+        lines=(said, "Waiting deliveries are kept and retried every hour, or at once after a reload or a restart."),
         avoid=(name,),
     )
 
@@ -347,8 +347,8 @@ def _blockade(name: str, said: str) -> Alert:
 def _unknown(name: str) -> Alert:
     return Alert(
         key=AlertKey(AlertKind.CHANNEL_DOWN, name),
-        title=f"the channel {name} is not configured any more",
-        lines=("Deliveries wait for it: configure it again, and they go out, or drop them.",),
+        title=f"the channel {name} is no longer configured",
+        lines=("Deliveries wait for it: configure it again to send them, or drop them.",),
         commands=(
             f"cachewatch deliveries list --open --channel {name}",
             "cachewatch deliveries drop NUMBER --reason '...'",

@@ -14,7 +14,7 @@ _URGENT_FOR = timedelta(hours=1)
 # Digests that a notice has commands for, and that fit into one of them.
 _NAMED, _NAMED_AT_ONCE = 30, 6
 
-_ADVICE = "A newer digest takes its place, and goes out if it is as usual again."
+_ADVICE = "A newer digest replaces it, and is sent if nothing is unusual any longer."
 
 _ALERTS = {HoldKind.SUSPICIOUS: AlertKind.SUSPICIOUS_LOSS, HoldKind.LARGE: AlertKind.LARGE_CHANGE}
 _TITLES = {HoldKind.SUSPICIOUS: "a suspicious loss", HoldKind.LARGE: "a large change"}
@@ -73,7 +73,7 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
     said = ", ".join(dict.fromkeys(hold.said for _, hold in found))
     names = ", ".join(_name(config, digest) for digest in digests[:_NAMED])
     others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
-    advice = "See whether upstream published all that it has, and release what is held or drop it."
+    advice = "Check whether upstream published everything, then release or drop what is held."
     return Alert(
         key=key,
         title=_title(key, first.event),
@@ -96,11 +96,10 @@ def _title(key: AlertKey, event: Event) -> str:
 def _deadline(config: Config, digests: list[HeldDigest]) -> str:
     times = [time for digest in digests if (time := goes_out_at(config, digest)) is not None]
     if not times:
-        return "Nothing of it goes out before somebody answers."
+        return "Nothing is sent until somebody releases or drops it."
     last = f" to {max(times):%Y-%m-%d %H:%M}" if max(times) > min(times) else ""
     return (
-        f"Readers get what nobody drops at {min(times):%Y-%m-%d %H:%M}{last} UTC, "
-        "marked as not confirmed by the operators."
+        f"What nobody drops is sent at {min(times):%Y-%m-%d %H:%M}{last} UTC, marked as not confirmed by the operators."
     )
 
 

@@ -59,7 +59,7 @@ def _complaint(fares: SourceHealth) -> Alert:
         lines=(
             fares.error,
             f"It {wording.in_a_row(fares.failures)}.",
-            "What was stored is kept, and it is asked again as configured.",
+            "Stored data is kept, and the source is polled again as configured.",
         ),
     )
 
@@ -81,7 +81,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
         title = f"the source {source.name} can be read again"
         alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
         for warning in news.warnings:
-            title = f"something is new about the source {source.name}"
+            title = f"notice about the source {source.name}"
             notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
             operators.notify_within(connection, context, notice)
         _look_at_trouble(connection, context, source, news)
@@ -92,9 +92,9 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
 def _look_at_trouble(connection: Connection, context: Context, source: Source, news: News) -> None:
     key = AlertKey(AlertKind.SOURCE_INCOMPLETE, source.name)
     if not news.trouble:
-        alerts.resolve_within(connection, context, key, f"the source {source.name} is whole again")
+        alerts.resolve_within(connection, context, key, f"the source {source.name} is complete again")
         return
-    alert = Alert(key=key, title=f"a part of the source {source.name} was left out", lines=(news.trouble,))
+    alert = Alert(key=key, title=f"a part of the source {source.name} was skipped", lines=(news.trouble,))
     alerts.open_within(connection, context, alert)
 
 

@@ -26,9 +26,9 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
         return ""
     ways = [way for way in _ways_of(config, subscription) if channel in way.channels]
     if not ways:
-        return f"{subscription} is not told through {channel} any more"
+        return f"{subscription} no longer uses {channel}"
     if not _reaches(config, ways, channel, target):
-        return f"{target} is no reader of {subscription} any more"
+        return f"{target} is no longer a recipient of {subscription}"
     return ""
 
 

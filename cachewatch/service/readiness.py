@@ -50,7 +50,7 @@ def judge(status: Status, config: Config, now: datetime) -> Readiness:
             *(found for source in status.sources for found in _of_source(source, config, now)),
             *(found for track in status.tracks for found in _of_track(track, config, now - patience, now)),
             *(
-                Finding(what=f"no digest can be made for {alert.name}", detail=alert.detail)
+                Finding(what=f"digests cannot be created for {alert.name}", detail=alert.detail)
                 for alert in status.alerts
                 if alert.kind is AlertKind.DIGEST_FAILED
             ),
@@ -67,7 +67,7 @@ def _of_source(source: SourceHealth, config: Config, now: datetime) -> Iterator[
     elif now - source.polled_at > _MISSED_POLLS * every:
         yield Finding(
             what=f"the source {source.name} was polled {_ago(source.polled_at, now)}, "
-            f"though it should be every {how_long(every.total_seconds())}"
+            f"but should be polled every {how_long(every.total_seconds())}"
         )
     if source.failures >= config.operators.after_failures:
         yield Finding(what=f"the source {source.name} {in_a_row(source.failures)}", detail=source.error)
@@ -83,16 +83,16 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
     name, health = channel.health.name, channel.health
     if not channel.is_configured:
         if channel.oldest is not None:
-            yield Finding(what=f"deliveries wait for the channel {name}, which is not configured any more")
+            yield Finding(what=f"deliveries wait for the channel {name}, which is no longer configured")
         return
     if health.blocked_until is not None and health.blocked_until > now:
         until = how_long((health.blocked_until - now).total_seconds())
-        yield Finding(what=f"the channel {name} does not work, and is tried again in {until}", detail=health.error)
+        yield Finding(what=f"the channel {name} does not work; next attempt in {until}", detail=health.error)
     elif channel.due_since is not None and channel.due_since < limit:
-        yield Finding(what=f"a delivery through {name} was due {_ago(channel.due_since, now)}, and was not tried")
+        yield Finding(what=f"a delivery through {name} was due {_ago(channel.due_since, now)}, but was not attempted")
     if channel.expired_leases:
         count = number(channel.expired_leases, "delivery", "deliveries")
-        yield Finding(what=f"{count} through {name} were claimed, and nothing was heard of them since")
+        yield Finding(what=f"{count} through {name} were claimed, but have no result since")
 
 
 def _warnings(status: Status) -> Iterator[Finding]:

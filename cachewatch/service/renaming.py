@@ -31,9 +31,9 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
         topic=f"new {new}",
         title=f"the subscription {new} is new and begins at the newest revision",
         lines=(
-            f"The state knows subscriptions that are not configured any more: {', '.join(gone)}.",
-            f"If {new} is one of them with another name, write `renamed_from: {gone[0]}` below it in {context.config.path}:",
-            "it then goes on where the old one was, and nothing is lost.",
+            f"The state has subscriptions that are no longer configured: {', '.join(gone)}.",
+            f"If {new} is one of them under a new name, write `renamed_from: {gone[0]}` below it in {context.config.path}:",
+            "it then continues where the old one stopped, and nothing is lost.",
         ),
     )
     operators.notify_within(connection, context, notice)

@@ -32,7 +32,7 @@ def repair(connection: Connection, context: Context, delivery: Delivery) -> Parc
     parcel = rebuilt(connection, context, delivery)
     if parcel is not None:
         outbox.replace_parcel(connection, delivery.id, parcel)
-        said = "its stored bytes were damaged or deleted, and made anew from the digest"
+        said = "its stored bytes were damaged or deleted, and rebuilt from the digest"
         outbox.note(connection, delivery.id, "rebuilt", said, context.clock())
         context.log_within(connection).warning(
             "delivery.rebuilt", id=delivery.id, channel=delivery.channel, target=delivery.target
@@ -48,7 +48,7 @@ def bury_unknown(context: Context) -> None:
         for each in outbox.bury_unknown(connection, said, context.clock()):
             alert = Alert(
                 key=AlertKey(AlertKind.DELIVERY_FAILED, each.channel, each.target),
-                title=f"what became of a digest for {each.target} is damaged",
+                title=f"the delivery record of a digest for {each.target} is damaged",
                 lines=(f"Delivery {each.id} through {each.channel}: {said}.",),
                 commands=(f"cachewatch deliveries show {each.id}", f"cachewatch deliveries retry {each.id}"),
             )
@@ -75,7 +75,7 @@ def set_aside(connection: Connection, context: Context, record: Record, error: D
     notice = Notice(
         topic=f"damaged {record.subscription}/{record.track}",
         title=f"a digest for {record.subscription} that was held is damaged",
-        lines=(str(error), "Nobody was told of it, and its cursors did not move: the next one tells the same."),
+        lines=(str(error), "It was not sent, and its cursors did not move: the next one reports the same."),
     )
     operators.notify_within(connection, context, notice)
     context.log_within(connection).error(

@@ -61,12 +61,12 @@ def _tell_of_loss(context: Context) -> None:
     context.log.warning("state.lost", database=path)
     notice = Notice(
         topic="state",
-        title="the state was lost and begins anew",
+        title="the state was lost and starts empty",
         lines=(
-            f"{path} was gone or empty, though the clones beside it are there.",
-            "Sources begin again as at their first run: what changed since the last digest is not told.",
-            "What waited to be sent is lost with it.",
-            "If there is a copy (`cachewatch backup`), stop cachewatch, put it in that place, and start again.",
+            f"{path} was missing or empty, although the clones beside it exist.",
+            "Sources start again as on their first run: changes since the last digest are not reported.",
+            "Deliveries that were waiting are lost.",
+            "If you have a copy (`cachewatch backup`), stop cachewatch, put the copy in that place, and start again.",
         ),
     )
     with context.database.write() as connection:

@@ -46,10 +46,10 @@ def suppression(channel: str, target: str, said: str) -> Alert:
     """Return the alert about an address that kept refusing."""
     return Alert(
         key=AlertKey(AlertKind.ADDRESS_SUPPRESSED, channel, target),
-        title=f"{target} gets no more digests",
+        title=f"{target} receives no more digests",
         lines=(
             f"It refused several digests in a row through {channel}: {said}",
-            "What is made for it from now on is kept and not sent, until it is restored.",
+            "New digests for it are kept and not sent until it is restored.",
         ),
         commands=(f"cachewatch deliveries restore {channel} {target}", "cachewatch deliveries list --dead"),
     )
@@ -111,6 +111,6 @@ def _end(config: Config, over: OpenAlert) -> str:
         case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:
             return f"all documents of {key.part} in {key.name} can be read again"
         case AlertKind.ADDRESS_SUPPRESSED if is_reader(config, key.name, key.part):
-            return f"{key.part} gets digests again"
+            return f"{key.part} receives digests again"
         case _:
             return f"closed: {over.title}"

@@ -14,7 +14,7 @@ from cachewatch.service.tracks import Track
 from cachewatch.store.cursors import Unread
 from cachewatch.store.health import SourceHealth
 
-REWRITTEN = "upstream rewrote its history in between; the two states are compared all the same"
+REWRITTEN = "upstream rewrote its history in between; the two states are compared anyway"
 
 _OPTIONS = {
     "tags": "tag",
@@ -51,9 +51,9 @@ def lost(revisions: Iterable[str]) -> tuple[str, ...]:
     """Say that what changed cannot be known."""
     names = ", ".join(revision[:10] for revision in revisions)
     return (
-        f"the state that was told last, {names}, is nowhere any more",
+        f"the last reported state, {names}, no longer exists anywhere",
         "upstream rewrote its history, and our copy was lost: what changed since then cannot be known",
-        "digests go on from here",
+        "digests continue from here",
     )
 
 
@@ -63,7 +63,7 @@ _MOST_NAMES = 20
 def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[str]:
     """Say which documents could not be read, and since which revision."""
     for (tag, since), names in _by_tag(left, lambda entry: entry.since).items():
-        yield f"documents of {tag} cannot be read since revision {since[:10]}: {names}; what changes in them is told later"
+        yield f"documents of {tag} cannot be read since revision {since[:10]}: {names}; changes in them are reported later"
 
 
 def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:

@@ -54,7 +54,9 @@ class Folder:
         except OSError as error:
             raise UsageError(f"{path}: cannot be used: {error.strerror}") from error
         if is_foreign:
-            raise UsageError(f"{path}: this folder holds something that is no site of cachewatch; name another one")
+            raise UsageError(
+                f"{path}: this folder contains something other than a site of cachewatch; choose another one"
+            )
 
     def remembered(self) -> Remembered:
         """Return what the last build read, or nothing."""

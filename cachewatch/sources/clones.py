@@ -91,15 +91,15 @@ def check_url(url: str) -> None:
     except ValueError as error:
         raise RefusedAddress(f"{url}: {error}") from error
     if parts.scheme not in _SCHEMES:
-        raise RefusedAddress(f"{url}: only {', '.join(_SCHEMES)} are spoken, not {parts.scheme}")
+        raise RefusedAddress(f"{url}: only {', '.join(_SCHEMES)} are supported, not {parts.scheme}")
     if password is not None or (parts.username and parts.scheme.startswith("http")):
         raise RefusedAddress(
-            f"{parts.scheme}://...@{host}{parts.path}: leave the password out of the address; use ssh keys or an agent"
+            f"{parts.scheme}://...@{host}{parts.path}: remove the password from the address; use ssh keys or an agent"
         )
     if _SECRET.search(parts.query):
-        raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: leave what is secret out of the address")
+        raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: remove secrets from the address")
     if host.startswith("-") or (not host and parts.scheme != "file"):
-        raise RefusedAddress(f"{url}: there is no host in this address")
+        raise RefusedAddress(f"{url}: there is not a host in this address")
 
 
 def clone_folder(url: str) -> Path:

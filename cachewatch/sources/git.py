@@ -405,7 +405,7 @@ def explain(stderr: bytes | str) -> str:
         return "this partial clone lacks the contents of documents; fetch them, or give --repo the URL"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
-    chosen = (fatal or lines or ["git ended without a word"])[0]
+    chosen = (fatal or lines or ["git failed without a message"])[0]
     return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
 
 

@@ -117,8 +117,8 @@ def check_version(version: Version) -> None:
     """Raise BrokenSource where git is too old; one that does not say what it is gets no benefit but that."""
     if version and version < OLDEST:
         raise BrokenSource(
-            f"git {'.'.join(map(str, version))} is older than {'.'.join(map(str, OLDEST))}, which cachewatch needs: "
-            "it would not keep to what it is told; install a newer git"
+            f"git {'.'.join(map(str, version))} is older than {'.'.join(map(str, OLDEST))}, which cachewatch requires: "
+            "it would ignore security settings; install a newer git"
         )
 
 

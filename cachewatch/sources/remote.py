@@ -25,19 +25,19 @@ _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\
 # What only a person can mend, by what git, ssh or the kernel say of it.
 _FOR_THE_ADMINISTRATOR = {
     r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|returned error: 40[13]": (
-        "the server wants to know who we are; name working credentials of this source"
+        "the server requires authentication; configure valid credentials for this source"
     ),
     r"Permission denied \(|Too many authentication failures": (
-        "the server refuses our ssh key; name one that may read, and let it into the repository"
+        "the server rejects our ssh key; configure one that has read access to the repository"
     ),
     r"Host key verification failed|No .* host key is known": (
         "the host key of the server is not known or has changed; check it and add it to known_hosts"
     ),
     r"returned error: 30\d|unable to update url base from redirection": (
-        "the repository has moved and git may not follow; write its new address"
+        "the repository has moved and git may not follow; configure its new address"
     ),
     r"returned error: 404|[Rr]epository .*not found|does not appear to be a git repository|not exported": (
-        "there is no such repository, or we may not see it; check the address"
+        "there is no such repository, or we have no access to it; check the address"
     ),
     r"certificate|SSL_CERT|CAfile": "the certificate of the server cannot be verified",
     r"dubious ownership|unsafe repository": (
@@ -49,7 +49,7 @@ _FOR_THE_ADMINISTRATOR = {
     ),
     r"(env|timeout|prlimit|setpriv): .*No such file": "git must be installed, and on the PATH of the service",
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
-    r"transport '.*' not allowed": "git may not use this way of reaching a repository",
+    r"transport '.*' not allowed": "git may not use this transport",
 }
 # Faults of the way, which say nothing about what we have.
 _OF_THE_WAY = re.compile(
@@ -110,9 +110,7 @@ class Remote:
             found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
             if named and found and _BRANCH.fullmatch(named[1]):
                 return Tip(named[1], found[1])
-            raise BrokenSource(
-                f"{self.name}: it does not say which branch is its newest state; name the branch to watch"
-            )
+            raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
         if found := re.search(rf"^({_ID})\t{re.escape(wanted[0])}$", listed, re.MULTILINE):
             return Tip(branch, found[1])
         raise self._no_branch(branch)

@@ -164,13 +164,13 @@ def _advise(error: DatabaseError, folder: Path) -> str:
     if code == sqlite3.SQLITE_IOERR and _is_full(folder):
         code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
     advice = {
-        sqlite3.SQLITE_FULL: "make room on its disk; nothing was lost",
-        sqlite3.SQLITE_IOERR: "the disk fails; nothing that was confirmed is lost",
+        sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
+        sqlite3.SQLITE_IOERR: "the disk is failing; no confirmed data is lost",
         sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
         sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
         sqlite3.SQLITE_READONLY: "the folder must be writable",
         sqlite3.SQLITE_CANTOPEN: "the folder must be writable",
-        sqlite3.SQLITE_BUSY: "another process holds it; try again",
+        sqlite3.SQLITE_BUSY: "another process is using it; try again",
     }.get(code)
     return f"{said}; {advice}" if advice else said
 

@@ -26,7 +26,9 @@ def only_one(folder: Path) -> Iterator[None]:
             _lock(folder, handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(handle, _SIGNATURE, 0).decode("ascii", "replace").strip() or "unknown"
-            raise AnotherInstance(f"{folder}: process {holder} works on this state; stop it, or let it work") from error
+            raise AnotherInstance(
+                f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
+            ) from error
         _sign(folder, handle)
         yield
 
@@ -44,7 +46,7 @@ def _opened(path: Path) -> Iterator[int]:
     try:
         handle = open_lock(path)
     except OSError as error:
-        raise StateError(f"{path}: {error.strerror}; mend that, or choose another folder with `state:`") from error
+        raise StateError(f"{path}: {error.strerror}; fix that, or choose another folder with `state:`") from error
     try:
         yield handle
     finally:

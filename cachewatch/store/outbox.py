@@ -197,7 +197,7 @@ def requeue_interrupted(connection: Connection, now: datetime, host: str | None 
     numbers = list(connection.execute(query).scalars())
     for number in numbers:
         connection.execute(update(deliveries).filter_by(id=number).values(lease_owner=None, **_REQUEUED))
-        note(connection, number, "interrupted", "it may have arrived: whoever sent it ended before the answer", now)
+        note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
     return len(numbers)
 
 

@@ -85,7 +85,7 @@ def test_a_state_that_was_lost_is_told(site: Site, run: Run) -> None:
         file.unlink()
     for _ in range(2):
         assert run("once", "--config", path).exit_code == 0
-    assert site.notices().count("the state was lost and begins anew") == 1
+    assert site.notices().count("the state was lost and starts empty") == 1
 
 
 def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> None:

@@ -171,7 +171,7 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     assert list(context.config.subscriptions) == ["other"]
     assert context.config.state == site.folder / "state"
     assert "did you mean" in site.said.getvalue()
-    assert "subscriptions.other.group_by has no effect any more" in site.said.getvalue()
+    assert "subscriptions.other.group_by no longer has any effect" in site.said.getvalue()
     assert "STATUS=configuration reloaded" in systemd()
     assert "STATUS=the new configuration was refused, the old one stays" in systemd()
 
@@ -251,7 +251,7 @@ def test_a_daemon_may_live_and_not_be_ready(site: Site) -> None:
         lambda: wait_for(lambda: fetch(site, "/readyz") == (200, "ready\n")),
     ):
         assert daemon.run() == 0
-    assert "the channel files does not work, and is tried again in" in said[0][1]
+    assert "the channel files does not work; next attempt in" in said[0][1]
     assert str(site.folder) not in said[0][1]
     assert said[1][0] == 200
 

@@ -135,7 +135,7 @@ def test_what_cannot_be_made_anew_is_a_dead_letter(site: Site, server: Post, run
     done = run("once", "--config", site.folder / "cachewatch.yaml")
     assert done.exit_code == 7, done.error
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
-    assert mails(site)["kim"].said.startswith("its stored bytes are damaged, and cannot be made anew")
+    assert mails(site)["kim"].said.startswith("its stored bytes are damaged, and cannot be rebuilt")
     assert site.notices() == ["a digest could not be delivered to kim@example.org"]
     config = ("--config", site.folder / "cachewatch.yaml")
     for command in (["list"], ["list", "--dead"], ["show", "1"], ["drop", "1", "--reason", "damaged"]):
@@ -231,7 +231,7 @@ def test_whoever_answers_for_a_damaged_digest_is_told(held: Site, act: str, run:
     done = run("deliveries", act, key[:12], *options, "--config", held.folder / "cachewatch.yaml")
     assert done.exit_code == 2
     assert f"digest {key[:12]}: it is damaged" in done.error
-    assert "it was set aside, and the next pass makes it anew" in done.error
+    assert "it was set aside, and the next pass creates it again" in done.error
     assert keys(held) == []
     held.run()
     assert len(keys(held)) == 1

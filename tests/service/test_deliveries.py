@@ -549,7 +549,7 @@ def test_a_channel_that_is_configured_no_more_keeps_what_waits(site: Site) -> No
     site.run()
     configure(site, free_port(), CONFIG.replace("  mail:", "  post:").replace("[mail]", "[post]"))
     site.run(later=timedelta(days=1))
-    assert site.notices() == ["the channel mail is not configured any more"]
+    assert site.notices() == ["the channel mail is no longer configured"]
     byhand.drop_delivery(site.open(), site.deliveries()[0].id, "nobody reads it")
     assert states(site)["kim"] == [State.DROPPED]
 
@@ -592,7 +592,7 @@ def test_a_second_process_is_refused(site: Site, command: str, run: Run) -> None
             wait_for(lambda: any(each.state == State.SENDING for each in site.deliveries()))
             done = run(command, "--config", site.folder / "cachewatch.yaml")
             assert done.exit_code == 75
-            assert f"process {busy.pid} on {socket.gethostname()} works on this state" in done.error
+            assert f"process {busy.pid} on {socket.gethostname()} uses this state" in done.error
 
 
 def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> None:

@@ -274,7 +274,7 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
     assert site.notices() == ["a large change in develop of public"]
     (notice,) = (site.folder / "desk").rglob("*.txt")
     assert "cachewatch deliveries release ml\n" in notice.read_text()
-    with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} took its place"):
+    with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} replaced it"):
         byhand.release(site.open(), keys[0])
     assert byhand.release(site.open(), "ml").key == keys[1]
 
@@ -425,7 +425,7 @@ def test_an_upstream_that_rewrote_its_history_is_compared_all_the_same(site: Sit
     (text,) = site.told()
     assert "change-one" in text
     assert "rewrote its history" in text
-    assert site.notices() == ["something is new about the source public"]
+    assert site.notices() == ["notice about the source public"]
 
 
 def collect_garbage(site: Site) -> None:

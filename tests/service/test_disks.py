@@ -73,7 +73,7 @@ def test_a_full_disk_delays_and_loses_nothing(site: Site, disk: Path, run: Run) 
         os.posix_fallocate(file.fileno(), 0, os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize)
     for command in (["once"], ["daemon"]):
         full = run(*command, "--config", config)
-        assert (full.exit_code, "make room on its disk; nothing was lost" in full.error) == (5, True), full.error
+        assert (full.exit_code, "free some disk space; nothing was lost" in full.error) == (5, True), full.error
     assert run("status", "--config", config).exit_code == 0, "whoever makes room wants to see what is going on"
     os.truncate(ballast, _SIZE - 4 * _MEBI)
     assert run("once", "--config", config).exit_code == 3, "the database has room, and a fetch would have none"
@@ -138,7 +138,7 @@ def test_a_full_disk_under_a_daemon_is_said_once_for_each_job(site: Site, disk: 
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(30) == 0
     assert len(seen) == len(set(seen))
-    assert "make room on its disk; nothing was lost" in log(site)
+    assert "free some disk space; nothing was lost" in log(site)
     assert "job.recovered" in log(site)
     assert "raised an exception" not in log(site)
     assert "digest.failed" not in log(site), "it is no fault of a digest, and nobody could be told"

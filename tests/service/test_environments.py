@@ -217,7 +217,7 @@ def test_a_broken_environment_is_told_to_operators(tmp_path: Path, run: Run, bro
     site.publish(1)
     assert site.run().failed_sources == 0
     assert site.told() == []
-    assert site.notices() == ["no digest can be made for ml/regular"]
+    assert site.notices() == ["digests cannot be created for ml/regular"]
     checked = run("config", "check", "--config", str(tmp_path / "cachewatch.yaml"))
     assert checked.exit_code == 2
     assert "subscriptions.ml.match.environment" in checked.error

@@ -167,7 +167,7 @@ def test_never_is_never(site: Site, run: Run) -> None:
     assert status_of(site).goes_out_at is None
     shown = run("status", "--config", site.folder / "cachewatch.yaml").output
     assert "not sent until it is released or dropped" in shown
-    assert "Nothing of it goes out before somebody answers." in notice(site, LOSS)
+    assert "Nothing is sent until somebody releases or drops it." in notice(site, LOSS)
 
 
 def test_what_was_answered_does_not_go_out_again(site: Site) -> None:
@@ -357,7 +357,7 @@ def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> Non
     said = notice(site, LARGE)
     assert "held for hpc, ml" in said
     assert "1 package gone: hdf5" in said
-    assert "Readers get what nobody drops at 2025-06-02 05:00 UTC, marked as not confirmed by the operators." in said
+    assert "What nobody drops is sent at 2025-06-02 05:00 UTC, marked as not confirmed by the operators." in said
     assert "cachewatch deliveries release hpc ml" in said
     byhand.release(site.open(), "ml")
     assert [alert.name for alert in read_status(site.open()).alerts] == ["public"]
@@ -369,7 +369,7 @@ def test_a_suspicious_loss_says_what_is_gone(site: Site) -> None:
     lose(site)
     said = notice(site, LOSS)
     assert "10 packages gone: package-10, package-11, package-2," in said
-    assert re.search(r"Readers get what nobody drops at 2025-06-02 \d\d:00 UTC", said)
+    assert re.search(r"What nobody drops is sent at 2025-06-02 \d\d:00 UTC", said)
 
 
 def test_ten_are_named_of_what_is_gone() -> None:

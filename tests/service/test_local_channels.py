@@ -211,7 +211,7 @@ def test_the_folder_is_missing(tmp_path: Path) -> None:
     (answer,) = send(files(tmp_path / "not-mounted/srv"), letter())
 
     assert answer.verdict is Verdict.BLOCKED
-    assert "make the folder" in answer.said
+    assert "create the folder" in answer.said
 
 
 def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:

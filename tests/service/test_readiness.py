@@ -73,7 +73,7 @@ def test_a_source_that_is_not_polled(site: Site) -> None:
     site.now += 3 * HOUR
     assert problems(site) == []
     site.now += timedelta(minutes=1)
-    assert problems(site) == ["the source public was polled 3 hours ago, though it should be every 60 minutes"]
+    assert problems(site) == ["the source public was polled 3 hours ago, but should be polled every 60 minutes"]
 
 
 def test_a_source_that_cannot_be_read(site: Site) -> None:
@@ -97,7 +97,7 @@ def test_a_channel_that_does_not_work(site: Site) -> None:
     (site.folder / "out").write_text("a file where a folder should be")
     site.run()
     (found,) = judged(site).problems
-    assert found.what == "the channel files does not work, and is tried again in 60 minutes"
+    assert found.what == "the channel files does not work; next attempt in 60 minutes"
     assert found.detail
     (site.folder / "out").unlink()
     site.run(later=HOUR)
@@ -114,11 +114,11 @@ def test_a_delivery_that_nobody_tries(site: Site) -> None:
     site.now += HOUR
     assert problems(site) == []
     site.now += timedelta(minutes=1)
-    assert problems(site) == ["a delivery through files was due 61 minutes ago, and was not tried"]
+    assert problems(site) == ["a delivery through files was due 61 minutes ago, but was not attempted"]
     site.configure(CONFIG.replace("stale_after: 4000d", "stale_after: 4000d, poll: {every: 1d}"))
     assert problems(site) == []
     site.now += timedelta(days=1)
-    assert problems(site) == ["a delivery through files was due 25 hours ago, and was not tried"]
+    assert problems(site) == ["a delivery through files was due 25 hours ago, but was not attempted"]
 
 
 def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
@@ -132,7 +132,7 @@ def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
             assert outbox.claim(connection, "files", site.now, Lease(owner="gone", lasting=timedelta(minutes=5)))
     assert problems(site) == []
     site.now += timedelta(minutes=6)
-    assert problems(site) == ["1 delivery through files were claimed, and nothing was heard of them since"]
+    assert problems(site) == ["1 delivery through files were claimed, but have no result since"]
 
 
 def test_a_channel_that_is_gone_while_something_waits_for_it(site: Site) -> None:
@@ -142,7 +142,7 @@ def test_a_channel_that_is_gone_while_something_waits_for_it(site: Site) -> None
     (site.folder / "out").write_text("a file where a folder should be")
     site.run()
     site.configure(CONFIG.replace("{files: {type", "{archive: {type").replace("[files]", "[archive]"))
-    assert problems(site) == ["deliveries wait for the channel files, which is not configured any more"]
+    assert problems(site) == ["deliveries wait for the channel files, which is no longer configured"]
 
 
 def test_a_digest_that_is_late(site: Site) -> None:
@@ -171,7 +171,7 @@ def test_a_digest_that_cannot_be_made(site: Site) -> None:
         assert poll(context, context.config.sources["public"])
         shutil.rmtree(site.folder / "state" / "sources")
         tell(context)
-    assert problems(site) == ["no digest can be made for ml"]
+    assert problems(site) == ["digests cannot be created for ml"]
 
 
 def test_what_failed_for_good_is_a_warning(site: Site) -> None:

@@ -77,13 +77,17 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
         configure(site, ("kim@example.org, Lee@example.org", "lee@example.org"), port=server.port)
         site.run(later=HOUR)
         kim = next(each for each in site.deliveries() if each.target.startswith("kim"))
-        with pytest.raises(UsageError, match=r"kim@example.org is no reader of ml any more; see `channels:` and `to:`"):
+        with pytest.raises(
+            UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
+        ):
             byhand.retry(site.open(), kim.id)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
     assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
-    assert (kim.said, kim.attempts) == ("kim@example.org is no reader of ml any more", 1)
+    assert (kim.said, kim.attempts) == ("kim@example.org is no longer a recipient of ml", 1)
     assert '"delivery.dropped"' in site.said.getvalue()
-    assert "no reader" in run("deliveries", "show", kim.id, "--config", site.folder / "cachewatch.yaml").output
+    assert (
+        "no longer a recipient" in run("deliveries", "show", kim.id, "--config", site.folder / "cachewatch.yaml").output
+    )
 
 
 def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> None:
@@ -93,10 +97,12 @@ def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> Non
         site.run(later=HOUR)
         kim = next(each for each in site.deliveries() if each.target.startswith("kim"))
         configure(site, ("kim@example.org, Lee@example.org", "lee@example.org"), port=server.port)
-        with pytest.raises(UsageError, match=r"kim@example.org is no reader of ml any more; see `channels:` and `to:`"):
+        with pytest.raises(
+            UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
+        ):
             byhand.resend(site.open(), kim.id)
         configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
-        with pytest.raises(UsageError, match="its channel mail is not configured any more"):
+        with pytest.raises(UsageError, match="its channel mail is no longer configured"):
             byhand.resend(site.open(), kim.id)
         site.run(later=HOUR)
     assert len(server.received) == 2
@@ -129,7 +135,9 @@ def test_a_key_without_effect_is_named_at_the_start(site: Site, run: Run) -> Non
     done = run("once", "--config", site.folder / "cachewatch.yaml", "--log-format", "json")
 
     (said,) = [each for each in map(json.loads, done.error.splitlines()) if each["event"] == "config.obsolete"]
-    assert said["advice"] == "subscriptions.ml.group_by has no effect any more: lists are by package; remove it"
+    assert (
+        said["advice"] == "subscriptions.ml.group_by no longer has any effect: lists are grouped by package; remove it"
+    )
     assert done.exit_code == 0
 
 
@@ -150,7 +158,7 @@ def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, 
         configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
         for _ in range(3):
             site.run(later=HOUR)
-        assert site.notices() == ["the channel mail is not configured any more"]
+        assert site.notices() == ["the channel mail is no longer configured"]
         shown = run("status", "--config", path).output
         assert "mail  1 deferred, 1 queued" in shown
         assert "drop the deliveries in `cachewatch deliveries list --open --channel mail`" in shown

@@ -65,7 +65,7 @@ def parse_address(address: str) -> Path | str | Registry:
     if scheme in _OCI:
         return _registry(address, _OCI[scheme])
     if scheme == "s3":
-        raise RefusedAddress(f"{shown(address)}: s3 is not spoken; name the bucket's address of https")
+        raise RefusedAddress(f"{shown(address)}: s3:// is not supported; use the bucket's address of https")
     raise RefusedAddress(f"{shown(address)}: a build cache is a folder, file://, http://, https:// or oci://")
 
 
