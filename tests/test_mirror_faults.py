@@ -221,8 +221,8 @@ def test_a_service_that_is_killed_leaves_no_git_behind(
     ("change", "words"),
     [
         (Faults(status=404), "no such repository"),
-        (Faults(status=403), "who we are"),
-        (Faults(user="a:b"), "who we are"),
+        (Faults(status=403), "requires authentication"),
+        (Faults(user="a:b"), "requires authentication"),
         (Faults(location="http://127.0.0.1:1"), "has moved"),
     ],
 )
