@@ -259,7 +259,7 @@ def test_a_foreign_folder_is_refused(run: Run, demo_repository: Path, tmp_path: 
     result = run("site", tmp_path / "precious", "--repo", demo_repository)
 
     assert result.exit_code == 2
-    assert "no site of cachewatch" in result.error
+    assert "something other than a site of cachewatch" in result.error
     assert (tmp_path / "precious/index.html").read_text() == "mine"
 
 
