@@ -59,6 +59,9 @@ def _nothing() -> None:
 class Worker:
     """Does one thing after the other in another process, which begins when it is needed."""
 
+    # A fork of a large process takes long, and makes it slower afterwards: each page is copied when it is written.
+    may_fork = True
+
     def __init__(
         self,
         *,
@@ -85,7 +88,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin at once where that is cheap, which it is no more when there are threads."""
-        if threading.active_count() == 1:
+        if self._forks():
             self._started()
 
     def do(
@@ -142,8 +145,11 @@ class Worker:
         assert self._connection is not None
         return self._connection
 
+    def _forks(self) -> bool:
+        return self.may_fork and threading.active_count() == 1
+
     def _begin(self) -> None:
-        method = "fork" if threading.active_count() == 1 else "forkserver"
+        method = "fork" if self._forks() else "forkserver"
         context: Any = get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(_PRELOADED)

@@ -13,8 +13,12 @@ from hypothesis import HealthCheck, settings
 
 from cachewatch import demo
 from cachewatch.cli import main
+from cachewatch.worker import Worker
 
 ROOT = Path(__file__).parents[1]
+
+# All tests share one process, which is too large to be forked for each pass.
+Worker.may_fork = False
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]

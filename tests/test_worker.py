@@ -30,8 +30,9 @@ def another_thread() -> Iterator[None]:
 
 
 @pytest.fixture(params=["forked", "from a server"])
-def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
+def worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     """A worker with small limits, made in either way."""
+    monkeypatch.setattr(Worker, "may_fork", request.param == "forked")
     if request.param == "forked":
         if threading.active_count() > 1:
             pytest.fail(f"an earlier test left threads: {threading.enumerate()}")
@@ -168,9 +169,10 @@ def test_it_holds_no_files_of_ours(worker: Worker, tmp_path: Path) -> None:
         assert worker.do(count_files) <= 6
 
 
-def test_preparing_counts_towards_no_limit() -> None:
+def test_preparing_counts_towards_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Libraries reserve memory when they are loaded."""
     kept: list[bytearray] = []
+    monkeypatch.setattr(Worker, "may_fork", True)
     with Worker(limits=SMALL, prepare=lambda: kept.append(bytearray(300 * 2**20))) as worker:
         assert worker.do(take, 10) == 10 * 2**20
 

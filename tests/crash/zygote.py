@@ -23,6 +23,7 @@ from typing import Any
 import cachewatch.cli
 import cachewatch.cli.running
 from cachewatch.cli import main
+from cachewatch.compare import load_deepdiff
 from cachewatch.store import database, moments, reading
 from cachewatch.store.migrations import migrate
 from crash.forms import NEXT_STEPS
@@ -45,6 +46,7 @@ def serve() -> None:
 
 def _warm_up(request: dict[str, Any]) -> None:
     """Do a pass here, and outlive it."""
+    load_deepdiff()
     _set_arguments(request)
     with redirect_stderr(io.StringIO()) as said:
         try:

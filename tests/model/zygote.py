@@ -33,6 +33,7 @@ from sqlalchemy.exc import OperationalError
 
 import cachewatch
 from cachewatch.cli import main, running, serving
+from cachewatch.compare import load_deepdiff
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
 from cachewatch.service.context import Context
@@ -56,6 +57,7 @@ def serve() -> None:
     """Answer requests until there are no more."""
     # Whatever a pass forks is not what its calls are counted in.
     os.register_at_fork(after_in_child=lambda: sys.setprofile(None))
+    load_deepdiff()
     with redirect_stderr(io.StringIO()) as said:
         status = _once(json.loads(sys.stdin.readline()))
     assert status == 0, said.getvalue()
