@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 # Takes about as long as all other tests.
-HALF := tests/browser tests/crash tests/model tests/service
+HALF := tests/browser tests/crash tests/service
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
