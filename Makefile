@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-# Takes about as long as all other tests.
-HALF := tests/browser tests/crash tests/service
+# Take about as long as all other tests.
+HALF := tests/browser tests/crash tests/model $(wildcard tests/service/test_[g-z]*.py)
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
