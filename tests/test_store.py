@@ -658,7 +658,7 @@ def test_a_second_process_is_told_who_holds_the_state(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(AnotherInstance, match=f"process {holder.pid} on .* works"), only_one(tmp_path):
+        with pytest.raises(AnotherInstance, match=f"process {holder.pid} on .* uses this state"), only_one(tmp_path):
             pass
         holder.kill()
     with only_one(tmp_path):

@@ -1,10 +1,12 @@
 """Weeks that take more than a comparison, to the letter: an environment that a prune hits, and a stack that returns."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import pytest
 import scripted
 from conftest import Golden
 from helpers import Record, spec_hash
@@ -46,7 +48,14 @@ def locked(path: Path, specs: Mapping[str, Record]) -> Path:
     return path
 
 
-def test_a_prune_that_hits_an_environment(golden: Golden, tmp_path: Path) -> None:
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder whose name is as long each time: lines that name it are wrapped by its length."""
+    with TemporaryDirectory(dir="/tmp", prefix="cachewatch-test-") as name:
+        yield Path(name)
+
+
+def test_a_prune_that_hits_an_environment(golden: Golden, folder: Path) -> None:
     """Of 48 binaries 24 are pruned; 19 have another build, and of five packages only newer versions are left."""
     current = scripted.packages()
     usable = {name: [r for r in found if r["target"] == "x86_64_v3"] for name, found in current.items()}
@@ -65,8 +74,8 @@ def test_a_prune_that_hits_an_environment(golden: Golden, tmp_path: Path) -> Non
     }
     needs = old | {name: usable[name][0] for name in names[24:]}
 
-    site = Site(tmp_path, [scripted.state(before), scripted.state(current)])
-    path = locked(tmp_path / "spack.lock", needs)
+    site = Site(folder, [scripted.state(before), scripted.state(current)])
+    path = locked(folder / "spack.lock", needs)
     site.configure(f'{CONFIG}  ml: {{channels: [files], when: each revision, match: {{environment: "{path}"}}}}\n')
     site.run()
     site.publish(1)
