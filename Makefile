@@ -2,8 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-# Take about as long as all other tests.
-HALF := tests/browser tests/crash tests/model $(wildcard tests/service/test_[g-z]*.py)
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
@@ -16,13 +14,9 @@ help:            ## Say what can be made
 demo: $(READY)   ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
 
-test: $(READY)   ## Run all tests in two halves at once, with the coverage gate
+test: $(READY)   ## Run all tests, one process a core, with the coverage gate
 	@rm -f .coverage .coverage.*
-	@$(BIN)/coverage run -m pytest -p no:cacheprovider $(PYTEST) $(HALF) >.tests.log 2>&1 & half=$$!; \
-	$(BIN)/coverage run -m pytest -p no:cacheprovider $(PYTEST) $(HALF:%=--ignore=%); other=$$?; \
-	wait $$half; half=$$?; cat .tests.log; rm -f .tests.log; test $$half$$other = 00
-	@$(BIN)/coverage combine -q
-	$(BIN)/coverage report
+	$(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal --cov $(PYTEST)
 
 axe:             ## Install axe-core for the tests in a browser, outside the tree
 	@mkdir -p $(AXE)
