@@ -76,7 +76,7 @@ def main() -> int:
 
 def _serve(path: Path) -> int:
     """Be the daemon; SIGUSR1 lets it poll, and keep house at every hundredth time."""
-    from cachewatch.cli import running  # noqa: PLC0415  only what a daemon loads counts
+    from cachewatch.cli import running  # noqa: PLC0415
     from cachewatch.config.reading import read_config  # noqa: PLC0415
     from cachewatch.daemon import Daemon  # noqa: PLC0415
     from cachewatch.store.lock import only_one  # noqa: PLC0415

@@ -34,8 +34,8 @@ subscriptions: {{all: {{channels: [files], changes: [all], limit: {{hold_above: 
 """
 # Both load the same modules in the same order.
 _PASS = """\
-from cachewatch.isolation import INLINE
-from cachewatch.service import passes
+from cachewatch.runtime.isolation import INLINE
+from cachewatch.notify import passes
 {changed}from cachewatch.cli import main
 main()
 """

@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cachewatch.config.reading import read_config
-from cachewatch.deliveries import Letter, Parcel
-from cachewatch.service.context import Context
-from cachewatch.service.delivering import deliver
-from cachewatch.service.log import open_log
+from cachewatch.core.delivery import Letter, Parcel
+from cachewatch.notify.context import Context
+from cachewatch.notify.delivering import deliver
+from cachewatch.runtime.log import open_log
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import DigestState, Stored

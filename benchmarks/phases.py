@@ -39,31 +39,32 @@ def main() -> None:
     repository, before, after = sys.argv[1:]
     load = _timed("load the command line", lambda: __import__("cachewatch.cli.diff"))
     load()
-    _timed("load GitPython", lambda: __import__("cachewatch.sources.catalogue"))()
+    _timed("load GitPython", lambda: __import__("cachewatch.git.catalogue"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
-    from cachewatch import contents, pipeline  # noqa: PLC0415  loading is what is measured
+    from cachewatch import diff  # noqa: PLC0415
     from cachewatch.cli import garbage  # noqa: PLC0415
-    from cachewatch.events import Tally  # noqa: PLC0415
+    from cachewatch.core.events import Tally  # noqa: PLC0415
+    from cachewatch.core.selection import Selection  # noqa: PLC0415
     from cachewatch.render.blocks import Asked  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
     from cachewatch.render.reports import NoBody, write_text  # noqa: PLC0415
-    from cachewatch.select import Selection  # noqa: PLC0415
+    from cachewatch.sources import contents  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
 
     garbage.keep()
     selection = Selection()
-    pipeline.read = _timed_steps("wait for git, and read", pipeline.read)  # type: ignore[attr-defined]
+    diff.read = _timed_steps("wait for git, and read", diff.read)  # type: ignore[attr-defined]
     contents.parse = _timed("parse", contents.parse)  # type: ignore[attr-defined]
-    compare_all = pipeline.compare_all  # type: ignore[attr-defined]
-    pipeline.compare_all = _timed("compare", lambda pairs, **options: list(compare_all(pairs, **options)))  # type: ignore[attr-defined]
-    pipeline.items_of = _timed("take apart", pipeline.items_of)  # type: ignore[attr-defined]
-    pipeline.statements_of = _timed("find statements", pipeline.statements_of)  # type: ignore[attr-defined]
+    compare_all = diff.compare_all  # type: ignore[attr-defined]
+    diff.compare_all = _timed("compare", lambda pairs, **options: list(compare_all(pairs, **options)))  # type: ignore[attr-defined]
+    diff.items_of = _timed("take apart", diff.items_of)  # type: ignore[attr-defined]
+    diff.statements_of = _timed("find statements", diff.statements_of)  # type: ignore[attr-defined]
     Tally.observe = _timed("count", Tally.observe)  # type: ignore[method-assign]
     opened = open_comparison(
         before, after, repository=repository, wanted_tag=selection.tags, wanted_package=selection.packages
     )
     comparison = _timed("find what differs", opened.__enter__)()
-    changesets = pipeline.changesets(comparison, selection, NoBody)
+    changesets = diff.changesets(comparison, selection, NoBody)
     for _ in write_text(
         changesets, asked=Asked(most=20, wants=selection.wants), width=80, palette=Palette(is_on=False)
     ):

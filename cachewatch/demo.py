@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cachewatch import resources
-from cachewatch.sources.writing import NewRevision, write_repository
+from cachewatch.git.writing import NewRevision, write_repository
+from cachewatch.runtime import resources
 
 Record = dict[str, Any]
 

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from truths import histories, truths
 
 from cachewatch import demo
 from cachewatch.cli import main
-from cachewatch.worker import Worker
+from cachewatch.runtime.worker import Worker
+
+__all__ = ["histories", "truths"]
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cachewatch.core.model import Document, Signature
 from cachewatch.documents import parse
-from cachewatch.model import Document, Signature
-from cachewatch.sources.writing import NewRevision, write_repository
+from cachewatch.git.writing import NewRevision, write_repository
 
 START = datetime(2025, 6, 1, 4, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, EmailConfig, MaildirConfig, Smtp
-from cachewatch.deliveries import Answer, Letter, Parcel
+from cachewatch.core.delivery import Answer, Letter, Parcel
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
 SENDER = "Cachewatch <cachewatch@hpc.example.org>"

@@ -210,7 +210,7 @@ class Sink:
 @contextmanager
 def smtp_sink(*options: str) -> Iterator[Sink]:
     """Run Postfix's smtp-sink with options of its own, such as `-r RCPT`."""
-    sink = program("smtp-sink", CACHE / "postfix/usr/sbin/smtp-sink", "run tests/service/get-smtp-sink")
+    sink = program("smtp-sink", CACHE / "postfix/usr/sbin/smtp-sink", "run tests/channels/get-smtp-sink")
     library = Path(sink).parents[1] / "lib/postfix"
     environment = {"PATH": os.environ["PATH"]} | ({"LD_LIBRARY_PATH": str(library)} if library.is_dir() else {})
     port = free_port()

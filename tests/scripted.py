@@ -12,8 +12,8 @@ from pathlib import Path
 from helpers import Record, catalogue, record
 from weeks import _PACKAGES, _digest
 
-from cachewatch.digests import Digest
-from cachewatch.sources.writing import NewRevision, write_repository
+from cachewatch.git.writing import NewRevision, write_repository
+from cachewatch.report.digest import Digest
 
 Packages = dict[str, list[Record]]
 Week = tuple[Mapping[str, bytes], Mapping[str, bytes]]

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import trustme
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -150,3 +152,12 @@ def files(folder: Path, *, packed: bool = False) -> Answers:
         return Says(200, data, {"ETag": etag})
 
     return answer
+
+
+def over_tls(server: Server, authority: trustme.CA) -> str:
+    import ssl  # noqa: PLC0415
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
+    return server.url.replace("http://", "https://")

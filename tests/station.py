@@ -15,10 +15,10 @@ from typing import Any
 from helpers import START, history
 
 from cachewatch.config.reading import read_config
-from cachewatch.service.context import Context
-from cachewatch.service.log import Log, open_log
-from cachewatch.service.passes import Result, run_pass
-from cachewatch.service.resuming import recover
+from cachewatch.notify.context import Context
+from cachewatch.notify.passes import Result, run_pass
+from cachewatch.notify.recovery import recover
+from cachewatch.runtime.log import Log, open_log
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import Stored

@@ -14,7 +14,7 @@ from conftest import ROOT
 from mailservers import header, post
 
 from cachewatch.cli import cli
-from cachewatch.model import Kind
+from cachewatch.core.model import Kind
 from cachewatch.store.alerts import AlertKind
 
 README = (ROOT / "README.md").read_text()
@@ -159,7 +159,7 @@ def test_the_tests_that_security_names_are_there() -> None:
             assert f"def {test or 'test_'}" in (ROOT / "tests" / file).read_text(), (file, test)
 
 
-@pytest.mark.parametrize("unit", ["cachewatch.service", "cachewatch-once.service"])
+@pytest.mark.parametrize("unit", ["cachewatch.notify", "cachewatch-once.service"])
 def test_every_line_of_the_units_is_explained(unit: str) -> None:
     """docs/security.md has every key of the section of the service, and no other."""
     service = (ROOT / "config" / unit).read_text().partition("[Service]")[2].partition("\n[")[0]
@@ -170,4 +170,4 @@ def test_every_line_of_the_units_is_explained(unit: str) -> None:
     keys = set(re.findall(r"^(\w+)=", service, re.MULTILINE))
 
     assert keys <= explained
-    assert explained == keys or unit != "cachewatch.service"
+    assert explained == keys or unit != "cachewatch.notify"

@@ -16,14 +16,14 @@ import pytest
 from conftest import Run
 from helpers import Record, document, record, records
 
+from cachewatch.core.safetext import safe
+from cachewatch.core.schedule import parse_days, parse_when
 from cachewatch.documents import limits, parse
-from cachewatch.environments import read_lock, read_manifest
+from cachewatch.documents.tagsfile import read_tags_file
+from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
-from cachewatch.safetext import safe
-from cachewatch.schedule import parse_days, parse_when
+from cachewatch.git.revisions import as_moment
 from cachewatch.sources.buildcache.index import read_index
-from cachewatch.sources.revisions import as_moment
-from cachewatch.sources.tagsfile import read_tags_file
 
 _MOST = 3.0
 _ATTEMPTS = 6

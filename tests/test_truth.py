@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Run
 
-from cachewatch import resources
+from cachewatch.runtime import resources
 
 SCHEMA = json.loads(resources.config("changesets.schema.json"))
 

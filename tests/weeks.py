@@ -13,14 +13,15 @@ from typing import Any
 
 from helpers import Record, meta_of, record
 
-from cachewatch import demo, resources
+from cachewatch import demo
+from cachewatch.core.selection import Globs, Selection
 from cachewatch.demo import rewrite
-from cachewatch.digests import Digest, Gap, Silenced, Span, TagDigest
-from cachewatch.pipeline import changesets
+from cachewatch.diff import changesets
+from cachewatch.git.writing import NewRevision, write_repository
 from cachewatch.render.digest import DigestBody, read_tag_digest
-from cachewatch.select import Globs, Selection
+from cachewatch.report.digest import Digest, Gap, Silenced, Span, TagDigest
+from cachewatch.runtime import resources
 from cachewatch.sources.opening import open_comparison
-from cachewatch.sources.writing import NewRevision, write_repository
 
 PRUNED = 200_000
 

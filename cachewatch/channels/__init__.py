@@ -22,7 +22,7 @@ from cachewatch.config.model import (
     SendmailConfig,
     WebhookConfig,
 )
-from cachewatch.deliveries import Channel
+from cachewatch.core.delivery import Channel
 
 _CHANNELS: Mapping[type[ChannelConfig], Callable[[Any], Channel]] = {
     EmailConfig: EmailChannel,

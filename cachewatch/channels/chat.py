@@ -12,7 +12,7 @@ from typing import Any
 from cachewatch.channels.clean import one_line
 from cachewatch.channels.presets import chat_text, chat_title
 from cachewatch.config.model import AppriseConfig, Secret
-from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
+from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
 from cachewatch.errors import ConfigError
 
 _MOST = 10_000  # characters; Apprise cuts further where a chat takes less

@@ -4,7 +4,7 @@ import re
 from hashlib import sha256
 from urllib.parse import urlsplit
 
-from cachewatch.safetext import UNFIT, UNSEEN, safe
+from cachewatch.core.safetext import UNFIT, UNSEEN, safe
 
 _UNFIT = re.compile(f"[{UNFIT}]")
 # Whatever stands between the sign and the word: `@**all**` calls in Zulip, and nobody sees a soft hyphen.

@@ -10,7 +10,7 @@ from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
 from cachewatch.channels.replies import Refused, of_failure, of_reply
 from cachewatch.channels.smtp import Session
 from cachewatch.config.model import EmailConfig, Smtp
-from cachewatch.deliveries import SENT, Answer, Carrier, Parcel, Shelf
+from cachewatch.core.delivery import SENT, Answer, Carrier, Parcel, Shelf
 
 
 class EmailChannel(MailChannel):

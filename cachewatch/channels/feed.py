@@ -12,8 +12,8 @@ from cachewatch.channels.clean import markup, one_line
 from cachewatch.channels.places import Place
 from cachewatch.channels.publish import of_error
 from cachewatch.config.model import FeedConfig
-from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
-from cachewatch.ownfiles import publish, read
+from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
+from cachewatch.runtime.files import publish, read
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _MOST_BYTES = 4 * 2**20  # of a whole feed: readers fetch it again and again

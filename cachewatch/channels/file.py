@@ -11,8 +11,8 @@ from cachewatch.channels.clean import markup, plain_lines
 from cachewatch.channels.places import Place
 from cachewatch.channels.publish import of_error
 from cachewatch.config.model import FileConfig
-from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf
-from cachewatch.ownfiles import publish, read
+from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf
+from cachewatch.runtime.files import publish, read
 
 _TYPES = {"md": "text/markdown", "html": "text/html", "json": "application/json", "txt": "text/plain"}
 

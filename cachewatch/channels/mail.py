@@ -10,7 +10,7 @@ from cachewatch.channels.headers import INTERNET
 from cachewatch.channels.message import Mail, compose, message_id
 from cachewatch.config.addresses import parse_mail
 from cachewatch.config.model import MailConfig
-from cachewatch.deliveries import Answer, Letter, Parcel, Verdict
+from cachewatch.core.delivery import Answer, Letter, Parcel, Verdict
 from cachewatch.errors import ConfigError
 
 NO_ADDRESS = Answer(verdict=Verdict.DEAD, said="this is not a mail address", is_address=True)

@@ -12,7 +12,7 @@ from cachewatch.channels.mail import MailChannel, addresses
 from cachewatch.channels.message import Mail
 from cachewatch.channels.publish import of_error
 from cachewatch.config.model import MaildirConfig
-from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf
+from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf
 
 _FOLDERS = ("tmp", "new", "cur")
 _LEFTOVER = 36 * 3600.0  # seconds after which, by Maildir's rules, a file in tmp is nobody's

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from cachewatch.channels.clean import markup, one_line, one_word, plain_lines
 from cachewatch.config.model import MailConfig
-from cachewatch.deliveries import Attachment, Letter
+from cachewatch.core.delivery import Attachment, Letter
 
 _FORMAT = "2"  # raised whenever the same letter gives other bytes than before
 _LINK = 900  # characters of a link in a header, whose lines may have 998

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from cachewatch.channels.clean import markup, one_line, plain_lines, shortened, without_links, without_mentions
-from cachewatch.deliveries import Letter
+from cachewatch.core.delivery import Letter
 
 _MATTERMOST = 16_000  # characters; beyond 16383 a message is refused
 _SLACK = 4_000  # as its documentation advises

@@ -4,7 +4,7 @@ import errno
 from pathlib import Path
 
 from cachewatch.channels.clean import one_line
-from cachewatch.deliveries import Answer, Verdict
+from cachewatch.core.delivery import Answer, Verdict
 
 # What somebody has to mend, and no waiting will.
 _OURS = {

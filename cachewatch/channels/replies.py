@@ -6,7 +6,7 @@ import ssl
 from enum import StrEnum
 
 from cachewatch.channels.clean import one_line
-from cachewatch.deliveries import Answer, Verdict
+from cachewatch.core.delivery import Answer, Verdict
 
 _ADDRESS = frozenset({550, 551, 553, 556})
 _LOGIN = frozenset({530, 534, 535, 538})

@@ -12,7 +12,7 @@ from cachewatch.channels.clean import one_line
 from cachewatch.channels.headers import LOCAL
 from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
 from cachewatch.config.model import SendmailConfig
-from cachewatch.deliveries import SENT, Answer, Carrier, Parcel, Shelf, Verdict
+from cachewatch.core.delivery import SENT, Answer, Carrier, Parcel, Shelf, Verdict
 
 # sysexits.h; all others mean that it may work later.
 _MEANINGS = {

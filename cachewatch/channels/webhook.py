@@ -19,7 +19,7 @@ from cachewatch import http
 from cachewatch.channels.clean import one_line, without_secret_url
 from cachewatch.channels.presets import message
 from cachewatch.config.model import Secret, WebhookConfig
-from cachewatch.deliveries import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
+from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
 from cachewatch.errors import HttpError, RefusedAddress
 
 _LATER = frozenset({408, 425, 429})

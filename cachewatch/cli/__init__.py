@@ -16,8 +16,8 @@ import click
 
 from cachewatch import __version__
 from cachewatch.cli import garbage
+from cachewatch.core.safetext import safe_lines
 from cachewatch.errors import CachewatchError
-from cachewatch.safetext import safe_lines
 
 _COMMANDS = {
     "backup": "cachewatch.cli.backup",

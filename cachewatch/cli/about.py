@@ -2,9 +2,9 @@
 
 import click
 
-from cachewatch import resources
 from cachewatch.cli.output import write_lines
-from cachewatch.kinds import GROUPS, MEANINGS
+from cachewatch.core.kinds import GROUPS, MEANINGS
+from cachewatch.runtime import resources
 
 
 @click.command()

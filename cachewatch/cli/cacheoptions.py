@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
-from cachewatch.select import Globs
 
 if TYPE_CHECKING:
     from cachewatch.sources.buildcache.opening import Cache
@@ -38,7 +38,7 @@ def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def cache_of(address: str, options: dict[str, Any]) -> "Cache":
     """Return the cache that the arguments of a command mean."""
-    from cachewatch.config.durations import parse_size  # noqa: PLC0415  slow to load, as what follows
+    from cachewatch.core.durations import parse_size  # noqa: PLC0415  slow to load, as what follows
     from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415
 
     tags: tuple[str, ...] = options["tag"]

@@ -10,11 +10,11 @@ import click
 from cachewatch.cli.configured import CONFIG_OPTION, configured_without_secrets, load
 from cachewatch.cli.output import write
 from cachewatch.config.advice import advise, channels_of
-from cachewatch.config.durations import duration_in_words
 from cachewatch.config.model import Config, Subscription
+from cachewatch.core.durations import duration_in_words
+from cachewatch.core.safetext import safe
+from cachewatch.core.schedule import Schedule, parse_when, quiet_until
 from cachewatch.errors import ConfigError, UsageError
-from cachewatch.safetext import safe
-from cachewatch.schedule import Schedule, parse_when, quiet_until
 
 _NEXT = 3
 
@@ -86,7 +86,7 @@ def _check_templates(config: Config) -> None:
     """Render the user's own templates on sample data, so that an undefined name is found now and not on a Monday."""
     if config.templates_dir is None:
         return
-    from cachewatch.render.letters import render_letter  # noqa: PLC0415  Jinja2 is slow to load
+    from cachewatch.render.mail import render_letter  # noqa: PLC0415  Jinja2 is slow to load
     from cachewatch.render.samples import sample_digest  # noqa: PLC0415
 
     for template in sorted({s.template or "digest.html.j2" for s in config.subscriptions.values()}):
@@ -95,7 +95,7 @@ def _check_templates(config: Config) -> None:
 
 def _check_environments(config: Config) -> None:
     """Read the environments that are watched, which may have been moved or broken since the file was written."""
-    from cachewatch.environments import open_environment  # noqa: PLC0415  few watch any
+    from cachewatch.environments.lockfiles import open_environment  # noqa: PLC0415  few watch any
 
     mistakes = []
     for subscription in config.subscriptions.values():

@@ -7,12 +7,12 @@ import click
 from cachewatch.cli.diff import may_paint
 from cachewatch.cli.examples import examples
 from cachewatch.cli.output import write
-from cachewatch.coverage import Coverage, Standing, cover
-from cachewatch.environments import open_environment
+from cachewatch.core.coverage import Coverage, Standing, cover
+from cachewatch.core.safetext import safe
+from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import UsageError
 from cachewatch.render.colour import Palette
 from cachewatch.render.coverage import coverage_json, render_coverage
-from cachewatch.safetext import safe
 
 _NOT_THERE = "not-there"
 _UNREFERENCED = "unreferenced"
@@ -70,16 +70,16 @@ def coverage(
     LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
     It is compared with a recorded revision (--repo) or with a live build cache (--source).
     """
-    from cachewatch import holdings  # noqa: PLC0415  what asks servers is slow to load
     from cachewatch.cli.cacheoptions import single_tag  # noqa: PLC0415
+    from cachewatch.environments import caches  # noqa: PLC0415
 
     environment = open_environment(lockfile)
     if source is not None and repo is not None:
         raise UsageError("--repo and --source cannot be combined; give one of them")
     if source is None:
-        held = holdings.recorded(repo or ".", rev, tag, environment.packages)
+        held = caches.recorded(repo or ".", rev, tag, environment.packages)
     else:
-        held = holdings.published(
+        held = caches.published(
             single_tag(source, tag, view=view, token_file=token_file, login_file=login_file), environment.packages
         )
     found = cover(environment, held.holdings, is_pruned=held.is_pruned)

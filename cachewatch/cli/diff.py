@@ -12,19 +12,19 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from cachewatch.changesets import Body, Changeset, Outcome
 from cachewatch.cli import garbage
 from cachewatch.cli.examples import examples
 from cachewatch.cli.named import Unknown, unknown_names
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
-from cachewatch.companion import companion
+from cachewatch.core.changesets import Body, Changeset, Outcome
+from cachewatch.core.kinds import GROUPS
+from cachewatch.core.model import Fault, Kind
+from cachewatch.core.safetext import safe
+from cachewatch.core.selection import Globs, Selection, Versions, every_compiler
+from cachewatch.diff import assistance, changesets
 from cachewatch.errors import UsageError
-from cachewatch.kinds import GROUPS
-from cachewatch.model import Fault, Kind
-from cachewatch.pipeline import assistance, changesets
-from cachewatch.safetext import safe
-from cachewatch.select import Globs, Selection, Versions, every_compiler
+from cachewatch.runtime.companion import companion
 from cachewatch.sources.opening import needs_git, open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")

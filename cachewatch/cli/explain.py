@@ -8,9 +8,9 @@ from cachewatch.cli.configured import configured_without_secrets
 from cachewatch.cli.output import write_lines
 from cachewatch.cli.serving import elsewhere, reading
 from cachewatch.config.model import Config
-from cachewatch.explaining import Explanation
-from cachewatch.safetext import safe
-from cachewatch.service.asking import explain_package
+from cachewatch.core.safetext import safe
+from cachewatch.notify.explaining import Explanation
+from cachewatch.notify.queries import explain_package
 from cachewatch.store.database import has_state
 
 

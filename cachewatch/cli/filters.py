@@ -6,16 +6,16 @@ from contextlib import closing
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch import tags
 from cachewatch.cli.named import FACTS, Asked, Values, facts_of, nothing_has, unmatched
 from cachewatch.config.model import Config, Match, Source
+from cachewatch.core import tags
+from cachewatch.core.patterns import Globs
 from cachewatch.errors import CachewatchError
-from cachewatch.patterns import Globs
-from cachewatch.service.context import Context
-from cachewatch.sources.catalogue import list_revision, stacks_of, tags_of
-from cachewatch.sources.git import Repository
-from cachewatch.sources.revisions import Revision, resolve
-from cachewatch.sources.trees import folders
+from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.trees import folders
+from cachewatch.notify.context import Context
 
 # What the keys of `match:` are called for `diff`.
 _FILTERS = {

@@ -9,13 +9,13 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from cachewatch.changesets import Outcome
+from cachewatch.core.changesets import Outcome
+from cachewatch.core.patterns import is_plain, matcher
+from cachewatch.core.selection import every_compiler
+from cachewatch.core.source import Blob, Comparison, Reader
+from cachewatch.core.statements.values import Build
 from cachewatch.documents import parse
 from cachewatch.errors import DocumentError
-from cachewatch.patterns import is_plain, matcher
-from cachewatch.select import every_compiler
-from cachewatch.sources import Blob, Comparison, Reader
-from cachewatch.statements.values import Build
 
 _MOST_NAMES = 3
 # What the values of a filter are called in the facts of a document.

@@ -10,9 +10,9 @@ from cachewatch.cli.examples import examples
 from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config, MailConfig, WebhookConfig
 from cachewatch.errors import UsageError
-from cachewatch.service.composing import Draft, compose
-from cachewatch.service.packing import Packed, pack
-from cachewatch.service.tracks import REGULAR, URGENT, Track, tracks_of
+from cachewatch.notify.composing import Draft, compose
+from cachewatch.notify.messages import Packed, pack
+from cachewatch.notify.streams import REGULAR, URGENT, Track, tracks_of
 
 _FORMS = ("text", "html", "markdown", "json", "eml")
 

@@ -9,13 +9,13 @@ from cachewatch.cli.examples import examples
 from cachewatch.cli.serving import log_format
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.service.context import Context
-from cachewatch.service.log import open_log
-from cachewatch.service.passes import run_pass
-from cachewatch.service.resuming import resume
+from cachewatch.notify.context import Context
+from cachewatch.notify.passes import run_pass
+from cachewatch.notify.recovery import resume
+from cachewatch.runtime.log import open_log
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
-from cachewatch.store.moments import utc_now
+from cachewatch.store.timestamps import utc_now
 
 
 @click.command(

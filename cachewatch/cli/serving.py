@@ -9,8 +9,8 @@ import click
 
 from cachewatch.config.model import Config
 from cachewatch.errors import AnotherInstance, OlderState, StateError
-from cachewatch.service.context import Context
-from cachewatch.service.log import open_log
+from cachewatch.notify.context import Context
+from cachewatch.runtime.log import open_log
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
 from cachewatch.store.reading import DatabaseToRead

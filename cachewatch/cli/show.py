@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 import click
 
-from cachewatch import tags
 from cachewatch.cli.diff import may_paint
 from cachewatch.cli.examples import examples
 from cachewatch.cli.output import write
+from cachewatch.core import tags
+from cachewatch.core.model import Document, Side
+from cachewatch.core.safetext import safe
 from cachewatch.documents import parse
 from cachewatch.errors import DocumentError, UnreadableDocument
-from cachewatch.model import Document, Side
 from cachewatch.render.colour import Palette
 from cachewatch.render.inventory import render_inventory
-from cachewatch.safetext import safe
-from cachewatch.sources import files
+from cachewatch.sources import folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, outp
 
     PACKAGE is the name of a package, or the path of a document (a .md file).
     """
-    found = _read_file(package) if files.is_documents(package) else _read_git(package, rev, tag, repo)
+    found = _read_file(package) if folders.is_documents(package) else _read_git(package, rev, tag, repo)
     for fault in found.document.faults:
         click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
     is_painted = color == "always" or (color == "auto" and output is None and may_paint())
@@ -64,7 +64,7 @@ def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, outp
 
 
 def _read_file(name: str) -> _Found:
-    listings = files.list_path(name, wanted_package=lambda _: True)
+    listings = folders.list_path(name, wanted_package=lambda _: True)
     blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
     if len(blobs) != 1:
         raise UnreadableDocument(f"{name}: `show` takes one document, but there are {len(blobs)} here")
@@ -74,9 +74,9 @@ def _read_file(name: str) -> _Found:
 
 
 def _read_git(package: str, rev: str, tag: str | None, repo: str) -> _Found:
-    from cachewatch.sources.catalogue import read_package  # noqa: PLC0415  git is slow to load
-    from cachewatch.sources.clones import open_repository  # noqa: PLC0415
-    from cachewatch.sources.revisions import resolve  # noqa: PLC0415
+    from cachewatch.git.catalogue import read_package  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.clones import open_repository  # noqa: PLC0415
+    from cachewatch.git.revisions import resolve  # noqa: PLC0415
 
     repository = open_repository(repo, report=None)
     try:

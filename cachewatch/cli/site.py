@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.progress import ProgressLine
-from cachewatch.model import Fault
-from cachewatch.safetext import safe
-from cachewatch.select import Globs
+from cachewatch.core.model import Fault
+from cachewatch.core.safetext import safe
+from cachewatch.core.selection import Globs
 
 _MOST_WARNINGS = 20
 
@@ -63,11 +63,11 @@ def site(
     DIR receives a page for each package, stack and tag, readable through a web server or from the disk. Data
     and pages that have not changed since the last run are neither read nor written again.
     """
+    from cachewatch.git.clones import open_repository  # noqa: PLC0415
+    from cachewatch.git.revisions import resolve  # noqa: PLC0415
     from cachewatch.site import NoArchive, StateArchive, build  # noqa: PLC0415  git is slow to load
     from cachewatch.site.reading import plan, read  # noqa: PLC0415
     from cachewatch.site.writing import Folder  # noqa: PLC0415
-    from cachewatch.sources.clones import open_repository  # noqa: PLC0415
-    from cachewatch.sources.revisions import resolve  # noqa: PLC0415
 
     is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
     line = ProgressLine(is_shown=is_shown)

@@ -9,10 +9,9 @@ from cachewatch.cli.configured import configured_without_secrets
 from cachewatch.cli.output import write_lines
 from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
-from cachewatch.render.words import how_long
-from cachewatch.safetext import safe
-from cachewatch.service.readiness import Finding, Readiness, judge
-from cachewatch.service.reporting import (
+from cachewatch.core.safetext import safe
+from cachewatch.notify.readiness import Finding, Readiness, judge
+from cachewatch.notify.status import (
     AlertStatus,
     ChannelStatus,
     HeldDigest,
@@ -21,9 +20,10 @@ from cachewatch.service.reporting import (
     TrackStatus,
     read_status,
 )
-from cachewatch.service.wording import in_a_row
+from cachewatch.notify.wording import in_a_row
+from cachewatch.render.words import how_long
 from cachewatch.store.health import SourceHealth
-from cachewatch.store.moments import utc_now
+from cachewatch.store.timestamps import utc_now
 
 
 @click.command()

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.output import write
+from cachewatch.core.safetext import safe_lines
 from cachewatch.errors import TemplateError, UsageError
-from cachewatch.safetext import safe_lines
 
 # What there is to override, and what it is for.
 _TEMPLATES = {
@@ -101,8 +101,8 @@ def check(context: click.Context, templates_dir: Path | None) -> None:
 
 
 def _rendered(name: str, folder: Path | None) -> str:
-    from cachewatch.render.letters import render_letter  # noqa: PLC0415  Jinja2 is slow to load
-    from cachewatch.render.notices import render_notice  # noqa: PLC0415
+    from cachewatch.render.alerts import render_notice  # noqa: PLC0415
+    from cachewatch.render.mail import render_letter  # noqa: PLC0415  Jinja2 is slow to load
     from cachewatch.render.samples import sample_digest, sample_notice  # noqa: PLC0415
 
     base, _, form = name.removesuffix(".j2").rpartition(".")

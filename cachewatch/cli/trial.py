@@ -5,11 +5,11 @@ import click
 from cachewatch.channels import open_channel
 from cachewatch.cli.configured import configured
 from cachewatch.config.model import Config
-from cachewatch.deliveries import Verdict
-from cachewatch.digests import Notice
+from cachewatch.core.delivery import Verdict
 from cachewatch.errors import DeliveryError, UsageError
-from cachewatch.render.notices import render_notice
-from cachewatch.store.moments import utc_now
+from cachewatch.render.alerts import render_notice
+from cachewatch.report.digest import Notice
+from cachewatch.store.timestamps import utc_now
 
 
 @click.command(name="test")

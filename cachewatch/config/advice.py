@@ -6,8 +6,8 @@ from pathlib import Path
 from shutil import which
 
 from cachewatch.config.model import Config, EmailConfig, SendmailConfig, Subscription
-from cachewatch.mounts import shared_kind
-from cachewatch.patterns import Globs
+from cachewatch.core.patterns import Globs
+from cachewatch.runtime.mounts import shared_kind
 
 
 def advise(config: Config, day: date) -> Iterator[str]:

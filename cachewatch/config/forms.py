@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.config.durations import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.config.nodes import Broken, Context, Node, unknown
+from cachewatch.core.durations import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.errors import ConfigError, UsageError
 
 Read = Callable[[Node, Context], Any]

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from cachewatch.model import Kind
-from cachewatch.schedule import Quiet
+from cachewatch.core.model import Kind
+from cachewatch.core.schedule import Quiet
 
 
 class Secret:
@@ -89,7 +89,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     to: tuple[str, ...] = ()
     match: Match = Match()
     changes: frozenset[Kind]
-    when: str = "each revision"  # as written; schedule.py understands it
+    when: str = "each revision"  # as written; core/schedule.py understands it
     urgent: Urgent | None = None
     channels: tuple[str, ...]
     group_by: str | None = None  # without effect

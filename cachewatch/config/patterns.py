@@ -1,9 +1,9 @@
 """Patterns of subscriptions: globs, `/regular expressions/`, version ranges; a leading ! excludes."""
 
 from cachewatch.config.forms import Form, list_of, of_text
+from cachewatch.core.patterns import matcher
+from cachewatch.core.versions import parse_ranges
 from cachewatch.errors import ConfigError
-from cachewatch.patterns import matcher
-from cachewatch.versions import parse_ranges
 
 
 def _glob(text: str) -> str:

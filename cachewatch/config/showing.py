@@ -9,10 +9,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from cachewatch.config.durations import duration_in_words
 from cachewatch.config.model import ChannelConfig, Config, Limit, Secret, Source
-from cachewatch.kinds import MEANINGS
-from cachewatch.schedule import WEEKDAYS, Quiet
+from cachewatch.core.durations import duration_in_words
+from cachewatch.core.kinds import MEANINGS
+from cachewatch.core.schedule import WEEKDAYS, Quiet
 
 # Where a key of the file has another name than the field that it fills.
 _KEYS = {"sender": "from", "lasting": "for", "start": "from", "end": "to"}

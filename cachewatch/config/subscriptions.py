@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from cachewatch import resources
 from cachewatch.config.addresses import MAIL
 from cachewatch.config.channels import MAIL_TYPES
 from cachewatch.config.forms import DAY, DURATION_OR_NEVER, PATH, TEXT, Form, choice, each, list_of, number
@@ -11,11 +10,12 @@ from cachewatch.config.model import Limit, Match, Silence, Subscription, Urgent
 from cachewatch.config.nodes import Context, Node, unknown
 from cachewatch.config.patterns import GLOBS, RANGES
 from cachewatch.config.tables import Key, Table, named
+from cachewatch.core.kinds import DEFAULT, GROUPS, chosen_kinds, kinds_named
+from cachewatch.core.model import Kind
+from cachewatch.core.patterns import Globs
+from cachewatch.core.schedule import parse_when
 from cachewatch.errors import ConfigError
-from cachewatch.kinds import DEFAULT, GROUPS, chosen_kinds, kinds_named
-from cachewatch.model import Kind
-from cachewatch.patterns import Globs
-from cachewatch.schedule import parse_when
+from cachewatch.runtime import resources
 
 
 def _changes(node: Node, context: Context) -> frozenset[Kind]:

@@ -16,8 +16,8 @@ from cachewatch.config.secrets import secret_keys
 from cachewatch.config.sources import SOURCES
 from cachewatch.config.subscriptions import ADDRESSES, CHANNEL_NAMES, SILENCES, SUBSCRIPTIONS, check_recipients
 from cachewatch.config.tables import Key, Table
+from cachewatch.core.schedule import Quiet, check_zone, parse_days, quiet_until
 from cachewatch.errors import ConfigError
-from cachewatch.schedule import Quiet, check_zone, parse_days, quiet_until
 
 VERSION = "1"
 

@@ -14,24 +14,24 @@ from msgspec.structs import replace
 
 from cachewatch.channels.clean import without_secret_url
 from cachewatch.config.model import Config, Source
-from cachewatch.daemon import pages
+from cachewatch.daemon import endpoints
+from cachewatch.daemon.endpoints import Page
 from cachewatch.daemon.failures import Failures
 from cachewatch.daemon.monitor import Monitor
-from cachewatch.daemon.notify import notify
-from cachewatch.daemon.pages import Page
-from cachewatch.daemon.waker import Waker
+from cachewatch.daemon.scheduler import Waker
+from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
+from cachewatch.git.repository import interrupt
 from cachewatch.http import post
-from cachewatch.service.context import Context
-from cachewatch.service.delivering import deliver, tell_of_gone, unblock
-from cachewatch.service.keeping import keep_house
-from cachewatch.service.metrics import DaemonStatus
-from cachewatch.service.passes import tell
-from cachewatch.service.polling import has_answered, poll
-from cachewatch.service.polls import ANSWERING, OTHERS
-from cachewatch.service.resuming import say_obsolete_keys
-from cachewatch.service.summaries import summarize
-from cachewatch.sources.git import interrupt
+from cachewatch.notify.cleanup import keep_house
+from cachewatch.notify.context import Context
+from cachewatch.notify.delivering import deliver, tell_of_gone, unblock
+from cachewatch.notify.metrics import DaemonStatus
+from cachewatch.notify.passes import tell
+from cachewatch.notify.polling import has_answered, poll
+from cachewatch.notify.polls import ANSWERING, OTHERS
+from cachewatch.notify.recovery import say_obsolete_keys
+from cachewatch.notify.summaries import summarize
 from cachewatch.store import health
 
 _TICK = timedelta(seconds=30)
@@ -152,7 +152,7 @@ class Daemon:
             self._context.log.warning("ping.failed", error=said)
 
     def _is_well(self) -> bool:
-        return time.monotonic() - self._beat < pages.STUCK_SECONDS
+        return time.monotonic() - self._beat < endpoints.STUCK_SECONDS
 
     def _look_around(self) -> None:
         """Reload if asked to, notice a clock that was set, and tell the watchdog that we live."""
@@ -217,10 +217,10 @@ class Daemon:
         self._monitor, self._listens = None, ""
 
     def _healthz(self) -> Page:
-        return pages.healthz(time.monotonic() - self._beat, self._failures.lasting())
+        return endpoints.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
     def _readyz(self) -> Page:
-        return pages.readyz(self._snapshot(), self._healthz())
+        return endpoints.readyz(self._snapshot(), self._healthz())
 
     def _metrics(self) -> Page:
         daemon = DaemonStatus(
@@ -229,7 +229,7 @@ class Daemon:
             job_failures=dict.fromkeys(self._waker.names(), 0) | self._failures.totals,
             failing_jobs=len(self._failures.lasting()),
         )
-        return pages.figures(self._snapshot(), daemon)
+        return endpoints.figures(self._snapshot(), daemon)
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

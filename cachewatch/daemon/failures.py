@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from threading import Lock
 
-from cachewatch.service.log import Log
+from cachewatch.runtime.log import Log
 
 # In a row, before a job is said to keep failing.
 _MANY = 3

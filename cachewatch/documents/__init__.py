@@ -2,16 +2,16 @@
 
 Most documents are seven lines, two of which hold JSON: those take the quick way
 (records.py). Whatever is not of that form is read as YAML (yamltext.py), a hundred times
-slower. Both ways give one answer; `tests/test_documents.py` holds them to it.
+slower. Both ways give one answer; `tests/documents/test_documents.py` holds them to it.
 """
 
+from cachewatch.core.facts import Facts, facts_of
+from cachewatch.core.model import Document, Fault, FaultKind
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.limits import MAX_BYTES, brief, check
 from cachewatch.documents.meta import disagreements
 from cachewatch.documents.records import Known, Records, read_records, records_of
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
-from cachewatch.facts import Facts, facts_of
-from cachewatch.model import Document, Fault, FaultKind
 
 __all__ = ["MAX_BYTES", "TOO_LARGE", "Known", "identify", "parse"]
 

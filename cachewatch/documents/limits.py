@@ -5,9 +5,9 @@ docs/limits.md lists these. A document above one of them is unreadable, with the
 
 from collections.abc import Iterator, Mapping
 
+from cachewatch.core.facts import Facts
+from cachewatch.core.model import Signature
 from cachewatch.errors import UnreadableDocument
-from cachewatch.facts import Facts
-from cachewatch.model import Signature
 
 # The largest real document has 333 kB. Beyond this something else was committed.
 MAX_BYTES = 32 * 2**20

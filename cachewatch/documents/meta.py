@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from cachewatch import spelling
+from cachewatch.core import spelling
+from cachewatch.core.facts import Facts
 from cachewatch.documents.limits import MAX_PATIENT_BYTES
 from cachewatch.documents.records import Records
-from cachewatch.facts import Facts
 
 
 class _Meta(msgspec.Struct):

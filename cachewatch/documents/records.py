@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch import spelling
+from cachewatch.core import spelling
+from cachewatch.core.model import Signature, Specs
 from cachewatch.errors import UnreadableDocument
-from cachewatch.model import Signature, Specs
 
 
 class Records(Struct, frozen=True):

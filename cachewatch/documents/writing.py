@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from cachewatch.spelling import UNION_STACK
+from cachewatch.core.spelling import UNION_STACK
 
 _TEMPLATE = """---
 title: "{package}"

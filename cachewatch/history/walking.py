@@ -7,15 +7,15 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from cachewatch import tags
-from cachewatch.compare import compare
+from cachewatch.core import tags
+from cachewatch.core.compare import compare
+from cachewatch.core.model import Document, FaultKind, PackageChange
+from cachewatch.core.source import Blob, Reader
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
+from cachewatch.git.filehistory import Trail, Trails
 from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Past, Present, Step
-from cachewatch.model import Document, FaultKind, PackageChange
-from cachewatch.parallel import in_processes
-from cachewatch.sources import Blob, Reader
-from cachewatch.sources.trails import Trail, Trails
+from cachewatch.runtime.parallel import in_processes
 
 _RUN_BYTES = 2**20
 _WORTH_TWO_PROCESSES = 4 * 2**20

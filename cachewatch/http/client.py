@@ -16,7 +16,7 @@ from cachewatch.http.failures import counted, refusal, translated
 from cachewatch.http.reach import check_way
 from cachewatch.http.urls import check_url, origin, shown
 from cachewatch.http.values import Answer, Limits, Request
-from cachewatch.inflate import NotInflated, TooMuch, TooPacked, inflate
+from cachewatch.runtime.inflate import NotInflated, TooMuch, TooPacked, inflate
 
 _AGENT = f"cachewatch/{__version__}"
 _AT_ONCE = 16

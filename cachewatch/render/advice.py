@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
-from cachewatch.digests import Return
+from cachewatch.core.safetext import safe_name
+from cachewatch.core.statements import Severity, Statement, StatementKind
+from cachewatch.core.statements.values import Counts
 from cachewatch.render.phrases import fact, names, number, replaced
-from cachewatch.safetext import safe_name
-from cachewatch.statements import Severity, Statement, StatementKind
-from cachewatch.statements.values import Counts
+from cachewatch.report.digest import Return
 
 _MOST_ACTS = 5
 _MOST_PLACES = 3

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from cachewatch.core.statements import Line, Severity, Statement, StatementKind
+from cachewatch.core.statements.values import Counts
 from cachewatch.render.phrases import HEADINGS, MOST_NAMES
 from cachewatch.render.totals import Wants, signed
-from cachewatch.statements import Line, Severity, Statement, StatementKind
-from cachewatch.statements.values import Counts
 
 ALL = sys.maxsize
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from cachewatch.coverage import Coverage, Covered, Standing
+from cachewatch.core.coverage import Coverage, Covered, Standing
+from cachewatch.core.safetext import safe
 from cachewatch.render.colour import Palette
 from cachewatch.render.phrases import number
 from cachewatch.render.records import encode
-from cachewatch.safetext import safe
 
-SCHEMA = "cachewatch.coverage/2"
+SCHEMA = "cachewatch.core.coverage/2"
 
 # What each verdict means, in the order of good to bad.
 MEANINGS = {

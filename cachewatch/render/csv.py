@@ -5,9 +5,9 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 
-from cachewatch.changesets import Changeset
-from cachewatch.model import FACTS, PackageChange, Rung, Spec
-from cachewatch.safetext import UNSEEN, safe
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.model import FACTS, PackageChange, Rung, Spec
+from cachewatch.core.safetext import UNSEEN, safe
 
 COLUMNS = (
     "tag",

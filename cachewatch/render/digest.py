@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Set
 
 from msgspec import Struct
 
-from cachewatch.changesets import Changeset, Outcome
-from cachewatch.digests import Example, Table, TagDigest, VersionsChange
-from cachewatch.model import Kind, PackageChange, Signature
+from cachewatch.core.changesets import Changeset, Outcome
+from cachewatch.core.model import Kind, PackageChange, Signature
+from cachewatch.core.statements import Line
+from cachewatch.core.statements.selecting import told
 from cachewatch.render.csv import CsvBody, csv_table
 from cachewatch.render.reports import report_of
-from cachewatch.snapshots import PackageOutcome, SnapshotMove, move_of, outcome_of
-from cachewatch.statements import Line
-from cachewatch.statements.telling import told
+from cachewatch.report.digest import Example, Table, TagDigest, VersionsChange
+from cachewatch.report.snapshots import PackageOutcome, SnapshotMove, move_of, outcome_of
 
 # Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
 MOST_CSV = 4 * 2**20

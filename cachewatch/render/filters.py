@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from cachewatch.core.safetext import safe
 from cachewatch.render.phrases import number
 from cachewatch.render.words import how_long
-from cachewatch.safetext import safe
 
 # What means something in the middle of a line; our templates never begin one with data.
 _MARKDOWN = re.compile(r"([\\`*_\[\]<|~&]|:(?=//)|\.(?<=www\.))")

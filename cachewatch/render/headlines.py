@@ -6,12 +6,12 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from cachewatch.digests import Digest, Return, TagDigest
+from cachewatch.core.safetext import safe
+from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.render.advice import is_back, is_beside, rebuilt, said_back
 from cachewatch.render.needs import headlines_of
 from cachewatch.render.phrases import fact, number, replaced
-from cachewatch.safetext import safe
-from cachewatch.statements import Statement, StatementKind
+from cachewatch.report.digest import Digest, Return, TagDigest
 
 # Of a subject line, with the prefix that the mail adds.
 WIDEST = 78

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from cachewatch.model import Document, Side
+from cachewatch.core.model import Document, Side
+from cachewatch.core.safetext import safe_name
+from cachewatch.core.versions import version_key
 from cachewatch.render.colour import Palette
 from cachewatch.render.phrases import number
-from cachewatch.safetext import safe_name
-from cachewatch.versions import version_key
 
 _NO_STACK = "(no stack)"
 # Names that are longer, and targets that are more, come from no build cache: one must not widen every line.

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from cachewatch.changesets import Changeset, Outcome
-from cachewatch.model import PackageChange
+from cachewatch.core.changesets import Changeset, Outcome
+from cachewatch.core.model import PackageChange
 from cachewatch.render.records import (
     SCHEMA,
     encode,

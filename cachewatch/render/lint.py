@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 from msgspec import Struct
 
-from cachewatch.deliveries import Letter
+from cachewatch.core.delivery import Letter
 from cachewatch.render.headlines import WIDEST
 
 _CLIPPED = 102_000  # bytes of HTML, about where Gmail cuts

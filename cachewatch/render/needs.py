@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cachewatch.coverage import CoverageChange, Covered, Standing
-from cachewatch.digests import Pinned, TagDigest
+from cachewatch.core.coverage import CoverageChange, Covered, Standing
+from cachewatch.core.statements import StatementKind
+from cachewatch.core.versions import is_newer
 from cachewatch.render.coverage import remark
 from cachewatch.render.phrases import number
-from cachewatch.snapshots import Outcome, PackageOutcome, SnapshotMove
-from cachewatch.statements import StatementKind
-from cachewatch.versions import is_newer
+from cachewatch.report.digest import Pinned, TagDigest
+from cachewatch.report.snapshots import Outcome, PackageOutcome, SnapshotMove
 
 Data = dict[str, Any]
 Clean = Callable[[str], str]

@@ -7,17 +7,17 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from cachewatch.changesets import Changeset
-from cachewatch.model import Side
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.model import Side
+from cachewatch.core.safetext import safe
+from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.render import words
 from cachewatch.render.blocks import Asked, Block
 from cachewatch.render.phrases import number
 from cachewatch.render.reports import read_report
 from cachewatch.render.sections import tell
 from cachewatch.render.templates import render
-from cachewatch.report import Report
-from cachewatch.safetext import safe
-from cachewatch.statements import Severity, StatementKind
+from cachewatch.report.changes import Report
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 

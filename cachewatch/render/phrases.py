@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
-from cachewatch.model import Place
-from cachewatch.safetext import safe_name
-from cachewatch.spelling import NO_COMPILER
-from cachewatch.statements import Line, Statement, StatementKind
-from cachewatch.statements.values import Story
+from cachewatch.core.model import Place
+from cachewatch.core.safetext import safe_name
+from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.statements import Line, Statement, StatementKind
+from cachewatch.core.statements.values import Story
 
 # How many stacks and the like are named in one place.
 MOST_NAMES = 3

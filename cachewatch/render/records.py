@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from cachewatch.model import (
+from cachewatch.core.model import (
     FACTS,
     Delta,
     Event,
@@ -25,10 +25,10 @@ from cachewatch.model import (
     SpecCounts,
     Specs,
 )
-from cachewatch.safetext import safe
-from cachewatch.statements import Statement
+from cachewatch.core.safetext import safe
+from cachewatch.core.statements import Statement
 
-SCHEMA = "cachewatch.changesets/2"
+SCHEMA = "cachewatch.core.changesets/2"
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 _encode = msgspec.json.encode

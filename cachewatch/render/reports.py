@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 
-from cachewatch.changesets import Changeset, Outcome
-from cachewatch.model import PackageChange
+from cachewatch.core.changesets import Changeset, Outcome
+from cachewatch.core.model import PackageChange
 from cachewatch.render.blocks import Asked
 from cachewatch.render.colour import Palette
 from cachewatch.render.sections import tell
 from cachewatch.render.text import render_text
 from cachewatch.render.totals import Wants
-from cachewatch.report import Report
+from cachewatch.report.changes import Report
 
 
 class NoBody:

@@ -5,12 +5,23 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from cachewatch.coverage import Coverage, CoverageChange, Covered, Environment, Need, Standing, compare_coverage
-from cachewatch.digests import Digest, Example, Gap, Notice, Pinned, Return, Silenced, Span, TagDigest, VersionsChange
-from cachewatch.model import Event, Fault, FaultKind, Kind, PackageCounts, Place, Side, SpecCounts
-from cachewatch.report import Report
-from cachewatch.statements import Line, Statement, StatementKind
-from cachewatch.statements.values import Counts, Story, severity_of
+from cachewatch.core.coverage import Coverage, CoverageChange, Covered, Environment, Need, Standing, compare_coverage
+from cachewatch.core.model import Event, Fault, FaultKind, Kind, PackageCounts, Place, Side, SpecCounts
+from cachewatch.core.statements import Line, Statement, StatementKind
+from cachewatch.core.statements.values import Counts, Story, severity_of
+from cachewatch.report.changes import Report
+from cachewatch.report.digest import (
+    Digest,
+    Example,
+    Gap,
+    Notice,
+    Pinned,
+    Return,
+    Silenced,
+    Span,
+    TagDigest,
+    VersionsChange,
+)
 
 _BEGIN = datetime(2025, 5, 25, 4, tzinfo=UTC)
 _END = datetime(2025, 6, 1, 4, tzinfo=UTC)

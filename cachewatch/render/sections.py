@@ -6,14 +6,14 @@ the total line.
 
 from collections.abc import Iterator, Sequence
 
+from cachewatch.core.safetext import safe_name
+from cachewatch.core.statements import Severity, Statement, StatementKind
 from cachewatch.render import phrases
 from cachewatch.render.blocks import ALL, FEW_NAMES, Asked, Block, Chosen, Entry, Told, sum_of
 from cachewatch.render.phrases import number
 from cachewatch.render.totals import nothing, signed, total
 from cachewatch.render.wholetag import block_of
-from cachewatch.report import Report
-from cachewatch.safetext import safe_name
-from cachewatch.statements import Severity, Statement, StatementKind
+from cachewatch.report.changes import Report
 
 _SEVERITIES = tuple(Severity)
 _PLAIN = StatementKind.REBUILT

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from cachewatch.model import Side
+from cachewatch.core.model import Side
+from cachewatch.core.safetext import safe_name
 from cachewatch.render import words
-from cachewatch.report import Report
-from cachewatch.safetext import safe_name
+from cachewatch.report.changes import Report
 
 _SHORT = 7  # of a revision
 

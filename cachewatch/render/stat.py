@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from cachewatch.changesets import Changeset
-from cachewatch.model import PackageChange
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.model import PackageChange
+from cachewatch.core.safetext import safe_name
+from cachewatch.core.statements import Statement
+from cachewatch.core.statements.values import Counts
 from cachewatch.render.phrases import SHARES
 from cachewatch.render.reports import report_of
 from cachewatch.render.totals import Shares, Wants, signed, total
-from cachewatch.safetext import safe_name
-from cachewatch.statements import Statement
-from cachewatch.statements.values import Counts
 
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 

@@ -15,11 +15,11 @@ from typing import Any
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from cachewatch import resources
 from cachewatch.errors import TemplateError
-from cachewatch.parallel import apart
 from cachewatch.render import filters, words
-from cachewatch.strangerfiles import read_inside
+from cachewatch.runtime import resources
+from cachewatch.runtime.parallel import apart
+from cachewatch.runtime.untrusted import read_inside
 
 # HTML and XML; all else is text, where an ampersand is one.
 _MARKUP = ("html.j2", "xml.j2")

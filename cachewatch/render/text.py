@@ -4,12 +4,12 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.render.blocks import Block, Entry, Told
 from cachewatch.render.colour import Palette
 from cachewatch.render.phrases import number
 from cachewatch.render.sides import heading
-from cachewatch.report import Report
-from cachewatch.statements import Severity, StatementKind
+from cachewatch.report.changes import Report
 
 NARROWEST = 60
 _WIDEST_NAME = 32

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Set
 
-from cachewatch.model import Kind
+from cachewatch.core.model import Kind
+from cachewatch.core.statements import Line, Statement
+from cachewatch.core.statements.values import Counts
 from cachewatch.render.phrases import SHARES, number
-from cachewatch.report import Report
-from cachewatch.statements import Line, Statement
-from cachewatch.statements.values import Counts
+from cachewatch.report.changes import Report
 
 Wants = Callable[[Set[Kind]], bool]
 Shares = Mapping[str, Counts]

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from cachewatch import tags
-from cachewatch.model import Kind
+from cachewatch.core import tags
+from cachewatch.core.model import Kind
+from cachewatch.core.safetext import safe_name
+from cachewatch.core.statements import Statement, StatementKind
+from cachewatch.core.statements.values import Counts
 from cachewatch.render import phrases
 from cachewatch.render.blocks import ALL, FEW_NAMES, Asked, Block, Chosen
 from cachewatch.render.phrases import number
 from cachewatch.render.totals import signed
-from cachewatch.report import Report
-from cachewatch.safetext import safe_name
-from cachewatch.statements import Statement, StatementKind
-from cachewatch.statements.values import Counts
+from cachewatch.report.changes import Report
 
 _TITLES = {
     StatementKind.TAG_REMOVED: "Tag removed",

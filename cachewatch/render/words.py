@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from cachewatch.render.phrases import number
-from cachewatch.report import Report
+from cachewatch.report.changes import Report
 
 
 def span(report: Report) -> str:

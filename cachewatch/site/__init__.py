@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from cachewatch import __version__, resources
+from cachewatch import __version__
 from cachewatch.history import totals_of
-from cachewatch.parallel import in_processes
+from cachewatch.runtime import resources
+from cachewatch.runtime.parallel import in_processes
 from cachewatch.site.archive import Archive, ArchivedDigest, NoArchive, StateArchive
 from cachewatch.site.listing import package_rows, search_index
 from cachewatch.site.naming import page, shown

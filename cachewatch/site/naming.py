@@ -8,7 +8,7 @@ import hashlib
 import re
 from functools import lru_cache
 
-from cachewatch.safetext import safe_name
+from cachewatch.core.safetext import safe_name
 
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
 # What Windows takes for devices, whatever the extension.

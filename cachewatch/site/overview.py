@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
-from cachewatch import tags
+from cachewatch.core import tags
 from cachewatch.history import Lag, Totals, lags_of
 from cachewatch.render.phrases import number
 from cachewatch.site import plots

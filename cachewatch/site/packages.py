@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from cachewatch import tags
+from cachewatch.core import tags
+from cachewatch.core.versions import newest, version_key
 from cachewatch.history import PackageHistory, Present, Stay, Step, stays_of
 from cachewatch.render.phrases import number
 from cachewatch.site import plots
@@ -21,7 +22,6 @@ from cachewatch.site.views import (
     StayRow,
     TagRow,
 )
-from cachewatch.versions import newest, version_key
 
 _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200

@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from cachewatch import tags
+from cachewatch.core import tags
+from cachewatch.core.layout import CATALOGUE, DOCUMENT, Wanted
+from cachewatch.core.model import Fault, FaultKind
+from cachewatch.core.source import Listing
 from cachewatch.errors import UnknownRevision
+from cachewatch.git.catalogue import list_revision, tags_of
+from cachewatch.git.filehistory import Trails, find_trails
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision
+from cachewatch.git.trees import folders
 from cachewatch.history import Past, Present, read_tag, walk
 from cachewatch.history.walking import Progress, size_to_read
-from cachewatch.model import Fault, FaultKind
-from cachewatch.sources import Listing
-from cachewatch.sources.catalogue import list_revision, tags_of
-from cachewatch.sources.git import Repository
-from cachewatch.sources.layout import CATALOGUE, DOCUMENT, Wanted
-from cachewatch.sources.revisions import Revision
-from cachewatch.sources.trails import Trails, find_trails
-from cachewatch.sources.trees import folders
 
 
 class Remembered(Struct, frozen=True):

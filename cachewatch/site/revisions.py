@@ -3,11 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from cachewatch.core.versions import sorted_versions
 from cachewatch.history import PackageHistory, Past, Totals
 from cachewatch.site.naming import page, shown
 from cachewatch.site.telling import Times, counts_of
 from cachewatch.site.views import Happening, Link
-from cachewatch.versions import sorted_versions
 
 _MOST_NAMED = 40
 

@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from cachewatch import tags
+from cachewatch.core import tags
+from cachewatch.core.versions import is_newer, newest
 from cachewatch.history import Present
 from cachewatch.site.listing import package_row
 from cachewatch.site.naming import page, shown
 from cachewatch.site.reading import Catalogue
 from cachewatch.site.telling import figures, signed
 from cachewatch.site.views import Figure, Link, PackageRow, TagPage, TagRow
-from cachewatch.versions import is_newer, newest
 
 
 def tag_rows(catalogue: Catalogue) -> tuple[TagRow, ...]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from cachewatch.core.versions import sorted_versions
 from cachewatch.history import Past
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
 from cachewatch.site.views import Curve, Figure, Link, Moment, Plot
-from cachewatch.versions import sorted_versions
 
 # The kinds in the order of the page, with the words that say what they mean.
 KINDS = {

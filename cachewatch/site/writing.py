@@ -13,11 +13,11 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from cachewatch.core.safetext import safe
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.ownfiles import put, remove
-from cachewatch.safetext import safe
+from cachewatch.runtime.files import put, remove
+from cachewatch.runtime.untrusted import read_inside
 from cachewatch.site.reading import Remembered
-from cachewatch.strangerfiles import read_inside
 
 _OWN = ".cachewatch"
 # Of what is remembered; another one is not understood, and everything is built anew.

@@ -6,18 +6,19 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from cachewatch import tags
+from cachewatch.core import tags
+from cachewatch.core.layout import CATALOGUE, DOCUMENT, Wanted
+from cachewatch.core.model import Fault, Side
+from cachewatch.core.source import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.errors import UsageError
-from cachewatch.model import Fault, Side
-from cachewatch.sources import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair, files
-from cachewatch.sources.layout import CATALOGUE, DOCUMENT, Wanted
+from cachewatch.sources import folders
 
 Choice = Callable[[str], bool]
 
 
 def needs_git(before: str, after: str) -> bool:
     """Tell whether one of them is a revision."""
-    return not (files.is_documents(before) and files.is_documents(after))
+    return not (folders.is_documents(before) and folders.is_documents(after))
 
 
 @contextmanager
@@ -39,11 +40,11 @@ def open_comparison(
         yield _compare_paths(before, after, wanted_tag, wanted_package)
         return
     # Git costs a tenth of a second to load, and two files do not need it.
-    from cachewatch.sources.catalogue import compare_revisions, list_revision  # noqa: PLC0415
-    from cachewatch.sources.clones import open_repository  # noqa: PLC0415
-    from cachewatch.sources.revisions import resolve  # noqa: PLC0415
+    from cachewatch.git.catalogue import compare_revisions, list_revision  # noqa: PLC0415
+    from cachewatch.git.clones import open_repository  # noqa: PLC0415
+    from cachewatch.git.revisions import resolve  # noqa: PLC0415
 
-    documents = {name: _list_documents(name) for name in (before, after) if files.is_documents(name)}
+    documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}
     opened = open_repository(repository, report=report)
     try:
         if documents:
@@ -68,13 +69,13 @@ def open_comparison(
 
 def _compare_paths(before: str, after: str, wanted_tag: Choice, wanted_package: Wanted) -> Comparison:
     old, new = (_list_documents(name) for name in (before, after))
-    stacks = (partial(files.stacks_of, before), partial(files.stacks_of, after))
+    stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
     return _compare_listings(_match(old, new, wanted_tag), wanted_package, stacks)
 
 
 def _list_documents(name: str) -> list[Listing]:
     """List what is at `name`, or raise UsageError saying what to do with a folder that holds no documents."""
-    listings = files.list_path(name, wanted_package=_all)
+    listings = folders.list_path(name, wanted_package=_all)
     folder = Path(name)
     if any(listing.blobs or listing.faults for listing in listings) or not folder.is_dir():
         return listings
@@ -85,7 +86,7 @@ def _list_documents(name: str) -> list[Listing]:
 
 
 def _what_it_is(folder: Path) -> str:
-    if files.is_build_cache(folder):
+    if folders.is_build_cache(folder):
         return (
             f"is a build cache and holds no documents; `cachewatch record {folder} --into catalogue.git` records it, "
             "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
@@ -172,7 +173,7 @@ def _is_nothing(listing: Listing) -> bool:
 
 def _only_package(old: Listing, new: Listing) -> str:
     """Return the package of two documents, or raise UsageError if they are of different ones."""
-    had, has = (files.title_of(listing.side.name) for listing in (old, new))
+    had, has = (folders.title_of(listing.side.name) for listing in (old, new))
     if had and has and had != has:
         raise UsageError(
             f"{old.side.name} is of the package {had}, {new.side.name} of {has}; name two documents of one package"

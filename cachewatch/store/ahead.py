@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Connection, or_, select, update
 
-from cachewatch.store.moments import PATTERN, to_text
+from cachewatch.store.timestamps import PATTERN, to_text
 
 
 class Limit(Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
-from cachewatch.store.moments import to_moment, to_moment_or_none, to_text
 from cachewatch.store.schema import alerts, unread
+from cachewatch.store.timestamps import to_moment, to_moment_or_none, to_text
 
 
 class AlertKind(StrEnum):

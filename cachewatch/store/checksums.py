@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from cachewatch.deliveries import Parcel
+from cachewatch.core.delivery import Parcel
 
 BYTES = 16
 

@@ -11,9 +11,9 @@ from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store import departures
 from cachewatch.store.departures import Departure, DepartureKind
-from cachewatch.store.moments import to_moment_or_none, to_text
 from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
+from cachewatch.store.timestamps import to_moment_or_none, to_text
 
 
 class Unread(Struct, frozen=True, kw_only=True):

@@ -18,11 +18,11 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
-from cachewatch.mounts import shared_kind
+from cachewatch.runtime.mounts import shared_kind
 from cachewatch.store.copies import copy_whole
 from cachewatch.store.folder import make_private
 from cachewatch.store.migrations import migrate
-from cachewatch.store.moments import Clock, to_text, utc_now
+from cachewatch.store.timestamps import Clock, to_text, utc_now
 
 __all__ = ["Connection", "Database", "after_commit"]
 

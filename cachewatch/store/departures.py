@@ -9,8 +9,8 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.moments import to_moment, to_text
 from cachewatch.store.schema import departures
+from cachewatch.store.timestamps import to_moment, to_text
 
 
 class DepartureKind(StrEnum):

@@ -11,13 +11,13 @@ from msgspec import Struct
 from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.deliveries import Letter
+from cachewatch.core.delivery import Letter
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.store.checksums import BYTES, of_parts
 from cachewatch.store.cursors import Advance, advances_from
-from cachewatch.store.moments import by_database, to_moment, to_moment_or_none, to_text
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.schema import deliveries, digests, suppressed
+from cachewatch.store.timestamps import by_database, to_moment, to_moment_or_none, to_text
 
 
 class DigestState(StrEnum):

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from cachewatch.errors import StateError
-from cachewatch.ownfiles import check_private
+from cachewatch.runtime.files import check_private
 
 
 def make_private(folder: Path) -> None:

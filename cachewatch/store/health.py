@@ -6,8 +6,8 @@ from msgspec import Struct
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.moments import to_moment_or_none, to_text
 from cachewatch.store.schema import channels, counters, sources
+from cachewatch.store.timestamps import to_moment_or_none, to_text
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row, delete, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.digests import IS_HELD
-from cachewatch.store.moments import to_moment_or_none, to_text
 from cachewatch.store.schema import digests, holds
+from cachewatch.store.timestamps import to_moment_or_none, to_text
 
 
 class HoldKind(StrEnum):

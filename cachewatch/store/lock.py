@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.ownfiles import open_lock
+from cachewatch.runtime.files import open_lock
 from cachewatch.store.folder import make_private
 
 _SIGNATURE = 100  # bytes of the word that the holder leaves

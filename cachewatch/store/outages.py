@@ -5,8 +5,8 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.moments import to_moment, to_text
 from cachewatch.store.schema import service
+from cachewatch.store.timestamps import to_moment, to_text
 
 RAN = "ran"
 BEGAN = "outage began"

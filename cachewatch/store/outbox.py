@@ -10,12 +10,12 @@ from msgspec import Struct
 from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.deliveries import Parcel
+from cachewatch.core.delivery import Parcel
 from cachewatch.errors import DamagedRow
 from cachewatch.store.checksums import of_parcel
-from cachewatch.store.moments import by_database, to_moment, to_moment_or_none, to_text
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
+from cachewatch.store.timestamps import by_database, to_moment, to_moment_or_none, to_text
 
 
 class State(StrEnum):

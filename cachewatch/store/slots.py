@@ -7,8 +7,8 @@ from msgspec import Struct
 from sqlalchemy import Connection, Row, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.moments import to_moment, to_text
 from cachewatch.store.schema import slots
+from cachewatch.store.timestamps import to_moment, to_text
 
 
 class Slot(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.moments import to_text
 from cachewatch.store.schema import deliveries, suppressed
+from cachewatch.store.timestamps import to_text
 
 
 class Suppressed(Struct, frozen=True):

@@ -10,18 +10,18 @@ from playwright.sync_api import Browser, sync_playwright
 from browser import chromium
 from browser.chromium import View
 from cachewatch import demo
-from cachewatch.pipeline import changesets
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.diff import changesets
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
 from cachewatch.render.blocks import Asked
-from cachewatch.render.letters import render_letter
+from cachewatch.render.mail import render_letter
 from cachewatch.render.page import MOST_ROWS, write_page
 from cachewatch.render.reports import NoBody
-from cachewatch.select import Globs, Selection
 from cachewatch.site import NoArchive, build
 from cachewatch.site.reading import plan, read
 from cachewatch.site.writing import Folder
-from cachewatch.sources.git import Repository
 from cachewatch.sources.opening import open_comparison
-from cachewatch.sources.revisions import resolve
 
 _HIGHEST = 1600  # pixels of a picture; what is below is more of the same
 _VIEWS = {

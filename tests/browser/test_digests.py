@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from test_letters import digest_of
-from test_tag_digests import read
+from digests import digest_of, read
 
 from browser.chromium import View
 from browser.conftest import Audit, Show
-from cachewatch.render.letters import render_letter
-from cachewatch.render.notices import render_notice
+from cachewatch.render.alerts import render_notice
+from cachewatch.render.mail import render_letter
 from cachewatch.render.samples import sample_digest, sample_notice
 
 _PHONE = View(360, "light")

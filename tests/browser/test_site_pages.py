@@ -7,11 +7,11 @@ from helpers import catalogue, history, hostile_states, record, records
 
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
 from cachewatch.site import NoArchive, build
 from cachewatch.site.reading import plan, read
 from cachewatch.site.writing import Folder
-from cachewatch.sources.git import Repository
-from cachewatch.sources.revisions import resolve
 
 _PAGES = (
     "index.html",

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
-from cachewatch.deliveries import Parcel
-from cachewatch.service import announcing, delivering, packing
-from cachewatch.service.context import Context
+from cachewatch.core.delivery import Parcel
+from cachewatch.notify import announcing, delivering, messages
+from cachewatch.notify.context import Context
 from cachewatch.store import cursors
 
 
@@ -29,7 +29,7 @@ def _cursor_first() -> None:
 
 def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
-    pack = packing.pack
+    pack = messages.pack
 
     def pack_and_send(config: Config, track: Any, digest: Any) -> Any:
         packed = pack(config, track, digest)

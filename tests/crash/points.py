@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cachewatch.service import announcing, delivering, packing, passes, polling, waiting
-from cachewatch.service.context import Context
+from cachewatch.notify import announcing, delivering, messages, passes, pending, polling
+from cachewatch.notify.context import Context
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Database
 
@@ -25,11 +25,11 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (outbox, "parcel"),
     (outbox, "requeue_interrupted"),
     (outbox, "settle"),
-    (packing, "_packed"),
+    (messages, "_packed"),
     (passes, "keep_house"),
     (polling, "_succeeded"),
-    (waiting, "begin"),
-    (waiting, "has_news"),
+    (pending, "begin"),
+    (pending, "has_news"),
 )
 
 POINTS = {

@@ -23,8 +23,8 @@ from typing import Any
 import cachewatch.cli
 import cachewatch.cli.running
 from cachewatch.cli import main
-from cachewatch.compare import load_deepdiff
-from cachewatch.store import database, moments, reading
+from cachewatch.core.compare import load_deepdiff
+from cachewatch.store import database, reading, timestamps
 from cachewatch.store.migrations import migrate
 from crash.forms import NEXT_STEPS
 from crash.mutants import MUTANTS
@@ -65,7 +65,7 @@ def _run(request: dict[str, Any]) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     later = timedelta(hours=request.get("hours", 0))
-    now = moments.utc_now
+    now = timestamps.utc_now
     vars(cachewatch.cli.running)["utc_now"] = lambda: now() + later
     if request.get("next_form"):
         vars(database)["migrate"] = partial(migrate, steps=NEXT_STEPS)

@@ -6,15 +6,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cachewatch.compare import compare
 from cachewatch.config.reading import read_config
+from cachewatch.core.compare import compare
+from cachewatch.core.schedule import Quiet, parse_days, parse_when, quiet_until
 from cachewatch.documents import parse
-from cachewatch.environments import read_lock, read_manifest
+from cachewatch.documents.tagsfile import read_tags_file
+from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
-from cachewatch.schedule import Quiet, parse_days, parse_when, quiet_until
+from cachewatch.git.revisions import as_moment
 from cachewatch.sources.buildcache.index import read_index
-from cachewatch.sources.revisions import as_moment
-from cachewatch.sources.tagsfile import read_tags_file
 
 Target = Callable[[bytes], None]
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

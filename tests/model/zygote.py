@@ -33,14 +33,14 @@ from sqlalchemy.exc import OperationalError
 
 import cachewatch
 from cachewatch.cli import main, running, serving
-from cachewatch.compare import load_deepdiff
 from cachewatch.config.reading import read_config
+from cachewatch.core.compare import load_deepdiff
 from cachewatch.errors import CachewatchError
-from cachewatch.service.context import Context
-from cachewatch.service.delivering import deliver
-from cachewatch.service.keeping import keep_house
-from cachewatch.service.passes import tell
-from cachewatch.service.polling import poll
+from cachewatch.notify.cleanup import keep_house
+from cachewatch.notify.context import Context
+from cachewatch.notify.delivering import deliver
+from cachewatch.notify.passes import tell
+from cachewatch.notify.polling import poll
 from cachewatch.store.lock import only_one
 from model.mutants import MUTANTS
 

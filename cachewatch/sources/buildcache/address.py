@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http import Client, Limits, Request, check_url, shown
+from cachewatch.runtime.untrusted import LargeFile, read_inside
 from cachewatch.sources.buildcache import File, Mirror
-from cachewatch.strangerfiles import LargeFile, read_inside
 
 # The public index of develop has hundreds of megabytes.
 LARGEST_INDEX = 4 * 2**30

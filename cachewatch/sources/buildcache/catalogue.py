@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from cachewatch.core.layout import is_name
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
 from cachewatch.sources.buildcache.layouts import fetch_v2_at, fetch_v3_at
-from cachewatch.sources.layout import is_name
 
 _LARGEST_LIST = 64 * 2**20
 _BLOB = re.compile(r"(?:.+/)?blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from cachewatch.core.layout import is_name
+from cachewatch.core.model import Fault, FaultKind
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
-from cachewatch.model import Fault, FaultKind
 from cachewatch.sources.buildcache import IndexFile
 from cachewatch.sources.buildcache.nodes import Node, compiler_of, read_node, variants_of
-from cachewatch.sources.layout import is_name
 
 # Database versions whose specs were seen; what comes after is read as if it were the last of them.
 KNOWN_VERSIONS = ("5", "6", "7", "8")

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.errors import HttpError, SourceError, TooLarge
-from cachewatch.inflate import NotInflated, TooMuch, inflate
+from cachewatch.runtime.inflate import NotInflated, TooMuch, inflate
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
 
 _INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"

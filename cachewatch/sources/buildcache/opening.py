@@ -6,10 +6,12 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from cachewatch.core.layout import is_name
+from cachewatch.core.model import Fault, FaultKind
+from cachewatch.core.spelling import UNION_STACK
 from cachewatch.documents.writing import Binary, Listed
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.http import Limits, basic, bearer, check_secrecy
-from cachewatch.model import Fault, FaultKind
 from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
 from cachewatch.sources.buildcache.address import LARGEST_INDEX, Registry, open_mirror, parse_address, root_of
 from cachewatch.sources.buildcache.catalogue import Entry, Listing, fetch_listing
@@ -17,8 +19,6 @@ from cachewatch.sources.buildcache.index import Index, read_indexes
 from cachewatch.sources.buildcache.layouts import fetch_index
 from cachewatch.sources.buildcache.oci import Image
 from cachewatch.sources.buildcache.sizes import sizes_in_mirror, tag_of
-from cachewatch.sources.layout import is_name
-from cachewatch.spelling import UNION_STACK
 
 # What the list of Spack's public caches is called.
 CATALOGUE_FILE = "cache_spack_io_index.json"

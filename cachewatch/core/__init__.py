@@ -1,0 +1,1 @@
+"""The rules of cachewatch as values and functions, without any input or output."""

@@ -1,0 +1,119 @@
+"""A changeset as it passes from the pipeline to an output format: in chunks, then its totals.
+
+A catalogue has too many packages to hold, so a format takes each one when it comes (Body),
+in whichever process that is, and writes what it kept in order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.events import Tally
+from cachewatch.core.model import Event, Fault, Kind, PackageChange, PackageCounts, Side, Unreadable
+from cachewatch.core.statements import Statement, StatementKind
+
+
+class Body(Protocol):
+    """What an output format keeps of each package."""
+
+    def add(self, change: PackageChange) -> None:
+        """Take one package."""
+
+    def take(self) -> Any:
+        """Hand over what was taken since the last time; it may cross to another process."""
+
+
+@runtime_checkable
+class SeesAll(Protocol):
+    """A body that wants to see what is reported to nobody, too."""
+
+    def see(self, change: PackageChange) -> None:
+        """Look at one selected package, before it is known whether its kinds of change are asked for."""
+
+
+class Chunk(Struct, frozen=True):
+    """The result of comparing some packages that follow each other."""
+
+    tally: Tally
+    faults: tuple[Fault, ...]
+    body: Any
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What there is to say about one pair of tags once all its packages are through."""
+
+    before: Side
+    after: Side
+    revisions_between: int | None
+    packages: PackageCounts
+    tally: Tally
+    statements: tuple[Statement, ...]
+    events: tuple[Event, ...]
+    faults: tuple[Fault, ...]
+    unreadable: tuple[Unreadable, ...] = ()
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """Every kind of change that happened."""
+        kinds = {kind for kind, count in self.tally.kinds.items() if count}
+        kinds |= {event.kind for event in self.events}
+        kinds |= {Kind.STACK_EVENT for one in self.statements if Kind.STACK_EVENT in one.kinds}
+        if self.is_partial:
+            kinds.add(Kind.UNREADABLE)
+        return frozenset(kinds)
+
+    @property
+    def suspicion(self) -> str:
+        """What makes the whole tag suspicious; empty if nothing does."""
+        return next((one.name for one in self.statements if one.kind is StatementKind.SUSPICIOUS), "")
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something could not be compared."""
+        return any(fault.is_loss for fault in self.faults)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the totals prove each other."""
+        return self.tally.specs.adds_up and self.packages.adds_up
+
+
+class Changeset:
+    """One pair of tags: ask for all bodies, then for the outcome."""
+
+    def __init__(
+        self,
+        before: Side,
+        after: Side,
+        chunks: Iterable[Chunk],
+        conclude: Callable[[Tally, tuple[Fault, ...], tuple[Unreadable, ...]], Outcome],
+    ) -> None:
+        self.before = before
+        self.after = after
+        self._chunks = chunks
+        self._conclude = conclude
+        self._tally = Tally()
+        self._faults: list[Fault] = []
+        self._unreadable: list[Unreadable] = []
+
+    def bodies(self) -> Iterator[Any]:
+        """Yield what the output format kept, in the order of the packages."""
+        for chunk in self._chunks:
+            self._tally.join(chunk.tally)
+            self._faults += chunk.faults
+            self._unreadable += chunk.unreadable
+            yield chunk.body
+
+    def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
+        """Return the same with what `function` makes of each body."""
+        chunks = (replace(chunk, body=function(chunk.body)) for chunk in self._chunks)
+        return Changeset(self.before, self.after, chunks, self._conclude)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The totals and the events; all bodies must have been asked for."""
+        return self._conclude(self._tally, tuple(self._faults), tuple(self._unreadable))

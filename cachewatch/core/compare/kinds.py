@@ -1,0 +1,100 @@
+"""Count what became of the specs of a package, and name the kinds of change that this amounts to."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cachewatch.core.model import (
+    Alike,
+    Delta,
+    Kind,
+    Pairing,
+    PlaceChange,
+    Restacked,
+    Rung,
+    Signature,
+    SpecClass,
+    SpecCounts,
+    Status,
+)
+
+
+def count_specs(
+    pairings: Iterable[Pairing],
+    gone: Iterable[Alike],
+    new: Iterable[Alike],
+    *,
+    before: int,
+    after: int,
+    left_over: int,
+) -> SpecCounts:
+    """Count specs by rung and class; `before`, `after` and `left_over` are taken as they are."""
+    by_rung = dict.fromkeys(Rung, 0)
+    for pairing in pairings:
+        by_rung[pairing.rung] += pairing.count
+    by_class: dict[SpecClass, int] = {}
+    sums = []
+    for side in (gone, new):
+        total = 0
+        for alike in side:
+            by_class[alike.spec_class] = by_class.get(alike.spec_class, 0) + alike.count
+            total += alike.count
+        sums.append(total)
+    gone_specs, new_specs = sums
+    paired = sum(by_rung.values())
+    added, removed = paired + new_specs, paired + gone_specs
+    return SpecCounts(
+        before=before,
+        after=after,
+        added=added,
+        removed=removed,
+        new=new_specs,
+        gone=gone_specs,
+        net_added=added - by_rung[Rung.REBUILT],
+        net_removed=removed - by_rung[Rung.REBUILT],
+        left_over=left_over,
+        **by_rung,
+        **by_class,
+    )
+
+
+def moves_of(pairings: Iterable[Pairing], restacked: Iterable[Restacked]) -> Iterator[tuple[Signature, Signature]]:
+    """Yield the specs that other stacks build now, before and after."""
+    yield from ((pairing.before, pairing.after) for pairing in pairings if pairing.rung is Rung.MOVED)
+    yield from ((kept.before, kept.after) for kept in restacked)
+
+
+def kinds_of(
+    status: Status,
+    facts: Mapping[str, Delta],
+    places: Iterable[PlaceChange],
+    counts: SpecCounts,
+    moves: Iterable[tuple[Signature, Signature]],
+    *,
+    has_left_over: bool,
+) -> frozenset[Kind]:
+    """Return every kind of change that holds for the package; there is no other source of them.
+
+    `moves` are specs that other stacks build now, kept or rebuilt.
+    """
+    moves = tuple(moves)
+    claims = {
+        Kind.PACKAGE_ADDED: status is Status.ADDED,
+        Kind.PACKAGE_REMOVED: status is Status.REMOVED,
+        Kind.LEFT_OVER: has_left_over,
+        Kind.VERSION_ADDED: facts["versions"].added,
+        Kind.VERSION_REMOVED: facts["versions"].removed,
+        Kind.UPGRADED: counts.upgraded,
+        Kind.DOWNGRADED: counts.downgraded,
+        Kind.STACK_ADDED: facts["stacks"].added or any(set(a.stacks) - set(b.stacks) for b, a in moves),
+        Kind.STACK_REMOVED: facts["stacks"].removed or any(set(b.stacks) - set(a.stacks) for b, a in moves),
+        Kind.COMPILER: counts.recompiled or facts["compilers"],
+        Kind.OS: facts["oses"] or facts["platforms"],
+        Kind.TARGET: facts["targets"],
+        Kind.VARIANT: facts["variants"],
+        Kind.RECONFIGURED: counts.reconfigured,
+        Kind.MOVED: counts.moved,
+        Kind.SPEC_ADDED: counts.new,
+        Kind.SPEC_REMOVED: counts.gone,
+        Kind.REBUILT: counts.rebuilt,
+    }
+    kinds = {kind for kind, holds in claims.items() if holds}
+    return frozenset(kinds.union(*(place.kinds for place in places)))

@@ -1,0 +1,171 @@
+"""Pair vanished with new specs down a ladder of shrinking keys.
+
+Nearly every hash turns over when a dependency is rebuilt, so a new hash says little. What
+counts is what a spec was built as: where all of that is equal it was merely rebuilt, where
+all but the version is, it was upgraded, and so on. Inside a class of equal keys only the
+count can be known, so pairs are counts of signatures, never arrows between hashes.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+
+from msgspec import Struct
+
+from cachewatch.core.model import Pairing, Rung, Signature
+from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.versions import VersionKey, version_key
+
+Counts = Counter[Signature]
+Key = Callable[[Signature], Hashable]
+
+
+# Operating system, platform and target are in every key: another machine is another thing.
+def _all_but_stacks(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.versions, s.compiler, s.variants)
+
+
+def _all_but_version(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.compiler, s.variants, s.stacks)
+
+
+def _all_but_compiler(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.versions, s.variants, s.stacks)
+
+
+def _all_but_variants(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.versions, s.compiler, s.stacks)
+
+
+_RUNGS: tuple[tuple[Rung, Key], ...] = (
+    (Rung.MOVED, _all_but_stacks),
+    (Rung.UPGRADED, _all_but_version),
+    (Rung.RECOMPILED, _all_but_compiler),
+    (Rung.RECONFIGURED, _all_but_variants),
+)
+
+
+class Account(Struct, frozen=True):
+    """Where every vanished and every new spec went, each once."""
+
+    pairings: tuple[Pairing, ...]
+    gone: tuple[tuple[Signature, int], ...]  # newest versions first
+    new: tuple[tuple[Signature, int], ...]
+
+
+def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
+    """Pair `vanished` with `new` as far as the ladder reaches. Both counts are used up.
+
+    With `is_compiler_unknown`, one of the two documents writes compilers as before Spack
+    1.0 and the other does not: a spec without compiler then matches any compiler.
+    """
+    pairings = _take_equal(vanished, new)
+    if is_compiler_unknown:
+        pairings += _take_without_compiler(Rung.REBUILT, vanished, new, lambda s: s)
+    for rung, key in _RUNGS:
+        if not vanished or not new:
+            break
+        pairings += _take(rung, vanished, new, key)
+        if is_compiler_unknown:
+            pairings += _take_without_compiler(rung, vanished, new, key)
+    return Account(tuple(pairings), _rest(vanished), _rest(new))
+
+
+def _take_equal(vanished: Counts, new: Counts) -> list[Pairing]:
+    """Take what was merely rebuilt off both counts; often that is all."""
+    pairings = []
+    for signature in sorted(vanished.keys() & new.keys()):
+        went, came = vanished.pop(signature), new.pop(signature)
+        pairings.append(Pairing(Rung.REBUILT, signature, signature, min(went, came)))
+        if went > came:
+            vanished[signature] = went - came
+        elif came > went:
+            new[signature] = came - went
+    return pairings
+
+
+def _take(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:
+    """Pair what is equal under `key`, newest versions first, and take it off both counts."""
+    queues = _queues(new, key)
+    pairings = []
+    for before in _in_order(vanished):
+        queue = queues.get(key(before), [])
+        place = len(queue)
+        while place and vanished[before]:
+            place -= 1
+            after = queue[place]
+            if rung is Rung.UPGRADED and _age(after) == _age(before):
+                continue  # another reference of the same number is neither newer nor older
+            count = min(vanished[before], new[after])
+            pairings.append(Pairing(_judge(rung, before, after), before, after, count))
+            vanished[before] -= count
+            new[after] -= count
+            if not new[after]:
+                del queue[place]
+    _drop_empty(vanished)
+    _drop_empty(new)
+    return pairings
+
+
+def _take_without_compiler(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:
+    """Pair specs of unknown compiler with any, and take them off both counts."""
+
+    def blind(signature: Signature) -> Hashable:
+        return key(_blinded(signature))
+
+    pairings = []
+    for wildcards_before in (True, False):
+        some_vanished = _of_compiler(vanished, is_unknown=wildcards_before)
+        some_new = _of_compiler(new, is_unknown=not wildcards_before)
+        taken = _take(rung, some_vanished, some_new, blind)
+        for pairing in taken:
+            vanished[pairing.before] -= pairing.count
+            new[pairing.after] -= pairing.count
+        pairings += taken
+        _drop_empty(vanished)
+        _drop_empty(new)
+    return pairings
+
+
+def _blinded(s: Signature) -> Signature:
+    return Signature(s.versions, NO_COMPILER, s.os, s.platform, s.target, s.variants, s.stacks)
+
+
+def _of_compiler(counts: Counts, *, is_unknown: bool) -> Counts:
+    return Counter({s: n for s, n in counts.items() if (s.compiler == NO_COMPILER) == is_unknown})
+
+
+def _queues(counts: Counts, key: Key) -> dict[Hashable, list[Signature]]:
+    queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
+    for signature in reversed(_in_order(counts)):
+        queues[key(signature)].append(signature)
+    return queues
+
+
+def _in_order(counts: Iterable[Signature]) -> list[Signature]:
+    # The newest version first, so that an upgrade starts from the version that it replaces;
+    # then by everything else, so that the order of a document never matters.
+    return sorted(sorted(counts), key=_newest_first, reverse=True)
+
+
+def _newest_first(signature: Signature) -> list[VersionKey]:
+    return sorted(map(version_key, signature.versions), reverse=True)
+
+
+def _judge(rung: Rung, before: Signature, after: Signature) -> Rung:
+    if rung is not Rung.UPGRADED:
+        return rung
+    return Rung.UPGRADED if _age(after) > _age(before) else Rung.DOWNGRADED
+
+
+def _age(signature: Signature) -> list[tuple[object, ...]]:
+    # Without the reference of a git version, and without its spelling.
+    return [key[:3] for key in _newest_first(signature)]
+
+
+def _rest(counts: Counts) -> tuple[tuple[Signature, int], ...]:
+    return tuple((signature, counts[signature]) for signature in _in_order(counts))
+
+
+def _drop_empty(counts: Counts) -> None:
+    for signature in [s for s, count in counts.items() if not count]:
+        del counts[signature]

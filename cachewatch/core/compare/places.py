@@ -1,0 +1,40 @@
+"""What became of the versions of a package in each stack."""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+
+from cachewatch.core.model import Direction, Signature, StackVersions
+from cachewatch.core.versions import is_newer, newest, sorted_versions
+
+
+def judge_versions(
+    stacks: Set[str], before: Iterable[Signature], after: Iterable[Signature]
+) -> Iterator[StackVersions]:
+    """Judge versions stack by stack: one package can go up in one and down in another."""
+    if not stacks:
+        return
+    had, has = _versions(stacks, before), _versions(stacks, after)
+    for stack in sorted(stacks):
+        old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
+        if old != new:
+            yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), _direction(old, new))
+
+
+def _versions(stacks: Set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
+    """Return the versions that each of `stacks` has."""
+    versions: dict[str, set[str]] = {}
+    for signature in signatures:
+        for stack in stacks & set(signature.stacks):
+            versions.setdefault(stack, set()).update(signature.versions)
+    return versions
+
+
+def _direction(before: Set[str], after: Set[str]) -> Direction:
+    if not before:
+        return Direction.ADDED
+    if not after:
+        return Direction.REMOVED
+    if is_newer(newest(after), newest(before)):
+        return Direction.UPGRADE
+    if is_newer(newest(before), newest(after)):
+        return Direction.DOWNGRADE
+    return Direction.CHANGED

@@ -1,0 +1,441 @@
+"""The values cachewatch works with: what was published, and what changed.
+
+Everything here is frozen. Nothing here reads, writes or formats. The words are those of
+the README; a spec is one built binary, its signature all that is known of it but the hash.
+"""
+
+from collections import Counter
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
+from enum import StrEnum
+from functools import cached_property
+from operator import add
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+
+class _Word(StrEnum):
+    """A word that is counted so often that it is hashed as the text that it is."""
+
+    __hash__ = str.__hash__
+
+
+class Kind(_Word):
+    """What can happen to a package or a tag, in the words of reports, JSON and `--kind`."""
+
+    TAG_ADDED = "tag-added"
+    TAG_REMOVED = "tag-removed"
+    STACK_EVENT = "stack-event"
+    PRUNE = "prune"
+    SUSPICIOUS = "suspicious"
+    UNREADABLE = "unreadable"
+    PACKAGE_REMOVED = "package-removed"
+    PACKAGE_ADDED = "package-added"
+    PLACE_LOST = "place-lost"
+    PLACE_GAINED = "place-gained"
+    LEFT_OVER = "left-over"
+    VERSION_REMOVED = "version-removed"
+    VERSION_ADDED = "version-added"
+    DOWNGRADED = "downgraded"
+    UPGRADED = "upgraded"
+    RETIRED = "retired"
+    EXTENDED = "extended"
+    NARROWED = "narrowed"
+    WIDENED = "widened"
+    STACK_REMOVED = "stack-removed"
+    STACK_ADDED = "stack-added"
+    COMPILER = "compiler"
+    OS = "os"
+    TARGET = "target"
+    VARIANT = "variant"
+    RECONFIGURED = "reconfigured"
+    MOVED = "moved"
+    SPEC_ADDED = "spec-added"
+    SPEC_REMOVED = "spec-removed"
+    REBUILT = "rebuilt"
+
+
+class Status(_Word):
+    """What became of a package's document."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Rung(_Word):
+    """How a vanished and a new spec were paired."""
+
+    REBUILT = "rebuilt"
+    MOVED = "moved"
+    UPGRADED = "upgraded"
+    DOWNGRADED = "downgraded"
+    RECOMPILED = "recompiled"
+    RECONFIGURED = "reconfigured"
+
+
+class Verdict(_Word):
+    """What happened to a package in one place: the first of these that holds."""
+
+    GAINED = "gained"
+    LOST = "lost"
+    UPGRADED = "upgraded"
+    DOWNGRADED = "downgraded"
+    RETIRED = "retired"
+    EXTENDED = "extended"
+    NARROWED = "narrowed"
+    WIDENED = "widened"
+    SAME = "same"
+
+
+class SpecClass(_Word):
+    """What a spec is that was not paired: vanished ones the first six, new ones the others."""
+
+    PRUNED = "pruned"  # had no stack
+    LOST = "lost"  # a place of it is lost
+    REPLACED = "replaced"  # its version left a place that went up or down
+    RETIRED = "retired"  # its version left another place
+    DROPPED = "dropped"  # its combination left a place
+    SURPLUS = "surplus"
+    UNREFERENCED_NEW = "unreferenced_new"  # has no stack
+    GAINED = "gained"
+    SUCCESSOR = "successor"
+    EXTENDED = "extended"
+    NEW_COMBINATION = "new_combination"
+    EXTRA_COPY = "extra_copy"
+
+
+class Direction(_Word):
+    """What became of the versions of one package in one stack."""
+
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class FaultKind(_Word):
+    """Why a document was not, or not wholly, believed."""
+
+    NOT_COMPARABLE = "not-comparable"
+    UNREADABLE = "unreadable"
+    INCONSISTENT = "inconsistent"
+
+
+class Signature(Struct, frozen=True, order=True, cache_hash=True):
+    """All that is known of a spec but its hash and size, in one spelling (see core/spelling.py); sorted by all fields."""
+
+    versions: tuple[str, ...]
+    compiler: str
+    os: str
+    platform: str
+    target: str
+    variants: tuple[str, ...]
+    stacks: tuple[str, ...]  # without root; empty means that no stack builds it any more
+
+    @property
+    def is_left_over(self) -> bool:
+        """Whether no stack builds this any more, so that the next prune takes it."""
+        return not self.stacks
+
+
+class Spec(Struct, frozen=True):
+    """One built binary."""
+
+    hash: str
+    signature: Signature
+
+
+class Specs(Mapping[str, Signature]):
+    """Specs by hash. Which hashes there are and how many of each signature is known; which has which, once asked."""
+
+    def __init__(
+        self, hashes: frozenset[str], counts: Counter[Signature], pairs: Iterable[tuple[str, Signature]]
+    ) -> None:
+        """Take `hashes` and `counts` as what `pairs` amount to; those are not looked at before somebody asks."""
+        self.hashes = hashes
+        self.counts = counts
+        self._pairs = pairs
+
+    @classmethod
+    def of(cls, signatures: Mapping[str, Signature]) -> "Specs":
+        """Return these specs."""
+        return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
+
+    def only(self, hashes: Set[str]) -> "Specs":
+        """Return those of `hashes`."""
+        return self if hashes >= self.hashes else Specs.of({h: s for h, s in self.items() if h in hashes})
+
+    def without(self, hashes: Set[str]) -> "Specs":
+        """Return those of other hashes."""
+        if self.hashes.isdisjoint(hashes):
+            return self
+        return Specs.of({h: s for h, s in self.items() if h not in hashes})
+
+    def __getitem__(self, spec_hash: str) -> Signature:
+        return self._by_hash[spec_hash]
+
+    def __contains__(self, spec_hash: object) -> bool:
+        return spec_hash in self.hashes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_hash)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def items(self) -> ItemsView[str, Signature]:
+        """Return hashes with their signatures, in the order of the document."""
+        return self._by_hash.items()
+
+    def values(self) -> ValuesView[Signature]:
+        """Return the signatures, in the order of the document."""
+        return self._by_hash.values()
+
+    def in_order(self) -> Iterator[tuple[str, Signature]]:
+        """Yield hashes with their signatures, by hash."""
+        by_hash = self._by_hash
+        return ((spec_hash, by_hash[spec_hash]) for spec_hash in sorted(by_hash))
+
+    @cached_property
+    def _by_hash(self) -> dict[str, Signature]:
+        return dict(self._pairs)
+
+
+class Fault(Struct, frozen=True):
+    """A document, or part of one, that could not be used as it stands."""
+
+    path: str
+    kind: FaultKind
+    message: str
+    # Whether something is missing from the comparison because of it.
+    is_loss: bool = True
+
+
+class Unreadable(Struct, frozen=True, kw_only=True):
+    """A package whose document could not be compared: on which sides, and why."""
+
+    package: str
+    reason: str
+    before: bool = False
+    after: bool = False
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """What one `specs.md` says of one package."""
+
+    package: str
+    tag: str
+    specs: Specs
+    facts: Mapping[str, frozenset[str]]  # the values of each fact over the specs
+    # Compilers written as before Spack 1.0 (`gcc@=11.4.0`).
+    has_old_compilers: bool = False
+    faults: tuple[Fault, ...] = ()
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    """One of the two states that are compared."""
+
+    name: str  # as asked for
+    revision: str | None = None  # 40 or 64 hex digits; None where there is no git
+    tag: str | None = None
+    time: str | None = None  # RFC 3339, UTC
+
+
+class Delta(Struct, frozen=True):
+    """The values of one fact that came and went, sorted."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+class StackVersions(Struct, frozen=True):
+    """The versions of one package in one stack, before and after, oldest first."""
+
+    stack: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    direction: Direction
+
+
+class Place(NamedTuple):
+    """Where a package can be there or not: one stack and one target."""
+
+    stack: str
+    target: str
+
+
+class PlaceChange(Struct, frozen=True, kw_only=True):
+    """What happened to a package in one place, with its versions there, oldest first."""
+
+    stack: str
+    target: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    verdict: Verdict
+    kinds: frozenset[Kind]
+
+
+class Alike(Struct, frozen=True):
+    """So many specs of one signature and class, which only their hashes tell apart."""
+
+    signature: Signature
+    count: int
+    spec_class: SpecClass
+    counterpart: Signature | None = None  # of another compiler, system or target, in the same stack
+
+
+class Pairing(Struct, frozen=True):
+    """`count` specs of one signature whose place specs of another took; which took which is unknowable."""
+
+    rung: Rung
+    before: Signature
+    after: Signature
+    count: int
+
+
+class Restacked(Struct, frozen=True):
+    """A kept hash that other stacks build now; no stacks after means that it is left over."""
+
+    hash: str
+    before: Signature
+    after: Signature
+
+    @property
+    def gained(self) -> tuple[str, ...]:
+        """The stacks that build it now and did not."""
+        return tuple(sorted(set(self.after.stacks) - set(self.before.stacks)))
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The stacks that built it and do not any more."""
+        return tuple(sorted(set(self.before.stacks) - set(self.after.stacks)))
+
+
+class SpecCounts(Struct, frozen=True):
+    """How many specs there were and what became of them; they add up, or cachewatch is wrong."""
+
+    before: int = 0
+    after: int = 0
+    added: int = 0
+    removed: int = 0
+    rebuilt: int = 0
+    moved: int = 0
+    upgraded: int = 0
+    downgraded: int = 0
+    recompiled: int = 0
+    reconfigured: int = 0
+    new: int = 0
+    gone: int = 0
+    net_added: int = 0
+    net_removed: int = 0
+    left_over: int = 0
+    # Of `gone`, by class.
+    pruned: int = 0
+    lost: int = 0
+    replaced: int = 0
+    retired: int = 0
+    dropped: int = 0
+    surplus: int = 0
+    # Of `new`, by class.
+    unreferenced_new: int = 0
+    gained: int = 0
+    successor: int = 0
+    extended: int = 0
+    new_combination: int = 0
+    extra_copy: int = 0
+
+    def __add__(self, other: "SpecCounts") -> "SpecCounts":
+        return SpecCounts(*map(add, astuple(self), astuple(other)))
+
+    @property
+    def paired(self) -> int:
+        """Vanished specs for which something took the place."""
+        return self.rebuilt + self.moved + self.upgraded + self.downgraded + self.recompiled + self.reconfigured
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether nothing was counted twice or left out."""
+        return (
+            self.before + self.added - self.removed == self.after
+            and self.added == self.paired + self.new
+            and self.removed == self.paired + self.gone
+            and self.net_added == self.added - self.rebuilt
+            and self.net_removed == self.removed - self.rebuilt
+            and self.gone == sum([getattr(self, name) for name in VANISHED_CLASSES])
+            and self.new == sum([getattr(self, name) for name in NEW_CLASSES])
+        )
+
+
+_CLASSES = tuple(SpecClass)
+VANISHED_CLASSES, NEW_CLASSES = _CLASSES[:6], _CLASSES[6:]
+
+
+class PackageChange(Struct, frozen=True, kw_only=True):
+    """Everything that happened to one package between two states of one tag."""
+
+    package: str
+    status: Status
+    facts: Mapping[str, Delta]  # by the names in FACTS
+    stack_versions: tuple[StackVersions, ...]
+    places: tuple[PlaceChange, ...]  # in which something happened
+    counts: SpecCounts
+    pairings: tuple[Pairing, ...]
+    gone: tuple[Alike, ...]  # vanished without anything in their place
+    new: tuple[Alike, ...]  # came without anything that they replace
+    came: Specs
+    went: Specs
+    restacked: tuple[Restacked, ...]
+    left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
+    newly_left_over: tuple[Spec, ...]
+    kinds: frozenset[Kind]
+    # The values of each fact on either side, for what happens to a whole tag.
+    before: Mapping[str, frozenset[str]]
+    after: Mapping[str, frozenset[str]]
+    # All specs of either side, in one form.
+    specs_before: Specs
+    specs_after: Specs
+
+    @property
+    def added(self) -> tuple[Spec, ...]:
+        """The specs whose hash is new, by hash; few who ask for counts want to see them."""
+        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.came.in_order())
+
+    @property
+    def removed(self) -> tuple[Spec, ...]:
+        """The specs whose hash is gone, by hash."""
+        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.went.in_order())
+
+
+# The facts of a package, in the order of reports and JSON.
+FACTS = ("versions", "stacks", "compilers", "oses", "platforms", "targets", "variants")
+
+
+class PackageCounts(Struct, frozen=True, kw_only=True):
+    """How many packages a tag had, and what became of them."""
+
+    before: int = 0
+    after: int = 0
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    rebuilt_only: int = 0
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether nothing was counted twice or left out."""
+        return self.before + self.added - self.removed == self.after
+
+
+class Event(Struct, frozen=True):
+    """Something that happened to a whole tag, with what it explains."""
+
+    kind: Kind
+    name: str
+    packages: int
+    specs: int

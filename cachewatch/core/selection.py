@@ -1,0 +1,67 @@
+"""Choose by patterns: what a reader asked for, of everything that there is.
+
+Patterns of one list are alternatives, lists of different things must all agree, and a
+pattern that begins with `!` excludes and wins.
+"""
+
+from collections.abc import Iterable, Iterator, Set
+
+from msgspec import Struct, field
+
+from cachewatch.core.model import Kind, Signature
+from cachewatch.core.patterns import Globs, is_plain
+from cachewatch.core.spelling import compiler
+from cachewatch.core.versions import Versions
+
+__all__ = ["Globs", "Selection", "Versions", "every_compiler"]
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """What to look at, and which kinds of change to report."""
+
+    tags: Globs = field(default_factory=Globs)
+    packages: Globs = field(default_factory=Globs)
+    stacks: Globs = field(default_factory=Globs)
+    targets: Globs = field(default_factory=Globs)
+    oses: Globs = field(default_factory=Globs)
+    compilers: Globs = field(default_factory=Globs)
+    versions: Versions = field(default_factory=Versions)
+    kinds: Globs = field(default_factory=Globs)
+
+    @property
+    def takes_all_specs(self) -> bool:
+        """Whether every spec of a chosen package is chosen."""
+        return all(key.is_open for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
+
+    def chooses(self, signature: Signature) -> bool:
+        """Tell whether a spec of this signature is chosen."""
+        return (
+            self.targets(signature.target)
+            and self.oses(signature.os)
+            and self.compilers(signature.compiler)
+            and (self.stacks.is_open or any(map(self.stacks, signature.stacks)))
+            and (self.versions.is_open or any(map(self.versions, signature.versions)))
+        )
+
+    @property
+    def sees_stack(self) -> Globs | None:
+        """What to say of stacks; None is everything."""
+        return None if self.stacks.is_open else self.stacks
+
+    def wants(self, kinds: Set[Kind]) -> bool:
+        """Tell whether a change of these kinds is to be reported."""
+        return self.kinds.is_open or any(map(self.kinds, kinds))
+
+
+def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns of compilers; a name without a version means every version, in today's spelling."""
+    for pattern in patterns:
+        name = pattern.removeprefix("!")
+        mark = pattern.removesuffix(name)
+        if not is_plain(name):
+            yield pattern
+            continue
+        spelt = compiler(name)
+        yield mark + spelt
+        if "@" not in spelt:
+            yield f"{mark}{spelt}@*"

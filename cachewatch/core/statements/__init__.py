@@ -1,0 +1,24 @@
+"""What happened, said once, with its cause. See values.py for the words and docs/laws.md for the rules.
+
+`items_of` takes a package apart; an Observation sees all packages of a tag; `judge` finds what
+happened to the tag as a whole; `statements_of` tells the items that somebody selected.
+"""
+
+from cachewatch.core.statements.assembling import statements_of
+from cachewatch.core.statements.items import items_of
+from cachewatch.core.statements.judging import Judgement, Observation, Survey, judge
+from cachewatch.core.statements.values import Items, Line, Severity, Statement, StatementKind
+
+__all__ = [
+    "Items",
+    "Judgement",
+    "Line",
+    "Observation",
+    "Severity",
+    "Statement",
+    "StatementKind",
+    "Survey",
+    "items_of",
+    "judge",
+    "statements_of",
+]

@@ -1,0 +1,285 @@
+"""Give every item to exactly one statement: the first that matches, in the order of StatementKind."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.model import Kind, Place
+from cachewatch.core.statements.judging import Judgement
+from cachewatch.core.statements.values import (
+    RANKS,
+    Build,
+    Counts,
+    Effect,
+    Items,
+    Line,
+    Replacement,
+    Statement,
+    StatementKind,
+    Story,
+    is_of_tag,
+    severity_of,
+)
+
+# Told package by package, place by place, or as one line each.
+_BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
+_BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
+
+
+class _Head(Struct, frozen=True):
+    """What tells one statement from another."""
+
+    kind: StatementKind
+    name: str = ""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    replacement: Replacement | None = None
+
+
+class _Member(Struct, frozen=True):
+    items: Items
+    story: Story
+
+
+class _Moved(Struct, frozen=True):
+    """The stacks that left and joined the tag, as they are asked for once for every item."""
+
+    lost: frozenset[str]
+    gained: frozenset[str]
+    ranks: Mapping[str, int]  # those that left first
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> "_Moved":
+        ranks = {stack: rank for rank, stack in enumerate(dict.fromkeys((*judgement.lost, *judgement.gained)))}
+        return cls(frozenset(judgement.lost), frozenset(judgement.gained), ranks)
+
+
+def statements_of(
+    items: Iterable[Items], judgement: Judgement, tag: str = "", *, is_part: bool = False
+) -> tuple[Statement, ...]:
+    """Return everything that happened to `items` of a tag, most important first.
+
+    `is_part` tells that they are only some of it; statements on the whole tag then say of how many.
+    """
+    members: defaultdict[_Head, list[_Member]] = defaultdict(list)
+    moved = _Moved.of(judgement)
+    for one in items:
+        head, story = _assigned(one, judgement, moved, tag)
+        members[head].append(_Member(one, story))
+    found = [_statement(head, taken, judgement) for head, taken in members.items()]
+    found = [*_with_places(found, judgement)]
+    if is_part:
+        of = judgement.counts
+        found = [replace(one, of=of.get((one.kind, one.name), 0)) if is_of_tag(one.kind) else one for one in found]
+    if judgement.suspicion:
+        kind = StatementKind.SUSPICIOUS
+        found.append(
+            Statement(
+                kind=kind, name=judgement.suspicion, severity=severity_of(kind), kinds=frozenset({Kind.SUSPICIOUS})
+            )
+        )
+    return tuple(sorted(found, key=_order))
+
+
+def _order(one: Statement) -> tuple[object, ...]:
+    return (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after)
+
+
+def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
+    """Return `judgement` with the number of all items of each statement on the whole tag."""
+    counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
+    moved = _Moved.of(judgement)
+    for one in items:
+        head, _ = _assigned(one, judgement, moved, tag)
+        if is_of_tag(head.kind):
+            counts[head.kind, head.name] += one.counts.total
+    return replace(judgement, counts=counts)
+
+
+def _assigned(items: Items, judgement: Judgement, moved: _Moved, tag: str) -> tuple[_Head, Story]:
+    """Return the statement that takes these items, and what they are told as in it."""
+    first = items.stories[0]
+    if judgement.whole is not None:
+        return _Head(judgement.whole, tag), first
+    if stack := _stack(items, moved):
+        kind = StatementKind.STACK_REMOVED if stack in moved.lost else StatementKind.STACK_ADDED
+        return _Head(kind, stack), first
+    if items.replacement in judgement.migrations:
+        return _Head(StatementKind.MIGRATION, _name(items.replacement), replacement=items.replacement), first
+    if judgement.is_prune and items.is_prunable:
+        return _Head(StatementKind.PRUNE), first
+    if judgement.is_wave and items.is_again:
+        return _Head(StatementKind.REBUILD_WAVE), first
+    story = _story(items, moved)
+    return _head(items, story), story
+
+
+def _stack(items: Items, moved: _Moved) -> str:
+    """Return the stack that every change of place of these items is due to."""
+    if not (items.left or items.joined) or not (items.left <= moved.lost and items.joined <= moved.gained):
+        return ""
+    return min(items.left | items.joined, key=moved.ranks.__getitem__)
+
+
+def _name(replacement: Replacement | None) -> str:
+    return f"{replacement.before} -> {replacement.after}" if replacement else ""
+
+
+def _story(items: Items, moved: _Moved) -> Story:
+    """Return the first story that a stack which left or joined the tag does not tell."""
+    told = {StatementKind.PLACE_LOST: moved.lost, StatementKind.PLACE_GAINED: moved.gained}
+    for story in items.stories:
+        if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
+            return story
+    last = items.stories[-1]
+    # Nothing of it is missed in the stacks that are left.
+    return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
+
+
+_INSTEAD = {
+    StatementKind.PLACE_LOST: StatementKind.SURPLUS,
+    StatementKind.PLACE_GAINED: StatementKind.EXTRA_COPY,
+}
+
+
+def _head(items: Items, story: Story) -> _Head:
+    kind = story.kind
+    if kind in (*_BY_PACKAGE, *_BY_VERSION):
+        return _Head(kind, items.package, story.before, story.after)
+    return _Head(kind)
+
+
+def _statement(head: _Head, members: Sequence[_Member], judgement: Judgement) -> Statement:
+    lines = tuple(_lines(members))
+    places = sorted({place for member in members for place in member.story.places})
+    migration = judgement.migrations.get(head.replacement) if head.replacement else None
+    counts = sum((member.items.counts for member in members), start=Counts())
+    stacks = {stack for member in members for stack in member.items.stacks} | {place.stack for place in places}
+    return Statement(
+        kind=head.kind,
+        name=head.name,
+        before=_values(head.replacement.before) if head.replacement else head.before,
+        after=_values(head.replacement.after) if head.replacement else head.after,
+        packages=tuple(sorted({member.items.package for member in members})),
+        places=tuple(places),
+        stacks=tuple(sorted(stacks)),
+        counts=counts,
+        exceptions=migration.exceptions if migration else (),
+        effects=tuple(_effects(head.kind, members)),
+        of_packages=judgement.packages if is_of_tag(head.kind) else 0,
+        lines=lines,
+        kinds=frozenset(_kinds(head, members)),
+        severity=severity_of(head.kind),
+    )
+
+
+def _values(build: Build) -> tuple[str, ...]:
+    return tuple(filter(None, (build.compiler, build.os, build.target)))
+
+
+_OWN_KINDS: Mapping[StatementKind, frozenset[Kind]] = {
+    StatementKind.TAG_ADDED: frozenset({Kind.TAG_ADDED}),
+    StatementKind.TAG_REMOVED: frozenset({Kind.TAG_REMOVED}),
+    StatementKind.STACK_ADDED: frozenset({Kind.STACK_EVENT, Kind.STACK_ADDED}),
+    StatementKind.STACK_REMOVED: frozenset({Kind.STACK_EVENT, Kind.STACK_REMOVED}),
+    StatementKind.PRUNE: frozenset({Kind.PRUNE}),
+}
+
+
+def _kinds(head: _Head, members: Iterable[_Member]) -> Iterator[Kind]:
+    for member in members:
+        yield from member.items.kinds
+    yield from _OWN_KINDS.get(head.kind, ())
+    if head.replacement is not None:
+        build = head.replacement.before
+        named = ((build.compiler, Kind.COMPILER), (build.os, Kind.OS), (build.target, Kind.TARGET))
+        yield from (kind for value, kind in named if value)
+
+
+def _effects(kind: StatementKind, members: Iterable[_Member]) -> Iterator[Effect]:
+    """Yield what else happened because of a stack or a migration, by package."""
+    if kind not in (StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED, StatementKind.MIGRATION):
+        return
+    packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
+    for member in members:
+        if member.story.kind in (*_BY_PACKAGE, StatementKind.PLACE_LOST, StatementKind.PLACE_GAINED):
+            packages[member.story.kind].add(member.items.package)
+    for effect in sorted(packages, key=RANKS.__getitem__):
+        yield Effect(effect, tuple(sorted(packages[effect])))
+
+
+def _lines(members: Iterable[_Member]) -> Iterator[Line]:
+    """Yield a line for everything that differs but for where, most items first."""
+    found: dict[tuple[object, ...], list[_Member]] = {}
+    for member in members:
+        story, items = member.story, member.items
+        moves = (items.left, items.joined) if story.kind is StatementKind.MOVED else ()
+        key = (items.package, story.kind, story.before, story.after, *moves)
+        found.setdefault(key, []).append(member)
+    lines = [_line(group) for group in found.values()]
+    yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))
+
+
+def _line(group: Sequence[_Member]) -> Line:
+    first = group[0]
+    if len(group) == 1:
+        items = first.items
+        return Line(
+            package=items.package,
+            story=first.story,
+            left=items.left,
+            joined=items.joined,
+            stacks=items.stacks,
+            counts=items.counts,
+            kinds=items.kinds,
+        )
+    places = frozenset(place for member in group for place in member.story.places)
+    stays = frozenset(place for member in group for place in member.story.stays)
+    return Line(
+        package=first.items.package,
+        story=replace(first.story, places=places, stays=stays),
+        left=frozenset(stack for member in group for stack in member.items.left),
+        joined=frozenset(stack for member in group for stack in member.items.joined),
+        stacks=frozenset(stack for member in group for stack in member.items.stacks),
+        counts=sum((member.items.counts for member in group), start=Counts()),
+        kinds=frozenset(kind for member in group for kind in member.items.kinds),
+    )
+
+
+def _with_places(found: Iterable[Statement], judgement: Judgement) -> Iterator[Statement]:
+    """Split lost places: one statement for each place, which has the items of the packages it lost most of."""
+    for statement in found:
+        if statement.kind is not StatementKind.PLACE_LOST or not statement.places:
+            yield statement
+        else:
+            yield from _by_place(statement, judgement)
+
+
+def _by_place(statement: Statement, judgement: Judgement) -> Iterator[Statement]:
+    gone = frozenset(judgement.lost)
+    sizes = {place: 0 for place in statement.places if place.stack not in gone}
+    for one in statement.lines:
+        for place in one.story.places & sizes.keys():
+            sizes[place] += one.counts.total
+    order = sorted(sizes, key=lambda place: (-sizes[place], place))
+    lines: defaultdict[Place, list[Line]] = defaultdict(list)
+    packages: defaultdict[Place, set[str]] = defaultdict(set)
+    for one in statement.lines:
+        own = one.story.places & sizes.keys()
+        if own:
+            lines[min(own, key=lambda place: (-sizes[place], place))].append(one)
+        for place in own:
+            packages[place].add(one.package)
+    for place in order:
+        yield replace(
+            statement,
+            name=f"{place.stack} ({place.target})",
+            packages=tuple(sorted(packages[place])),
+            places=(place,),
+            stacks=(place.stack,),
+            counts=sum((one.counts for one in lines[place]), start=Counts()),
+            lines=tuple(lines[place]),
+            kinds=frozenset(kind for one in lines[place] for kind in one.kinds) | {Kind.PLACE_LOST},
+        )

@@ -1,0 +1,53 @@
+"""What of the statements a reader asked for: those of some kinds, without what somebody silenced.
+
+Nothing is dropped: what is not told line by line is still there to be summed up.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Set
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.model import Kind
+from cachewatch.core.statements.values import Counts, Line, Statement, is_of_tag
+
+WantsLine = Callable[[Line], bool]
+WantsKinds = Callable[[Set[Kind]], bool]
+
+
+class Told(Struct, frozen=True):
+    """Statements that are told, and what is left of all others."""
+
+    statements: tuple[Statement, ...] = ()
+    rest: tuple[Statement, ...] = ()
+
+
+def told(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKinds) -> Told:
+    """Part what is told from the rest: whole tags by their own kinds, all else line by line."""
+    shown: list[Statement] = []
+    rest: list[Statement] = []
+    for one in statements:
+        if is_of_tag(one.kind):
+            (shown if wants(one.kinds) else rest).append(one)
+        else:
+            sides: tuple[list[Line], list[Line]] = ([], [])
+            for line in one.lines:
+                sides[not wants_line(line)].append(line)
+            shown += _with(one, sides[0])
+            rest += _with(one, sides[1])
+    return Told(tuple(shown), tuple(rest))
+
+
+def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
+    """Yield the statement with no other than these lines; nothing, if there are none."""
+    if len(lines) == len(statement.lines):
+        yield statement
+    elif lines:
+        yield replace(
+            statement,
+            lines=tuple(lines),
+            packages=tuple(sorted({line.package for line in lines})),
+            stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
+            counts=sum((line.counts for line in lines), start=Counts()),
+            kinds=frozenset(kind for line in lines for kind in line.kinds),
+        )

@@ -1,0 +1,41 @@
+"""What the monitor answers: whether the daemon lives, whether the service does its work, and its figures."""
+
+from cachewatch.errors import CachewatchError
+from cachewatch.notify.context import Context
+from cachewatch.notify.metrics import DaemonStatus, metrics
+from cachewatch.notify.readiness import judge
+from cachewatch.notify.status import read_status
+from cachewatch.render.phrases import number
+
+STUCK_SECONDS = 900.0
+
+Page = tuple[int, str]  # status and text
+
+
+def healthz(age: float, failing: list[str]) -> Page:
+    """Say whether a daemon lives whose last tick was `age` seconds ago, and of which these jobs keep failing."""
+    if failing:
+        return 503, f"failing: {', '.join(failing)}\n"
+    return (200, f"ok: last tick {age:.0f} s ago\n") if age < STUCK_SECONDS else (503, f"stuck for {age:.0f} s\n")
+
+
+def readyz(context: Context, health: Page) -> Page:
+    """Say what keeps the service from its work, be it the daemon itself or something else."""
+    try:
+        readiness = judge(read_status(context), context.config, context.clock())
+    except CachewatchError as error:
+        return 503, f"{error}\n"
+    code, said = health
+    lines = [*([said] if code != 200 else []), *(f"{found.what}\n" for found in readiness.problems)]
+    first = [] if lines else ["ready\n"]
+    if readiness.warnings:
+        lines.append(f"{number(len(readiness.warnings), 'warning')}: see `cachewatch status --check`\n")
+    return 200 if first else 503, "".join([*first, *lines])
+
+
+def figures(context: Context, daemon: DaemonStatus) -> Page:
+    """Return all figures."""
+    try:
+        return 200, metrics(context, daemon)
+    except CachewatchError as error:
+        return 503, f"{error}\n"

@@ -1,0 +1,341 @@
+"""What cachewatch does, from documents to results. Start reading here.
+
+A comparison names the documents that differ (sources). They are read, parsed (documents)
+and compared (compare) package by package, and forgotten again: what stays is a tally, from
+which the events of the whole tag are found (events), and whatever the output format keeps
+of each package (render). Nothing here prints.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from cachewatch.core import tags
+from cachewatch.core.changesets import Body, Changeset, Chunk, Outcome, SeesAll
+from cachewatch.core.compare import compare_all, load_deepdiff
+from cachewatch.core.compare.part import part_of
+from cachewatch.core.events import Tally, events_of
+from cachewatch.core.model import (
+    Document,
+    Event,
+    Fault,
+    FaultKind,
+    Kind,
+    PackageChange,
+    PackageCounts,
+    Side,
+    Unreadable,
+)
+from cachewatch.core.selection import Selection
+from cachewatch.core.source import Blob, Comparison, Content, Difference, Readers, TagPair
+from cachewatch.core.statements import Items, Judgement, StatementKind, items_of, judge, statements_of
+from cachewatch.core.statements.assembling import counted
+from cachewatch.core.statements.judging import Found, Survey
+from cachewatch.documents import Known
+from cachewatch.errors import WorkFailed
+from cachewatch.runtime.companion import Ask
+from cachewatch.runtime.isolation import INLINE, Isolation
+from cachewatch.runtime.parallel import in_processes
+from cachewatch.sources.contents import (
+    Documents,
+    Problems,
+    Read,
+    about_content,
+    about_pair,
+    is_readable,
+    parse_pair,
+    parse_side,
+    read,
+)
+
+# Below this many bytes a second process costs more than it gains.
+_WORTH_TWO_PROCESSES = 4 * 2**20
+# Each chunk is one call of DeepDiff, which has a price of its own.
+_CHUNK_BYTES = 4 * 2**20
+
+Progress = Callable[[int], None]
+
+
+class Contents(NamedTuple):
+    """Some packages of a tag."""
+
+    pairs: Iterable[Read]
+    is_pruned: bool
+    others: frozenset[str]  # packages that nobody asked for
+
+
+Assistant = Ask[Contents, Chunk]
+# What happened to whole tags between two states of them.
+Judgements = MutableMapping[tuple[Side, Side], Judgement]
+
+
+def changesets(
+    comparison: Comparison,
+    selection: Selection,
+    make_body: Callable[[], Body],
+    *,
+    jobs: int = 1,
+    progress: Progress = lambda _: None,
+    assistant: Assistant | None = None,
+    isolation: Isolation | None = None,
+    judgements: Judgements | None = None,
+) -> Iterator[Changeset]:
+    """Compare everything that `comparison` names, one pair of tags after the other.
+
+    `make_body` makes what the output format keeps of packages; `progress` is told the bytes
+    that are done. An `assistant` (see `assistance`) compares what one process can; with
+    `isolation`, whose work must be picklable, all of it is done there. Of a pair of tags that
+    `judgements` know, only what was asked for is read; others they learn.
+    """
+    for pair in comparison.pairs:
+        known = None if judgements is None else judgements.get(_name(pair))
+        documents = pair.difference.all_documents if known is None else pair.difference.documents
+        enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
+        if isolation is not None:
+            make_work = partial(_isolated, comparison.readers, pair, selection, make_body, isolation)
+        elif assistant is None or enough > 1:
+            make_work = partial(_alone, comparison.readers, pair, selection, make_body, is_forked=enough > 1)
+        else:
+            make_work = partial(_assisted, comparison.readers, pair, assistant)
+        yield Changeset(
+            pair.before,
+            pair.after,
+            _chunks(documents, make_work, enough, progress),
+            partial(_conclude, _Compared(comparison, pair, known, judgements, isolation or INLINE)),
+        )
+
+
+def _name(pair: TagPair) -> tuple[Side, Side]:
+    return pair.before, pair.after
+
+
+def _alone(
+    readers: Readers, pair: TagPair, selection: Selection, make_body: Callable[[], Body], *, is_forked: bool
+) -> Callable[[Documents], Iterable[Chunk]]:
+    """Compare in the process that we are in, which reads for itself if it was forked."""
+    is_pruned = tags.is_mutable(pair.after.tag)
+    own = readers.again() if is_forked else readers
+    others = _others(pair)
+    return lambda documents: (
+        _compare_chunk(Contents(read(documents, own), is_pruned, others), selection, make_body()),
+    )
+
+
+def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Iterable[Chunk]]:
+    """Read here, let another process compare, and meanwhile count what nobody has to read."""
+    is_pruned, count = tags.is_mutable(pair.after.tag), pair.difference.count_unchanged
+    others = _others(pair)
+    return lambda documents: (assistant(Contents(tuple(read(documents, readers)), is_pruned, others), count),)
+
+
+def _isolated(
+    readers: Readers, pair: TagPair, selection: Selection, make_body: Callable[[], Body], isolation: Isolation
+) -> Callable[[Documents], Iterable[Chunk]]:
+    """Read here, and compare where it can end nothing but itself."""
+    is_pruned, others = tags.is_mutable(pair.after.tag), _others(pair)
+    work = partial(_compare_pairs, selection, make_body, is_pruned, others)
+
+    def compare(documents: Documents) -> Iterator[Chunk]:
+        for pairs, found in isolation.each(work, read(documents, readers), about_pair):
+            yield _refused(pairs[0], found, work(()), others, isolation) if isinstance(found, WorkFailed) else found
+
+    return compare
+
+
+def _compare_pairs(
+    selection: Selection, make_body: Callable[[], Body], is_pruned: bool, others: frozenset[str], pairs: Sequence[Read]
+) -> Chunk:
+    return _compare_chunk(Contents(pairs, is_pruned, others), selection, make_body())
+
+
+def _others(pair: TagPair) -> frozenset[str]:
+    return frozenset(other.package for other in pair.difference.others)
+
+
+def _chunks(
+    documents: Documents, make_work: Callable[[], Callable[[Documents], Iterable[Chunk]]], jobs: int, progress: Progress
+) -> Iterator[Chunk]:
+    runs = list(_runs(documents))
+    for run, chunks in zip(runs, in_processes(make_work, runs, jobs), strict=True):
+        progress(sum(document.size for document in run))
+        yield from chunks
+
+
+def assistance(selection: Selection, make_body: Callable[[], Body]) -> Callable[[], Callable[[Contents], Chunk]]:
+    """Return what gets ready to compare; another process may do so while this one looks for documents."""
+
+    def get_ready() -> Callable[[Contents], Chunk]:
+        load_deepdiff()
+        return lambda contents: _compare_chunk(contents, selection, make_body())
+
+    return get_ready
+
+
+def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chunk:
+    """Compare the documents of some packages."""
+    # What everybody asked for is not kept twice.
+    tally = Tally(selected=[] if contents.others or not selection.takes_all_specs else None)
+    problems = Problems(contents.others)
+    pairs = [parse_pair(*pair, problems) for pair in contents.pairs]
+    readable = [pair for pair in pairs if pair is not None]
+    for pair, change in zip(readable, compare_all(readable, is_pruned=contents.is_pruned), strict=True):
+        if change is not None:
+            items = items_of(change)
+            tally.observe(change, items)
+            if pair.package not in contents.others:
+                _select(change, items, selection, tally, body)
+        elif pair.after is not None:
+            tally.witness(pair.after)
+    return Chunk(tally, tuple(problems.faults), body.take(), tuple(problems.unreadable))
+
+
+def _select(change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, body: Body) -> None:
+    """Count what was asked for of one package, and hand it to the output format."""
+    part = _chosen(change, selection)
+    if part is None:
+        return
+    tally.note(part)
+    if isinstance(body, SeesAll):
+        body.see(part)
+    tally.select(items if part is change else items_of(part, selection.sees_stack))
+    if selection.wants(part.kinds):
+        tally.add(part)
+        body.add(part)
+
+
+def _refused(contents: Read, failure: WorkFailed, empty: Chunk, others: frozenset[str], isolation: Isolation) -> Chunk:
+    """Say of a package that no process could compare which of its documents cannot be read."""
+    pair, old_content, new_content = contents
+    before = _examined(pair.before, old_content, isolation)
+    after = _examined(pair.after, new_content, isolation)
+    if not isinstance(before, Fault) and not isinstance(after, Fault):
+        # Each can be read, and nobody can compare them.
+        later = pair.after or pair.before
+        assert later is not None
+        fault = Fault(later.path, FaultKind.UNREADABLE, str(failure))
+        before, after = (before, fault) if pair.after else (fault, None)
+    problems = Problems(others)
+    problems.note(pair.package, before, after)
+    return replace(empty, faults=tuple(problems.faults), unreadable=tuple(problems.unreadable))
+
+
+def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Fault | None:
+    if blob is None:
+        return None
+    ((_, found),) = isolation.each(_parse_alone, [(blob, content)], about_content)
+    return Fault(blob.path, FaultKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
+
+
+def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Fault | None:
+    ((blob, content),) = sides
+    return parse_side(blob, content, Known())
+
+
+def _chosen(change: PackageChange, selection: Selection) -> PackageChange | None:
+    if selection.takes_all_specs:
+        return change
+    return part_of(change, selection.chooses, selection.sees_stack)
+
+
+def _runs(documents: Documents) -> Iterator[Documents]:
+    """Cut `documents` into runs of about as many bytes."""
+    start, size = 0, 0
+    for number, pair in enumerate(documents):
+        size += pair.size
+        if size >= _CHUNK_BYTES:
+            yield documents[start : number + 1]
+            start, size = number + 1, 0
+    if start < len(documents):
+        yield documents[start:]
+
+
+class _Compared(NamedTuple):
+    """What was compared, and what is known of the whole tags."""
+
+    comparison: Comparison
+    pair: TagPair
+    known: Judgement | None
+    judgements: Judgements | None
+    isolation: Isolation
+
+
+def _conclude(
+    compared: _Compared, tally: Tally, faults: tuple[Fault, ...], unreadable: tuple[Unreadable, ...] = ()
+) -> Outcome:
+    comparison, pair, known, judgements, _ = compared
+    packages = _packages(pair.difference, tally)
+    tag = pair.after.tag or pair.before.tag or ""
+    judgement = known or _judged(compared, tally)
+    if known is None and (judgements is not None or tally.selected is not None):
+        judgement = counted(tally.seen.items, judgement, tag)
+    if judgements is not None:
+        judgements[_name(pair)] = judgement
+    selected = tally.seen.items if tally.selected is None else tally.selected
+    statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
+    return Outcome(
+        before=pair.before,
+        after=pair.after,
+        revisions_between=comparison.revisions_between,
+        packages=packages,
+        tally=tally,
+        statements=statements,
+        events=events_of(statements, _tag_event(pair, tally)),
+        faults=(*(comparison.faults if pair is comparison.pairs[0] else ()), *pair.difference.faults, *faults),
+        unreadable=(*pair.difference.unreadable, *unreadable),
+    )
+
+
+def _packages(difference: Difference, tally: Tally) -> PackageCounts:
+    return PackageCounts(
+        before=difference.packages_before,
+        after=difference.packages_after,
+        added=difference.packages_added,
+        removed=difference.packages_removed,
+        changed=tally.changed,
+        rebuilt_only=tally.rebuilt_only,
+    )
+
+
+def _judged(compared: _Compared, tally: Tally) -> Judgement:
+    """Judge the whole tag, whatever was asked for."""
+    comparison, pair = compared.comparison, compared.pair
+    lost, gained = tally.seen.moved_stacks()
+    before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
+    whole = pair.difference.whole
+    return judge(
+        tally.seen,
+        _packages(whole, tally),
+        whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
+        declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
+        survey=lambda: _survey(comparison.readers, whole, compared.isolation),
+    )
+
+
+def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Found:
+    """Read the documents that are the same on both sides."""
+    blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
+    found = Survey()
+    contents = zip(blobs, readers.after.read(blobs), strict=True)
+    for _, part in isolation.each(_surveyed, contents, about_content):
+        if not isinstance(part, WorkFailed):
+            found.join(part)
+    return found.found()
+
+
+def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Found:
+    found = Survey()
+    for blob, content in contents:
+        document = parse_side(blob, content, Known())
+        if isinstance(document, Document):
+            found.add(document)
+    return found.found()
+
+
+def _tag_event(pair: TagPair, tally: Tally) -> Event | None:
+    if pair.is_new_tag:
+        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages_after, tally.specs.after)
+    if pair.is_lost_tag:
+        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages_before, tally.specs.before)
+    return None

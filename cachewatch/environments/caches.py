@@ -1,0 +1,95 @@
+"""What there is of some packages: in a recorded revision, or in a live cache right now."""
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from cachewatch.core import spelling, tags
+from cachewatch.core.coverage import Holdings
+from cachewatch.core.model import Document, Fault, FaultKind, Signature
+from cachewatch.core.source import Blob, Content, Listing
+from cachewatch.documents import MAX_BYTES, Known, parse
+from cachewatch.documents.writing import Listed
+from cachewatch.errors import DocumentError, SourceError, UsageError
+from cachewatch.sources.buildcache.opening import Cache, Failed, Source
+
+
+class Held(Struct, frozen=True):
+    """The specs of some packages, and where they are from."""
+
+    holdings: Holdings
+    where: str
+    is_pruned: bool
+    faults: tuple[Fault, ...] = ()
+
+
+def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> Held:
+    """Return what one tag of a revision has of `packages`."""
+    from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.clones import open_repository  # noqa: PLC0415
+    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+
+    opened = open_repository(repository, report=None)
+    try:
+        found = resolve(opened, f"{revision}:{tag}" if tag else revision)
+        listing = list_revision(
+            opened, found, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages
+        )
+        return _read(listing, repository)
+    finally:
+        opened.close()
+
+
+def published(cache: Cache, packages: Collection[str]) -> Held:
+    """Return what a live cache has of `packages` right now."""
+    with Source(cache) as source:
+        for found in source.read({}):
+            if isinstance(found, Failed):
+                raise SourceError(f"{found.tag}: {found.message}")
+            if found.tag == cache.tag:
+                specs = {package: found.specs[package] for package in packages if package in found.specs}
+                holdings = {
+                    package: {spec.binary.hash: _signature(spec) for spec in specs[package]} for package in specs
+                }
+                where = f"{cache.address} as it is now"
+                return Held(holdings, where, tags.is_mutable(cache.tag), found.faults)
+    raise UsageError(f"{cache.address}: has no tag {cache.tag}")
+
+
+def _signature(spec: Listed) -> Signature:
+    binary = spec.binary
+    return Signature(
+        versions=(binary.version,),
+        compiler=spelling.compiler(binary.compiler),
+        os=binary.os,
+        platform=binary.platform,
+        target=binary.target,
+        variants=spelling.variants(binary.variants),
+        stacks=spelling.stacks(spec.stacks),
+    )
+
+
+def _read(listing: Listing, repository: str) -> Held:
+    known = Known()
+    holdings: dict[str, Mapping[str, Signature]] = {}
+    faults = list(listing.faults)
+    blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
+    for (package, blob), content in zip(blobs.items(), listing.reader.read(blobs.values()), strict=True):
+        document = _parse(content, blob, known)
+        if isinstance(document, Fault):
+            faults.append(document)
+        else:
+            holdings[package] = document.specs
+            faults += document.faults
+    side = listing.side
+    where = " ".join(filter(None, (repository, side.tag, "at", (side.revision or "")[:10])))
+    return Held(holdings, where, tags.is_mutable(side.tag), tuple(faults))
+
+
+def _parse(content: Content, blob: Blob, known: Known) -> Document | Fault:
+    if isinstance(content, str):
+        return Fault(blob.path, FaultKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path, known)
+    except DocumentError as error:
+        return Fault(blob.path, FaultKind.UNREADABLE, str(error))

@@ -1,0 +1,175 @@
+"""What an environment of Spack needs: `spack.lock` of versions 4 to 7, or else what `spack.yaml` asks for."""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core import spelling
+from cachewatch.core.coverage import Environment, Need
+from cachewatch.core.versions import parse_ranges
+from cachewatch.documents.yamltext import load_yaml
+from cachewatch.errors import UnreadableDocument, UsageError
+from cachewatch.runtime.untrusted import read_inside
+from cachewatch.sources.buildcache.nodes import Arch, Node, compiler_of, variants_of
+
+LOCK_FILE = "spack.lock"
+MANIFEST_FILE = "spack.yaml"
+
+# Versions of lock files that name specs by the hashes of caches.
+LOCK_VERSIONS = (4, 5, 6, 7)
+
+_LARGEST = 256 * 2**20
+_SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
+_MOST_ROWS = 10_000
+_DEEPEST = 20
+# Of names and combinations, while a manifest is expanded.
+_MOST_STEPS = 100_000
+
+
+class _Root(Struct):
+    hash: str
+
+
+class _Specs(Struct):
+    concrete_specs: dict[str, Node] = {}
+    roots: list[_Root] = []
+
+
+class _Meta(Struct, rename="kebab"):
+    lockfile_version: int
+
+
+class _Lock(_Specs):
+    meta: _Meta = msgspec.field(name="_meta", default_factory=lambda: _Meta(0))
+    include_concrete: dict[str, _Specs] = {}
+
+
+_decode_lock = msgspec.json.Decoder(_Lock).decode
+
+
+def open_environment(path: Path) -> Environment:
+    """Read the environment at `path`: a lock file, a manifest (with the lock file beside it, if there is one) or a folder.
+
+    Raises UsageError with the reason where there is none, or one that cannot be used.
+    """
+    if path.is_dir():
+        path = next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
+    elif path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file():
+        path = path.with_name(LOCK_FILE)
+    try:
+        data = read_inside(path.parent, path.name, most=_LARGEST)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a spack.lock, a spack.yaml or their folder") from error
+    return read_manifest(data, str(path)) if path.suffix in (".yaml", ".yml") else read_lock(data, str(path))
+
+
+def read_lock(data: bytes, name: str) -> Environment:
+    """Read a lock file."""
+    try:
+        return _environment(_decode_lock(data), name)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
+
+
+def _environment(lock: _Lock, name: str) -> Environment:
+    version = lock.meta.lockfile_version
+    if version < LOCK_VERSIONS[0]:
+        raise UsageError(
+            f"{name}: has version {version} of lock files; before version {LOCK_VERSIONS[0]} (Spack 0.18) they named other"
+            " hashes than caches do; run `spack concretize --force` to write it anew"
+        )
+    parts = [lock, *lock.include_concrete.values()]
+    nodes = {spec_hash: node for part in parts for spec_hash, node in part.concrete_specs.items()}
+    roots = {root.hash for part in parts for root in part.roots}
+    needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
+    return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
+
+
+def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
+    def lookup(dependency: str) -> tuple[str, str] | None:
+        found = nodes.get(dependency)
+        return None if found is None else (found.name, found.version)
+
+    node = nodes[spec_hash]
+    arch = node.arch or Arch("", "", "")
+    return Need(
+        package=node.name,
+        version=node.version,
+        hash=spec_hash,
+        platform=arch.platform,
+        os=arch.platform_os,
+        target=arch.target_name,
+        compiler=spelling.compiler(compiler_of(node, lookup)),
+        variants=spelling.variants(variants_of(node)) if node.has_parameters else None,
+        is_root=spec_hash in roots,
+    )
+
+
+def read_manifest(data: bytes, name: str) -> Environment:
+    """Read the specs that a manifest asks for: no hashes, and nothing of what they depend on."""
+    try:
+        manifest = load_yaml(data.decode("utf-8", "replace"))
+    except UnreadableDocument as error:
+        raise UsageError(f"{name}: {error}") from error
+    spack = manifest.get("spack", manifest.get("env")) if isinstance(manifest, dict) else None
+    if not isinstance(spack, dict):
+        raise UsageError(f"{name}: is not a Spack manifest: it has no `spack:`")
+    specs = _Expansion(_definitions(spack.get("definitions") or []), name).specs(spack.get("specs") or [])
+    needs = {_abstract(spec, name) for spec in itertools.islice(specs, _MOST_ROWS)}
+    return Environment(name=name, needs=_sorted(needs))
+
+
+def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
+    return tuple(sorted(needs, key=lambda need: need.sort_key))
+
+
+def _definitions(listed: Any) -> Mapping[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for entry in listed if isinstance(listed, list) else []:
+        for name, values in entry.items() if isinstance(entry, dict) else ():
+            if name != "when" and isinstance(values, list):
+                found.setdefault(name, []).extend(values)
+    return found
+
+
+class _Expansion:
+    """The specs of the lists of a manifest, in which names stand for other lists, and matrices for all their combinations."""
+
+    def __init__(self, definitions: Mapping[str, list[Any]], name: str) -> None:
+        self._definitions = definitions
+        self._name = name
+        self._steps = 0
+
+    def specs(self, listed: Any, depth: int = 0) -> Iterator[str]:
+        """Yield them; raises UsageError where a few names stand for more than any environment has."""
+        for entry in listed if isinstance(listed, list) and depth < _DEEPEST else []:
+            self._count()
+            if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
+                rows = [list(self.specs(row, depth + 1)) for row in entry["matrix"]]
+                for combination in itertools.product(*rows):
+                    self._count()
+                    yield " ".join(combination)
+            elif isinstance(entry, str) and entry[:1] == "$":
+                yield from self.specs(self._definitions.get(entry.lstrip("$^%"), []), depth + 1)
+            elif isinstance(entry, str):
+                yield entry
+
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise UsageError(f"{self._name}: its definitions and matrices expand to more than {_MOST_STEPS:,} entries")
+
+
+def _abstract(spec: str, name: str) -> Need:
+    match = _SPEC.match(spec.strip())
+    if match is None:
+        raise UsageError(f"{name}: {spec[:60]!r} names no package")
+    versions = match["versions"] or ""
+    if versions:
+        parse_ranges(versions)
+    return Need(package=match["name"], version=versions, is_root=True)

@@ -1,0 +1,259 @@
+"""Two revisions in, pairs of tags with the documents that differ out."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core import tags
+from cachewatch.core.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
+from cachewatch.core.model import Side, Unreadable
+from cachewatch.core.source import (
+    Blob,
+    Comparison,
+    Content,
+    Difference,
+    DocumentPair,
+    Listing,
+    Readers,
+    TagPair,
+)
+from cachewatch.documents import MAX_BYTES, TOO_LARGE
+from cachewatch.documents.tagsfile import read_tags_file
+from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, count_between, resolve
+from cachewatch.git.trees import Folders, differing_documents, document_mode, document_of, folders, ignored
+
+# By tag and package, the revision and tag whose document is to be compared.
+Bases = Mapping[str, Mapping[str, Revision]]
+
+# Real ones have 50 kB.
+_LARGEST_TAGS_FILE = 2**20
+
+
+class State(Struct, frozen=True):
+    """One tag of one revision; a tree of None is a tag without any documents."""
+
+    revision: Revision
+    tag: str
+    tree: str | None
+
+
+class States(Struct, frozen=True):
+    """Two states that belong together, and whether only one revision has their tag."""
+
+    before: State
+    after: State
+    is_new_tag: bool = False
+    is_lost_tag: bool = False
+
+
+class GitReader:
+    """Reads documents out of a repository."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        """Yield the content of each blob, through one pipe."""
+        contents = self._repository.objects().readable((blob.name for blob in blobs), kind="blob", most=MAX_BYTES)
+        return (TOO_LARGE if content is None else content for content in contents)
+
+    def again(self) -> "GitReader":
+        """Return a reader with a git process of its own."""
+        return GitReader(self._repository.again())
+
+
+def compare_revisions(
+    repository: Repository,
+    before: Revision,
+    after: Revision,
+    *,
+    wanted_tag: Callable[[str], bool],
+    wanted_package: Wanted,
+    bases: Bases = MappingProxyType({}),
+) -> Comparison:
+    """Find what differs between two revisions: in one tag if either names one, else in every tag.
+
+    The packages of `bases` are compared with the documents of other revisions than `before`.
+    """
+    had, has = tags_of(repository, before), tags_of(repository, after)
+    pairs: list[TagPair] = []
+    quiet: TagPair | None = None
+    for states in _states(before, after, had, has, wanted_tag):
+        based = bases.get(states.after.tag, {})
+        if (pairs or quiet) and states.before.tree == states.after.tree and not based:
+            continue
+        pair = _compare_states(repository, states, wanted_package, based)
+        if pair.difference.documents or pair.difference.faults:
+            pairs.append(pair)
+        elif quiet is None:
+            quiet = pair
+    if not pairs and quiet is not None:
+        # Nothing differs anywhere: the first tag says so.
+        pairs.append(quiet)
+    if not pairs:
+        raise UsageError(_nothing_to_compare(repository, had, has))
+    reader = GitReader(repository)
+    return Comparison(
+        pairs=tuple(pairs),
+        readers=Readers(reader, reader),
+        revisions_between=count_between(repository, before, after),
+        stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
+        packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
+        faults=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
+    )
+
+
+def list_revision(
+    repository: Repository, revision: Revision, *, wanted_tag: Callable[[str], bool], wanted_package: Wanted
+) -> Listing:
+    """List every document of one tag of a revision: the one it names, the only one wanted, or develop."""
+    trees = tags_of(repository, revision).ids
+    wanted = [tag for tag in trees if wanted_tag(tag)]
+    tag = revision.tag or (wanted[0] if len(wanted) == 1 else "develop")
+    state = _named(revision, tag, trees)
+    found = differing_documents(repository, f"{CATALOGUE}/{tag}", None, state.tree, wanted=wanted_package)
+    blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
+    return Listing(revision.side(tag), blobs, GitReader(repository), found.faults)
+
+
+class PackageDocument(Struct, frozen=True):
+    """One package's document in one revision, and the revision that wrote it."""
+
+    path: str
+    content: bytes
+    side: Side
+    unchanged_since: Side | None
+
+
+def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
+    """Read one document of the tag that `revision` names, or of develop."""
+    tag = revision.tag or "develop"
+    state = _named(revision, tag, tags_of(repository, revision).ids)
+    path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+    found = (
+        repository.objects().get(f"{revision.commit}:{path}") if is_name(package.encode("utf-8", "replace")) else None
+    )
+    if found is None or found.type != "blob":
+        near = get_close_matches(package, folders(repository, str(state.tree)).ids, 3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
+    if problem := document_mode(repository, f"{revision.commit}:{CATALOGUE}/{tag}/{package}"):
+        raise UnreadableDocument(f"{path}: {problem}")
+    writer = repository.run(["rev-list", "-1", revision.commit, "--", path]).decode().strip()
+    since = resolve(repository, writer).side(tag) if writer else None
+    return PackageDocument(path, found.content, revision.side(tag), since)
+
+
+def tags_of(repository: Repository, revision: Revision) -> Folders:
+    """Return the trees of the tags of `revision`; the folders of 2022, packages without a tag, are none."""
+    return folders(repository, f"{revision.commit}:{CATALOGUE}")
+
+
+def _states(
+    before: Revision, after: Revision, had: Folders, has: Folders, wanted: Callable[[str], bool]
+) -> Iterator[States]:
+    old, new = had.ids, has.ids
+    if before.tag or after.tag:
+        tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
+        yield States(_named(before, tag_before, old), _named(after, tag_after, new))
+        return
+    for tag in filter(wanted, tags.in_order(old.keys() | new.keys())):
+        if tag.encode() in had.odd | has.odd:
+            continue  # not what it was, and neither gone nor new
+        later = State(after, tag, new.get(tag))
+        earlier = tags.predecessor(tag, new) if tag not in old else None
+        if earlier is None:
+            yield States(State(before, tag, old.get(tag)), later, is_new_tag=tag not in old, is_lost_tag=tag not in new)
+        else:
+            # A new snapshot is news against the one before it, not against nothing.
+            yield States(State(after, earlier, new[earlier]), later, is_new_tag=True)
+
+
+def _is_news(name: bytes, had: Folders, has: Folders) -> bool:
+    return not (name in had.odd and name in has.odd)
+
+
+def _nothing_to_compare(repository: Repository, had: Folders, has: Folders) -> str:
+    there = tags.in_order(had.ids.keys() | has.ids.keys())
+    if not there:
+        return f"{repository.path}: neither revision has a catalogue, which is a folder {CATALOGUE}"
+    return f"{repository.path}: no tag matches; there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
+
+
+def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
+    if tag not in trees:
+        near = ", ".join(tags.in_order(trees)[:5]) or "none at all"
+        raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}; it has {near}, ...")
+    return State(revision, tag, trees[tag])
+
+
+def _compare_states(repository: Repository, states: States, wanted: Wanted, based: Mapping[str, Revision]) -> TagPair:
+    before, after = states.before, states.after
+    label = f"{CATALOGUE}/{after.tag}"
+    difference = differing_documents(repository, label, before.tree, after.tree, wanted=wanted)
+    if based:
+        difference = _rebased(difference, _based(repository, label, based, after.tree))
+    return TagPair(
+        before=before.revision.side(before.tag),
+        after=after.revision.side(after.tag),
+        difference=difference,
+        is_new_tag=states.is_new_tag,
+        is_lost_tag=states.is_lost_tag,
+    )
+
+
+def _based(
+    repository: Repository, label: str, bases: Mapping[str, Revision], after: str | None
+) -> Mapping[str, DocumentPair | Unreadable]:
+    """Return the documents of each package to compare, or why there is none to compare now."""
+    found: dict[str, DocumentPair | Unreadable] = {}
+    for package, base in bases.items():
+        had = document_of(repository, label, tags_of(repository, base).ids.get(base.tag or ""), package)
+        has = document_of(repository, label, after, package)
+        if isinstance(has, str) or isinstance(had, str):
+            found[package] = Unreadable(
+                package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
+            )
+        else:
+            found[package] = DocumentPair(package, had, has)
+    return found
+
+
+def _rebased(difference: Difference, based: Mapping[str, DocumentPair | Unreadable]) -> Difference:
+    """Return the difference with what there is to compare of other packages in the place of their documents."""
+    seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
+    pairs = [each for each in based.values() if isinstance(each, DocumentPair)]
+    same = [pair for pair in pairs if _name(pair.before) == _name(pair.after)]
+    others = [pair for pair in difference.documents if pair.package not in based]
+    differing = [*others, *(pair for pair in pairs if pair not in same)]
+    then = sum(pair.package not in seen and pair.after is not None for pair in pairs)
+    now = sum(pair.after is not None for pair in same)
+    unreadable = [each for each in difference.unreadable if each.package not in based]
+    return replace(
+        difference,
+        documents=tuple(sorted(differing, key=lambda pair: pair.package)),
+        count_unchanged=lambda: difference.count_unchanged() + now - then,
+        unreadable=(*unreadable, *(each for each in based.values() if isinstance(each, Unreadable))),
+    )
+
+
+def _name(blob: Blob | None) -> str | None:
+    return blob.name if blob else None
+
+
+def _packages_of(repository: Repository, trees: Iterable[str]) -> set[str]:
+    return {package for tree in trees for package in folders(repository, tree).ids}
+
+
+def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
+    """Return the stacks that `revision` says its tags have; nothing where it does not say."""
+    try:
+        found = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
+    except SourceError:
+        return {}  # whatever that is, it is no list of tags
+    return read_tags_file(found.content) if found else {}

@@ -1,0 +1,140 @@
+"""Repositories of other machines: cloned into a folder of our own, and refreshed."""
+
+import fcntl
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.git.hardening import git_command
+from cachewatch.git.repository import Repository, fetch
+from cachewatch.runtime.files import open_lock
+
+_SCHEMES = ("https", "http", "ssh", "git", "file")
+_SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
+_SECRET = re.compile(r"token|passw|secret|key|auth|sig", re.IGNORECASE)
+_CLONING_SECONDS = 3600.0
+_FETCH = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+_REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
+
+Report = Callable[[str], None]
+
+
+class Clone(Repository):
+    """A clone of ours, which may lack contents that nobody asked for yet."""
+
+    is_ours = True
+
+    def __init__(self, path: Path, report: Report | None = None) -> None:
+        super().__init__(path)
+        self._report = report
+
+    def obtain(self, ids: Iterable[str]) -> None:
+        """Fetch those of these objects that are not here, all in one go."""
+        if "promisor = true" not in Path(self.git_dir, "config").read_text("utf-8"):
+            return
+        printed = self.run(["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"])
+        missing = sorted(set(ids) - set(printed.decode().split()))
+        if missing:
+            # The way in which git itself fetches what a filter left out.
+            options = ["-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-tags", "--filter=blob:none", "--stdin"]
+            _git(
+                self.path,
+                [*options, *_progress(self._report), "origin"],
+                what=str(self.path),
+                lines=missing,
+                report=self._report,
+            )
+
+
+def open_repository(address: str, *, report: Report | None = None) -> Repository:
+    """Open the repository at `address`: a path as it is, a URL as an up-to-date clone.
+
+    `report` is told git's own progress. Raises RefusedAddress where git could be made to run
+    a command or to leak a password.
+    """
+    if not is_url(address):
+        return Repository(Path(address))
+    check_url(address)
+    folder = clone_folder(address)
+    with _locked(folder):
+        if folder.exists():
+            _git(folder, [*_FETCH, "--prune", *_progress(report), "origin", *_REFSPECS], what=address, report=report)
+        else:
+            _clone(address, folder, report)
+    return Clone(folder, report)
+
+
+def is_url(address: str) -> bool:
+    """Tell whether `address` means another machine, or a URL of this one, rather than a path."""
+    if Path(address).exists():
+        return False
+    return "://" in address or "::" in address or address.startswith("-") or _SCP_LIKE.fullmatch(address) is not None
+
+
+def check_url(url: str) -> None:
+    """Raise RefusedAddress unless git can be given `url` without danger."""
+    if not url.isprintable():
+        raise RefusedAddress(f"{url!a}: an address cannot hold control characters")
+    if url.startswith("-") or re.match(r"[A-Za-z0-9.+-]*::", url):
+        raise RefusedAddress(f"{url}: this is an option or a helper of git, not the address of a repository")
+    if "://" not in url:
+        return  # like scp: user@host:path, which the pattern keeps from being an option
+    try:
+        parts = urlsplit(url)
+        host, password = parts.hostname or "", parts.password
+    except ValueError as error:
+        raise RefusedAddress(f"{url}: {error}") from error
+    if parts.scheme not in _SCHEMES:
+        raise RefusedAddress(f"{url}: only {', '.join(_SCHEMES)} are supported, not {parts.scheme}")
+    if password is not None or (parts.username and parts.scheme.startswith("http")):
+        raise RefusedAddress(
+            f"{parts.scheme}://...@{host}{parts.path}: remove the password from the address; use ssh keys or an agent"
+        )
+    if _SECRET.search(parts.query):
+        raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: remove secrets from the address")
+    if host.startswith("-") or (not host and parts.scheme != "file"):
+        raise RefusedAddress(f"{url}: there is not a host in this address")
+
+
+def clone_folder(url: str) -> Path:
+    """Return where the clone of `url` lies: below $XDG_CACHE_HOME, or ~/.cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", url.rpartition("://")[2]).strip("-.")[-60:]
+    return cache / "cachewatch" / "clones" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
+
+
+def _clone(url: str, folder: Path, report: Report | None) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="new-") as new:
+        # Servers that cannot filter say so and send everything.
+        options = ["--bare", "--filter=blob:none", *_progress(report), "--end-of-options", url, f"{new}/clone"]
+        fetch([*git_command(may_fetch=True), "clone", *options], what=url, seconds=_CLONING_SECONDS, report=report)
+        Path(new, "clone").rename(folder)
+
+
+def _git(folder: Path, arguments: list[str], *, what: str, lines: Iterable[str] = (), report: Report | None) -> None:
+    command = [*git_command(may_fetch=True), f"--git-dir={folder}", *arguments]
+    fetch(command, lines, what=what, seconds=_CLONING_SECONDS, report=report)
+
+
+def _progress(report: Report | None) -> list[str]:
+    return ["--progress"] if report else ["--quiet"]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep two of us from writing one clone."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(open_lock(Path(f"{folder}.lock")), "r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise SourceError(
+            f"{folder.parent}: {error.strerror}; set XDG_CACHE_HOME to a folder that can be written"
+        ) from error

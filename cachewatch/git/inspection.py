@@ -1,0 +1,104 @@
+"""Look at a repository before git does: for pipes and devices, for which it would wait without an end, and for promises.
+
+A partial clone promises that what it lacks can be fetched, and its configuration says how. A git that
+does not know how to leave that alone is not let near one that is not ours.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from cachewatch.errors import BrokenSource
+from cachewatch.runtime.untrusted import RefusedFile, check_regular, read_regular
+
+_LARGEST_CONFIG = 2**20
+_MOST_INCLUDED = 100
+_LOOKED_FOR = (".git", "HEAD", "commondir", "gitdir", "config")
+_INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
+_PROMISE = re.compile(r"promisor|partialclone", re.IGNORECASE)
+_TOO_OLD = (
+    "and this git would run what its configuration says to fetch what it lacks; install git 2.45 or newer "
+    "(or one fixed in May 2024, such as 2.39.4), or give --repo the URL"
+)
+_PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
+
+
+def check_repository(path: Path, *, may_be_partial: bool) -> None:
+    """Raise BrokenSource where the repository that `path` is, or is in, cannot be given to git."""
+    try:
+        git_dir = _git_dir(path.absolute())
+        for folder in _folders(git_dir) if git_dir else ():
+            _check_files(str(folder))
+            texts = list(_configuration(folder))
+            if not may_be_partial and any(map(_PROMISE.search, texts)):
+                raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
+    except RefusedFile as error:
+        raise BrokenSource(
+            f"{error.filename}: {error.strerror}; git would wait for it for ever, and no git makes one"
+        ) from error
+
+
+def _git_dir(path: Path) -> Path | None:
+    """Look for the repository as git does, but at no pipe on the way."""
+    for folder in (path, *path.parents):
+        dot_git = folder / ".git"
+        for place in (folder, dot_git):
+            for name in _LOOKED_FOR:
+                check_regular(place / name)
+        if dot_git.is_file():
+            return folder / _word(dot_git).removeprefix("gitdir: ")
+        if dot_git.is_dir():
+            return dot_git
+        if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+            return folder
+    return None
+
+
+def _folders(git_dir: Path) -> Iterator[Path]:
+    """Yield the folder of a repository, and for a work tree the one that it shares."""
+    yield git_dir
+    shared = git_dir / "commondir"
+    check_regular(shared)
+    if shared.is_file():
+        yield git_dir / _word(shared)
+
+
+def _word(path: Path) -> str:
+    return os.fsdecode(read_regular(path, most=_LARGEST_CONFIG)).rstrip("\r\n")
+
+
+def _check_files(folder: str) -> None:
+    """Look at every file; that costs milliseconds, because the folders say what their files are."""
+    try:
+        with os.scandir(folder) as found:
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    _check_files(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    check_regular(Path(entry.path))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return  # which git will say, if it needs it
+
+
+def _configuration(folder: Path) -> Iterator[str]:
+    """Yield the text of the configuration, and of all that it includes."""
+    waiting, seen = [folder / "config", folder / "config.worktree"], set[Path]()
+    while waiting and len(seen) < _MOST_INCLUDED:
+        file = waiting.pop()
+        check_regular(file)
+        if file not in seen and file.is_file():
+            seen.add(file)
+            text = read_regular(file, most=_LARGEST_CONFIG).decode("utf-8", "replace").replace("\\\n", "")
+            waiting += _included(text, file.parent)
+            yield text
+
+
+def _included(text: str, folder: Path) -> Iterator[Path]:
+    """Yield each file that a configuration may include, and a few that it does not."""
+    if not _INCLUDE.search(text):
+        return
+    for value in _PATH.findall(text.replace('"', "").replace("\\\\", "\\")):
+        for name in {value.strip(), re.split("[;#]", value)[0].strip()} - {""}:
+            if "\0" not in name:
+                yield folder / os.path.expanduser(name)  # noqa: PTH111  a user that is not known is no error

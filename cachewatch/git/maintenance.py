@@ -1,0 +1,152 @@
+"""What keeps a clone of ours small and whole for months; see mirror.py."""
+
+import logging
+import os
+import pwd
+import re
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
+from cachewatch.git.repository import Answer, ask, explain
+
+logger = logging.getLogger(__name__)
+
+_CHECKING_SECONDS = 3600.0
+# Before that many packs git does not get slow; and no large pack is written again for a few small ones.
+_MANY_PACKS, _TOO_MANY_PACKS = 50, 500
+_MANY_LOOSE = 16  # in one of the 256 folders of objects
+# Readers may still be at a revision that the branch has left; those objects lie loose until then.
+_LEFT_SECONDS = 3600
+_PACKED = "cachewatch-packed"
+_NOT_FOUND = 127
+
+
+def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> Answer:
+    """Ask git about the clone at `folder` or let it work there; nothing is fetched."""
+    command = guarded(git_command(), seconds=_CHECKING_SECONDS)
+    answer = ask([*command, f"--git-dir={folder}", *arguments], lines, seconds=_CHECKING_SECONDS + GRACE_SECONDS)
+    if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
+        raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
+    if answer.code == _NOT_FOUND:
+        raise BrokenSource(f"{folder}: git must be installed, and on the PATH of the service ({explain(answer.error)})")
+    return answer
+
+
+def check_owner(folder: Path) -> None:
+    """Raise BrokenSource unless the clone at `folder` is ours: git works in no other."""
+    owner, we = folder.stat().st_uid, os.geteuid()
+    if owner != we:
+        raise BrokenSource(
+            f"{folder}: belongs to user {_user(owner)}, but cachewatch runs as {_user(we)}; "
+            f"run it as the owner, or hand the folder over: chown -R {_user(we)} {folder}"
+        )
+
+
+def room(folder: Path, *, reserve: int) -> int:
+    """Return how many bytes may be written beside `folder`; the last `reserve` bytes are not ours to take."""
+    free = shutil.disk_usage(folder.parent).free
+    if free <= reserve:
+        raise BrokenSource(
+            f"{folder.parent}: a fetch takes {reserve / 2**20:,.0f} MiB of free space, which it leaves to others, "
+            f"and only {free / 2**20:,.0f} MiB are free; make room, or move the state with `state:`"
+        )
+    return free - reserve
+
+
+def damage(folder: Path, *, thoroughly: bool) -> str:
+    """Return what is wrong with the clone at `folder`, in git's words; "" if nothing is."""
+    if not folder.is_dir() or "bare = true" not in _config(folder):
+        return "its configuration is gone"
+    refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
+    if refs.code or refs.error.strip():
+        return _first(refs)
+    head = read(folder, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+    if head.code:
+        return _first(head) or "its branch is empty"
+    if thoroughly:
+        checked = read(folder, ["fsck", "--no-dangling", "--no-progress"])
+        return (_first(checked) or "git finds faults in it") if checked.code else ""
+    try:
+        absent = missing(folder, ["HEAD"])
+    except DamagedClone as error:
+        return str(error)
+    return f"{len(absent)} objects are missing" if absent and not is_partial(folder) else ""
+
+
+def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
+    """List the objects in the trees of `commits` that are not here. Raises DamagedClone if it cannot be told."""
+    options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
+    found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
+    if found.code or "error:" in found.error:
+        raise DamagedClone(_first(found) or "git cannot walk it")
+    return re.findall(r"^\?([0-9a-f]+)$", found.output.decode(), re.MULTILINE)
+
+
+class DamagedClone(SourceError):
+    """A clone of ours is damaged, as the message says."""
+
+
+def _first(answer: Answer) -> str:
+    lines = [line.strip() for line in answer.error.splitlines() if line.strip()]
+    return lines[0] if lines else ""
+
+
+def is_partial(folder: Path) -> bool:
+    """Tell whether the clone at `folder` was made without the contents of documents."""
+    return "promisor = true" in _config(folder)
+
+
+def _config(folder: Path) -> str:
+    try:
+        return (folder / "config").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def set_aside(folder: Path) -> Path:
+    """Move a damaged clone out of the way; of several, only the newest is kept."""
+    kept = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    for older in damaged_ones(folder):
+        shutil.rmtree(older, ignore_errors=True)
+    folder.rename(kept)
+    return kept
+
+
+def damaged_ones(folder: Path) -> list[Path]:
+    """Return the damaged clones that were set aside, oldest first."""
+    return sorted(folder.parent.glob(f"{folder.name}.damaged-*"))
+
+
+def pack(folder: Path) -> None:
+    """Put together what many fetches brought, where there is enough; what nothing refers to goes after an hour."""
+    sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
+    loose = sum(1 for _ in folder.glob("objects/17/*"))
+    is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)
+    if not (is_worth_it or (loose > _MANY_LOOSE and _age(folder / _PACKED) > _LEFT_SECONDS)):
+        return
+    (folder / _PACKED).touch()
+    logger.info("%s: putting %d packs together", folder, len(sizes))
+    for step in (
+        ["pack-refs", "--all", "--prune"],
+        ["repack", "-A", "-d", "-q", f"--unpack-unreachable={_LEFT_SECONDS}.seconds.ago"],
+        ["prune", f"--expire={_LEFT_SECONDS}.seconds.ago"],
+    ):
+        done = read(folder, step)
+        if done.code:
+            raise SourceError(f"{folder}: {step[0]}: {_first(done) or f'git ended with code {done.code}'}")
+
+
+def _age(path: Path) -> float:
+    """Return how many seconds ago a file was changed; one that is not there, never."""
+    return time.time() - path.stat().st_mtime if path.exists() else float("inf")
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

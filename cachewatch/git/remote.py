@@ -1,0 +1,210 @@
+"""The other side of a clone of ours: what it has, what we take from it, and why it would not."""
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from msgspec import Struct
+
+from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git.clones import check_url, is_url
+from cachewatch.git.credentials import Access, redact
+from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
+from cachewatch.git.repository import Answer, ask, explain
+
+# The name by which git's configuration knows the other side. Its address is never written down.
+NAME = "up"
+_ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
+_BRANCHES = "refs/heads/"
+_LIST_SECONDS = 120.0
+# A name that may stand in a refspec: git's own rules, and no glob.
+_BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
+
+# What only a person can mend, by what git, ssh or the kernel say of it.
+_FOR_THE_ADMINISTRATOR = {
+    r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|returned error: 40[13]": (
+        "the server requires authentication; configure valid credentials for this source"
+    ),
+    r"Permission denied \(|Too many authentication failures": (
+        "the server rejects our ssh key; configure one that has read access to the repository"
+    ),
+    r"Host key verification failed|No .* host key is known": (
+        "the host key of the server is not known or has changed; check it and add it to known_hosts"
+    ),
+    r"returned error: 30\d|unable to update url base from redirection": (
+        "the repository has moved and git may not follow; configure its new address"
+    ),
+    r"returned error: 404|[Rr]epository .*not found|does not appear to be a git repository|not exported": (
+        "there is no such repository, or we have no access to it; check the address"
+    ),
+    r"certificate|SSL_CERT|CAfile": "the certificate of the server cannot be verified",
+    r"dubious ownership|unsafe repository": (
+        "the repository belongs to another user; serve it with git daemon, or say that its owner is trusted"
+    ),
+    r"No space left on device|[Qq]uota exceeded|File too large|signal 25|code 153": "there is no room for what it sends",
+    r"Read-only file system|unable to create .*Permission denied|insufficient permission": (
+        "the clone cannot be written; give its folder to the user that runs cachewatch"
+    ),
+    r"(env|timeout|prlimit|setpriv): .*No such file": "git must be installed, and on the PATH of the service",
+    r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
+    r"transport '.*' not allowed": "git may not use this transport",
+}
+# Faults of the way, which say nothing about what we have.
+_OF_THE_WAY = re.compile(
+    r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
+    r"|early EOF|hung up|unexpected disconnect|RPC failed|transfer closed|Operation (too slow|timed out)|returned error: "
+    r"|[Nn]o route to host|Network is unreachable|Could not read from remote|unable to access|bytes of body",
+)
+
+
+class Tip(Struct, frozen=True):
+    """The newest commit of a branch."""
+
+    branch: str
+    commit: str
+
+
+class Remote:
+    """A repository to fetch from, by path or URL."""
+
+    def __init__(
+        self,
+        address: str,
+        access: Access | None = None,
+        *,
+        trusts_owner: bool = False,
+        seconds: float = 600.0,
+        silence: float | None = None,
+    ) -> None:
+        """Take `address` as it is configured. `trusts_owner` reads a path that belongs to another user.
+
+        Each answer may take `seconds`, and all of them together since `begin`; with `silence`, a
+        fetch ends when nothing arrives for so long. Raises RefusedAddress where git could be made to run a command or to leak
+        a password.
+        """
+        self.is_path = not is_url(address)
+        if not self.is_path:
+            check_url(address)
+        self.name = redact(address, address)
+        self.seconds = seconds
+        self._silence = silence
+        self._deadline = float("inf")
+        self._address = str(Path(address).absolute()) if self.is_path else address
+        self._access = access or Access()
+        self._trusts_owner = trusts_owner
+
+    def begin(self) -> None:
+        """Let the time run that all answers together may take."""
+        self._deadline = time.monotonic() + self.seconds
+
+    def tip(self, branch: str | None) -> Tip:
+        """Ask for the newest commit of `branch`, or of the one that the repository's HEAD names."""
+        if branch is not None and not _BRANCH.fullmatch(branch):
+            raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
+        wanted = ["HEAD"] if branch is None else [f"{_BRANCHES}{branch}"]
+        listed = self._list(["--symref", NAME, *wanted])
+        if branch is None:
+            named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
+            found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
+            if named and found and _BRANCH.fullmatch(named[1]):
+                return Tip(named[1], found[1])
+            raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
+        if found := re.search(rf"^({_ID})\t{re.escape(wanted[0])}$", listed, re.MULTILINE):
+            return Tip(branch, found[1])
+        raise self._no_branch(branch)
+
+    def fetch(self, folder: Path, tip: Tip, *, most: int, options: Sequence[str] = ()) -> None:
+        """Bring the branch of `tip` into the repository at `folder`, at most `most` bytes in one file."""
+        # With a + and in full: without either, a clone can stand still for ever and git calls it success.
+        refspec = f"+{_BRANCHES}{tip.branch}:{_BRANCHES}{tip.branch}"
+        self._fetch(folder, ["--atomic", "--update-shallow", *options, NAME, refspec], most=most)
+
+    def fetch_commit(self, folder: Path, commit: str, *, most: int, options: Sequence[str] = ()) -> None:
+        """Bring one commit, whatever branch it is on, and its history."""
+        self._fetch(folder, ["--update-shallow", *options, NAME, commit], most=most)
+
+    def fetch_objects(self, folder: Path, ids: Iterable[str], *, most: int) -> None:
+        """Bring single objects into the repository at `folder`, the way git itself gets what a filter left out."""
+        options = ["--filter=blob:none", "--stdin", NAME]
+        self._fetch(folder, options, most=most, lines=ids, config=[("fetch.negotiationAlgorithm", "noop")])
+
+    def _fetch(
+        self,
+        folder: Path,
+        arguments: list[str],
+        *,
+        most: int,
+        lines: Iterable[str] = (),
+        config: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        progress = "--quiet" if self._silence is None else "--progress"
+        quiet = [progress, "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+        config = [*config, ("core.fsync", "committed,reference")]
+        command = [f"--git-dir={folder}", "fetch", *quiet, *self._upload_pack(), *arguments]
+        self._ask(command, lines, config=config, seconds=self.seconds, most=most, silence=self._silence)
+
+    def _list(self, arguments: list[str]) -> str:
+        # In the root folder, where no repository's configuration can join in.
+        command = ["-C", "/", "ls-remote", *self._upload_pack(), *arguments]
+        return self._ask(command, seconds=min(self.seconds, _LIST_SECONDS)).output.decode("utf-8", "replace")
+
+    def _ask(
+        self,
+        arguments: list[str],
+        lines: Iterable[str] = (),
+        *,
+        config: Iterable[tuple[str, str]] = (),
+        seconds: float,
+        most: int | None = None,
+        silence: float | None = None,
+    ) -> Answer:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise self._no_answer(self.seconds)
+        settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
+        # The repository of another user may name helpers of its own; those hear no other protocol.
+        only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
+        with self._access.environment() as environment:
+            command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
+            command = guarded(command, seconds=min(seconds, left), most=most)
+            answer = ask([*command, *arguments], lines, seconds=min(seconds, left) + GRACE_SECONDS, silence=silence)
+        if answer.code:
+            raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
+        return answer
+
+    def _upload_pack(self) -> list[str]:
+        if not (self.is_path and self._trusts_owner):
+            return []
+        repository = self._address.replace("'", "'\\''")
+        return [f"--upload-pack=git -c safe.directory='{repository}' -c safe.directory='{repository}/.git' upload-pack"]
+
+    def _failure(self, answer: Answer, seconds: float) -> SourceError:
+        said = answer.error
+        if answer.code in ENDED and "fatal:" not in said:
+            return self._no_answer(seconds)
+        reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
+        for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
+            if re.search(pattern, f"{said} code {answer.code}"):
+                return BrokenSource(f"{self.name}: {advice} (git: {reason})")
+        kind = Unreachable if _OF_THE_WAY.search(said) else SourceError
+        return kind(f"{self.name}: {reason}")
+
+    def _no_answer(self, seconds: float) -> SourceError:
+        return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
+
+    def _no_branch(self, branch: str) -> SourceError:
+        found = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)
+        if not found:
+            return SourceError(f"{self.name}: the repository has no commits yet")
+        near = get_close_matches(branch, found, 3) or sorted(found)[:3]
+        others = f"{', '.join(near)}{', ...' if len(found) > len(near) else ''}"
+        return BrokenSource(
+            f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
+            f"Nothing is reported until it is back or another branch is named"
+        )
+
+
+class Unreachable(SourceError):
+    """The way to a source failed, not the source and not our clone."""

@@ -1,0 +1,197 @@
+"""What people call revisions: names that git resolves, dates, and REV:TAG."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+
+from msgspec import Struct
+
+from cachewatch.core.model import Side
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.repository import Object, Repository
+
+_TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
+_AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
+_UNIT = {
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
+_NOTHING = "0" * 40
+_NEAR = 16
+_MOST_TIMES = 5000
+_PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
+_COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
+
+
+class Revision(Struct, frozen=True):
+    """One commit, with the tag that was asked for, if any."""
+
+    name: str
+    commit: str
+    tag: str | None
+    time: datetime | None
+
+    def side(self, tag: str | None = None) -> Side:
+        """Return this revision as one of two sides to compare."""
+        time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Side(name=self.name, revision=self.commit, tag=tag or self.tag, time=time)
+
+
+def resolve(repository: Repository, name: str, *, now: datetime | None = None) -> Revision:
+    """Find the commit that `name` means.
+
+    A name is anything that git resolves, a date (the newest revision up to the end of that
+    day, UTC), `yesterday` or `3 days ago`; `:TAG` behind it picks one tag of the revision.
+    """
+    now = now or datetime.now(UTC)
+    for revision_name, tag in _readings(name):
+        commit = _commit(repository, revision_name, now)
+        if commit is not None:
+            return Revision(name, commit, tag, _time(repository, commit))
+    raise UnknownRevision(_complaint(repository, name))
+
+
+def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
+    """Count the revisions that lie between, or return None where that has no meaning."""
+    near = _steps_back(repository, after.commit, before.commit)
+    if near is not None:
+        return near
+    try:
+        printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
+    except SourceError:
+        return None  # the history in between is not here
+    left, right = map(int, printed.split())
+    return max(left, right) if not (left and right) else None
+
+
+def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
+    """Return when the revisions from `before` to `after` were made, newest first; what is not here is left out."""
+    try:
+        printed = repository.run(
+            [
+                "rev-list",
+                "--first-parent",
+                "--timestamp",
+                f"--max-count={_MOST_TIMES}",
+                f"{before.commit}..{after.commit}",
+            ]
+        )
+    except SourceError:
+        return []  # the history in between is not here
+    times = [datetime.fromtimestamp(int(line.split()[0]), UTC) for line in printed.splitlines()]
+    return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
+
+
+def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:
+    """Return when the last revisions up to `newest` were made, newest first; that takes no process."""
+    times: list[datetime] = []
+    commit = newest.commit
+    while len(times) < most:
+        found = repository.objects().get(commit)
+        time = _time(repository, commit)
+        if found is None or time is None:
+            break  # the history is not here
+        times.append(time)
+        parent = _PARENT.search(found.content.partition(b"\n\n")[0])
+        if parent is None:
+            break
+        commit = parent[1].decode()
+    return times
+
+
+def _steps_back(repository: Repository, start: str, end: str) -> int | None:
+    """Count from `start` back to `end` where every commit has one parent and they are near: that takes no process."""
+    commit = start
+    for step in range(_NEAR):
+        if commit == end:
+            return step
+        found = repository.objects().get(commit)
+        parents = _PARENT.findall(found.content.partition(b"\n\n")[0]) if found else []
+        if len(parents) != 1:
+            return None
+        commit = parents[0].decode()
+    return None
+
+
+def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
+    """Tell whether `older` has history that `newer` does not: somebody rewrote it, or went back."""
+    try:
+        return repository.run(["rev-list", "-1", f"{newer.commit}..{older.commit}"]) != b""
+    except SourceError:
+        return False  # the history is not here
+
+
+def as_moment(text: str, now: datetime) -> datetime | None:
+    """Return the last moment that `text` means, if it means a date at all."""
+    text = text.strip().lower()
+    if text in ("today", "yesterday"):
+        return _end_of((now - timedelta(days=text == "yesterday")).date())
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago[1]) * _UNIT[ago[2]]
+    try:
+        if len(text) == len("2025-06-01"):
+            return _end_of(date.fromisoformat(text))
+        moment = datetime.fromisoformat(text.upper()) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
+    except ValueError:
+        return None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _readings(name: str) -> list[tuple[str, str | None]]:
+    """List what `name` may mean, likeliest first: a whole revision, then REV:TAG."""
+    revision, colon, tag = name.rpartition(":")
+    readings: list[tuple[str, str | None]] = [(name, None)]
+    if colon and _TAG.fullmatch(tag):
+        readings.append((revision or "HEAD", tag))
+    return readings
+
+
+def _commit(repository: Repository, name: str, now: datetime) -> str | None:
+    if name.startswith("-") or not name.strip() or not name.isprintable():
+        return None
+    # A search for words in messages takes everything behind :/ for words.
+    found = _ask(repository, name if name.startswith(":/") else f"{name}^{{commit}}")
+    if found is not None and found.type == "commit":
+        return found.id
+    moment = as_moment(name, now)
+    if moment is None or moment.timestamp() < 0:
+        return None
+    # With the @, no number of seconds is taken for a year.
+    until = f"--before=@{int(moment.timestamp())} +0000"
+    return repository.run(["rev-list", "-1", "--first-parent", until, "HEAD"]).decode().strip() or None
+
+
+def _ask(repository: Repository, name: str) -> Object | None:
+    """Ask git for an object by a name that may make it give up (@{upstream} without any).
+
+    The name goes through a pipe, so that it cannot be an option of anything.
+    """
+    try:
+        return repository.objects().get(name)
+    except SourceError:
+        repository.close()
+        repository.objects().get(_NOTHING)  # if this fails too, the name is not to blame
+        return None
+
+
+def _time(repository: Repository, commit: str) -> datetime | None:
+    found = repository.objects().get(commit)
+    match = _COMMITTER.search(found.content) if found else None
+    try:
+        return datetime.fromtimestamp(int(match[1]), UTC) if match else None
+    except (OverflowError, ValueError, OSError):
+        return None  # a date that no calendar holds
+
+
+def _end_of(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, 23, 59, 59, tzinfo=UTC)
+
+
+def _complaint(repository: Repository, name: str) -> str:
+    where = f"{repository.path}: {name!r}"
+    if as_moment(name, datetime.now(UTC)) is not None:
+        return f"{where}: there is no revision that old"
+    if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:_cache/{name}") is not None:
+        return f"{where} is a tag, not a revision; write HEAD:{name}"
+    return f"{where} is not a revision, a date, or a folder or .md file of documents"

@@ -1,0 +1,290 @@
+"""Which documents differ between two trees, found without reading any document.
+
+Trees are read as git stores them, in bytes. The depth is fixed: tag, package, document. Nothing below
+or beside that is looked at, so a tree of a hundred million files costs nothing.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import islice
+
+from msgspec import Struct
+
+from cachewatch.core.layout import DOCUMENT, Wanted, is_name
+from cachewatch.core.model import Fault, FaultKind, Unreadable
+from cachewatch.core.source import Blob, Difference, DocumentPair
+from cachewatch.errors import SourceError
+from cachewatch.git.repository import Repository
+
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_RECORD = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0")
+_FOLDER, _FILES = b"40000", (b"100644", b"100755", b"100664")
+_NO_MODE, _LINK, _MODULE, _TWICE = b"0", b"120000", b"160000", b"twice"
+_MODES = {mode: mode for mode in (_FOLDER, *_FILES)}
+_ODD_MODES = (_LINK, _MODULE, _TWICE)
+_EMPTY_TREE = {
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
+# What stands before the id in the tree of nearly every package, which holds its document and no more.
+_USUAL_MODE = b"100644"
+_USUAL = _USUAL_MODE + b" " + DOCUMENT.encode() + b"\0"
+_MAX_ENTRIES = 200_000
+_REPLACED = "its folder is a link or a module, or is listed twice"
+_TREES_AT_ONCE = 1024
+
+# Mode and id of an entry of a tree, both as git stores them; one that stands twice has neither.
+TreeEntry = tuple[bytes, bytes]
+Listing = dict[bytes, TreeEntry]
+
+
+class Entry(Struct, frozen=True):
+    """One name that differs between two folders; an id is None on a side that lacks it."""
+
+    name: bytes
+    before_mode: bytes
+    after_mode: bytes
+    before: str | None
+    after: str | None
+
+
+class Folders(Struct, frozen=True):
+    """The folders of a tree by name, and the names of what is none and could be meant as one."""
+
+    ids: Mapping[str, str]
+    odd: frozenset[bytes]
+
+
+def folders(repository: Repository, name: str) -> Folders:
+    """Return the folders in the tree that `name` names; of no tree, none."""
+    listed = _listing(repository, name)
+    return Folders(
+        {n.decode(): i.hex() for n, (mode, i) in listed.items() if mode == _FOLDER and is_name(n)},
+        frozenset(n for n, entry in listed.items() if _is_odd(entry) or (entry[0] == _FOLDER and not is_name(n))),
+    )
+
+
+def differing_documents(
+    repository: Repository,
+    label: str,
+    before: str | None,
+    after: str | None,
+    *,
+    wanted: Wanted,
+) -> Difference:
+    """Find the documents that differ between two trees of packages; None is a tree without any.
+
+    `label` is the path of the trees, for messages; `wanted` chooses packages by name.
+    """
+    old, new = (_listing(repository, tree) if tree else {} for tree in (before, after))
+    differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    odd = [name for name in differing if not is_name(name) or _is_odd(old.get(name)) or _is_odd(new.get(name))]
+    ignorable = frozenset(odd)
+    names = [name for name in differing if name not in ignorable]
+    chosen = {name for name in names if wanted(name.decode())}
+    documents, unreadable = _documents(repository, label, [n for n in names if n in chosen], old, new)
+    others, _ = _documents(repository, label, [n for n in names if n not in chosen], old, new)
+    replaced = [
+        Unreadable(package=name.decode(), reason=_REPLACED, before=_is_odd(old.get(name)), after=_is_odd(new.get(name)))
+        for name in odd
+        if is_name(name) and wanted(name.decode())
+    ]
+    repository.obtain(blob.name for pair in (*documents, *others) for blob in (pair.before, pair.after) if blob)
+    # A list: what is asked later must not keep the two states in memory until then.
+    same = [(name, _tree(entry)) for name, entry in new.items() if old.get(name) == entry and is_name(name)]
+    unchanged = [tree for name, tree in same if wanted(name.decode())]
+    unasked = [tree for name, tree in same if not wanted(name.decode())]
+    return Difference(
+        documents=tuple(documents),
+        count_unchanged=cache(partial(_count_documents, repository, unchanged)),
+        faults=(
+            *ignored(label, odd),
+            *(Fault(f"{label}/{each.package}/{DOCUMENT}", FaultKind.UNREADABLE, each.reason) for each in unreadable),
+        ),
+        unreadable=(*replaced, *unreadable),
+        others=tuple(others),
+        count_other_unchanged=cache(partial(_count_documents, repository, unasked)),
+        unchanged=partial(_blobs, repository, label, same),
+    )
+
+
+def _blobs(repository: Repository, label: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
+    """Return the documents in the trees of some packages."""
+    entries = _document_entries(repository, (tree for _, tree in trees))
+    found = (
+        _blob(label, name.decode(), entry)
+        for (name, _), entry in zip(trees, entries, strict=False)
+        if not _problem(entry)
+    )
+    blobs = [blob for blob in found if blob is not None]
+    repository.obtain(blob.name for blob in blobs)
+    return blobs
+
+
+def _count_documents(repository: Repository, trees: Iterable[str | None]) -> int:
+    return sum(entry is not None for entry in _document_entries(repository, iter(trees)))
+
+
+def _listing(repository: Repository, name: str) -> Listing:
+    """Return mode and id of each entry of a tree; of an entry that stands twice, neither."""
+    found = repository.objects().get(name)
+    if found is None and _ID.fullmatch(name):
+        raise SourceError(f"{repository.path}: tree {name} is missing; the repository is damaged or incomplete")
+    if found is None or found.type != "tree":
+        return {}
+    listing: Listing = {}
+    for mode, entry, object_id in _tree_entries(found.content, len(found.id) // 2):
+        listing[entry] = (_mode(mode), object_id) if entry not in listing else (_TWICE, b"")
+    if len(listing) > _MAX_ENTRIES:
+        raise SourceError(_too_many(repository))
+    return listing
+
+
+def _tree(entry: TreeEntry | None) -> str | None:
+    return entry[1].hex() if entry is not None and entry[0] == _FOLDER else None
+
+
+def _is_odd(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry[0] in _ODD_MODES
+
+
+def _documents(
+    repository: Repository, label: str, names: Iterable[bytes], old: Listing, new: Listing
+) -> tuple[list[DocumentPair], list[Unreadable]]:
+    documents: list[DocumentPair] = []
+    unreadable: list[Unreadable] = []
+    entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
+    for name, before, after in zip((name.decode() for name in names), entries, entries, strict=False):
+        if problem := _problem(before) or _problem(after):
+            unreadable.append(
+                Unreadable(package=name, reason=problem, before=bool(_problem(before)), after=bool(_problem(after)))
+            )
+        elif before != after:
+            documents.append(DocumentPair(name, _blob(label, name, before), _blob(label, name, after)))
+    return documents, unreadable
+
+
+def document_of(repository: Repository, label: str, tree: str | None, package: str) -> Blob | str | None:
+    """Return the document of one package in a tree of packages, why it is none, or None where there is none."""
+    entry = _listing(repository, tree).get(package.encode()) if tree else None
+    if _is_odd(entry):
+        return _REPLACED
+    (found,) = _document_entries(repository, iter([_tree(entry)]))
+    return _problem(found) or _blob(label, package, found)
+
+
+def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:
+    """Yield mode and id of the document in the tree of each package; None where there is none."""
+    entries = 0
+    while run := list(islice(trees, _TREES_AT_ONCE)):
+        contents = repository.objects().stream([tree for tree in run if tree], kind="tree")
+        for tree in run:
+            content, id_bytes = (next(contents), len(tree) // 2) if tree else (b"", 0)
+            found = _only_document(content, id_bytes)
+            for mode, name, object_id in () if found else _tree_entries(content, id_bytes):
+                entries += 1
+                if entries > _MAX_ENTRIES:
+                    raise SourceError(_too_many(repository))
+                if name == DOCUMENT.encode():
+                    found = (_mode(mode), object_id) if found is None else (_TWICE, b"")
+            yield found
+        next(contents, None)
+
+
+def _only_document(content: bytes, id_bytes: int) -> TreeEntry | None:
+    """Return the document of a tree that holds nothing else, as nearly every one does."""
+    is_usual = content.startswith(_USUAL) and len(content) == len(_USUAL) + id_bytes
+    return (_USUAL_MODE, content[len(_USUAL) :]) if is_usual else None
+
+
+def _problem(entry: TreeEntry | None) -> str:
+    if entry is None or entry[0] in _FILES:
+        return ""
+    return "stands twice in its folder" if entry[0] == _TWICE else f"is not a regular file (mode {entry[0].decode()})"
+
+
+def _blob(label: str, package: str, entry: TreeEntry | None) -> Blob | None:
+    return None if entry is None else Blob(entry[1].hex(), folder=label, package=package)
+
+
+def _too_many(repository: Repository) -> str:
+    return f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has"
+
+
+def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
+    """Yield what differs between the trees of each pair, with the number of the pair."""
+    empty = _EMPTY_TREE[max((len(tree) for pair in pairs for tree in pair if tree), default=40)]
+    lines = [f"{before or empty} {after or empty}" for before, after in pairs]
+    if not lines:
+        return
+    printed = repository.run(["diff-tree", "--stdin", "-z", "--raw", "--no-renames", "--no-abbrev"], lines)
+    number, position, entries = -1, 0, 0
+    while position < len(printed):
+        if printed[position : position + 1] != b":":
+            # The pair that follows, as it was asked for. Git passes over a pair that it cannot read.
+            end = printed.index(b"\n", position)
+            number += 1
+            if number >= len(lines) or printed[position:end].decode() != lines[number]:
+                raise SourceError(
+                    f"{repository.path}: git could not read a tree; the repository is damaged or incomplete"
+                )
+            position = end + 1
+            continue
+        match = _RECORD.match(printed, position)
+        if match is None:
+            raise SourceError(f"{repository.path}: git diff-tree printed what cannot be understood")
+        end = printed.index(b"\0", match.end())
+        entries += 1
+        if entries > _MAX_ENTRIES:
+            raise SourceError(_too_many(repository))
+        name = printed[match.end() : end]
+        yield number, Entry(name, _mode(match[1]), _mode(match[2]), _id(match[3]), _id(match[4]))
+        position = end + 1
+    if number + 1 < len(lines):
+        raise SourceError(f"{repository.path}: git could not read a tree; the repository is damaged or incomplete")
+
+
+def _mode(text: bytes) -> bytes:
+    # Old tools wrote modes with zeros before them. Thousands of entries share one of each.
+    mode = text.lstrip(b"0") or _NO_MODE
+    return _MODES.get(mode, mode)
+
+
+def _id(text: bytes) -> str | None:
+    return text.decode() if text.strip(b"0") else None
+
+
+def sizes_of(repository: Repository, ids: Iterable[str]) -> dict[str, int]:
+    """Return the size in bytes of each of these objects that is here."""
+    asked = sorted(ids)
+    if not asked:
+        return {}
+    printed = repository.run(["cat-file", "--batch-check", "--buffer"], asked)
+    fields = (line.split() for line in printed.decode().splitlines())
+    return {f[0]: int(f[2]) for f in fields if len(f) == 3}
+
+
+def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, bytes]]:
+    position = 0
+    while position < len(content):
+        space = content.index(b" ", position)
+        end = content.index(b"\0", space)
+        yield content[position:space], content[space + 1 : end], content[end + 1 : end + 1 + id_bytes]
+        position = end + 1 + id_bytes
+
+
+def ignored(label: str, names: Collection[bytes]) -> list[Fault]:
+    """Return the fault of entries below `label` that are no folders of documents, if there are any."""
+    if not names:
+        return []
+    first = min(names)[:60].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    reason = "a link, a module, listed twice, or of a name that nothing in a catalogue can have"
+    return [Fault(label, FaultKind.UNREADABLE, f"ignored {first!r}{more}: {reason}")]
+
+
+def document_mode(repository: Repository, folder: str) -> str:
+    """Return what is wrong with the document in the folder that `folder` names; "" if nothing is."""
+    mode, _ = _listing(repository, folder).get(DOCUMENT.encode(), (_NO_MODE, b""))
+    return "" if mode in (*_FILES, _NO_MODE) else f"is not a regular file (mode {mode.decode()})"

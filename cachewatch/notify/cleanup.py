@@ -1,0 +1,38 @@
+"""Maintenance: pins that no cursor needs, clones, what the state keeps no longer, the database's log."""
+
+from cachewatch.config.model import FeedConfig
+from cachewatch.errors import CachewatchError
+from cachewatch.notify import outages
+from cachewatch.notify.context import Context
+from cachewatch.notify.repair import set_aside_damaged
+from cachewatch.store import cursors, departures, digests, outbox, slots
+
+
+def keep_house(context: Context) -> None:
+    """Do what nobody waits for; nothing here may stop anything else."""
+    set_aside_damaged(context)
+    for source in context.config.sources.values():
+        with context.database.read() as connection:
+            used = cursors.revisions_in_use(connection, source.name)
+            used |= digests.revisions_held(connection, source.name)
+        try:
+            context.watched(source).tidy(used)
+        except CachewatchError as error:
+            context.log.warning("source.untidy", source=source.name, error=str(error))
+    _forget(context)
+    context.database.tidy()
+
+
+def _forget(context: Context) -> None:
+    """Delete what the state keeps no longer; feeds are written anew from all of their entries, which stay."""
+    retention = context.config.retention
+    feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
+    with context.database.write() as connection:
+        now = outages.certain(connection, context.clock())
+        digests_gone = digests.forget(connection, now - retention.metadata)
+        payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
+        slots.forget(connection, now - retention.metadata)
+        cursors.forget_vanished(connection, now - retention.metadata)
+        departures.forget(connection, now - retention.metadata)
+    if digests_gone or payloads_gone:
+        context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)

@@ -1,0 +1,87 @@
+"""What every part of a pass works with."""
+
+import os
+import socket
+import threading
+from collections.abc import Collection
+from datetime import date
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct, field
+
+from cachewatch.config.model import Config, Source
+from cachewatch.core.delivery import Answer
+from cachewatch.git.repository import Repository
+from cachewatch.notify.cloned import Clone
+from cachewatch.notify.watched import Watched
+from cachewatch.runtime.log import Log
+from cachewatch.store.cursors import Advance
+from cachewatch.store.database import Connection, Database, after_commit
+from cachewatch.store.outbox import Delivery
+from cachewatch.store.timestamps import Clock, utc_now
+
+
+def new_owner() -> str:
+    """Return a name for one run, which no other has: HOST/PROCESS/NUMBER."""
+    return f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}"
+
+
+class EndingError(Exception):
+    """Cachewatch is to end. It is no failure: what was not written down is done again next time."""
+
+
+class Context(Struct, kw_only=True):
+    """The configuration, the state, and how to say what happens."""
+
+    config: Config
+    database: Database
+    log: Log
+    clock: Clock = utc_now
+    # Set when cachewatch is to end: the parcel in hand is finished, and no other begun.
+    is_ending: threading.Event = field(default_factory=threading.Event)
+    # Whose leases of deliveries are ours, and the answers that could not be written down yet, by delivery.
+    owner: str = field(default_factory=new_owner)
+    unwritten: dict[int, tuple[Delivery, Answer]] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """Where the state is."""
+        return self.config.state
+
+    def log_within(self, connection: Connection) -> Log:
+        """Return the log of a transaction: its lines are written if and when that is committed."""
+        return self.log.deferred(partial(after_commit, connection))
+
+    def go_on(self) -> None:
+        """Raise EndingError if cachewatch is to end; long work asks now and then."""
+        if self.is_ending.is_set():
+            raise EndingError
+
+    def today(self) -> date:
+        """Return the day that it is where the configuration says."""
+        return self.clock().astimezone(ZoneInfo(self.config.timezone)).date()
+
+    def watched(self, source: Source) -> Watched:
+        """Return the copy of `source` that is ours, which need not be there yet."""
+        folder = self.clone_folder(source.name)
+        if source.type == "git":
+            return Clone(source, folder)
+        from cachewatch.notify.recorded import History  # noqa: PLC0415  what asks servers is slow to load
+
+        return History(source, folder)
+
+    def open_repository(self, source: Source) -> Repository:
+        """Open our copy of `source` to read it; whoever asks closes it."""
+        return self.watched(source).open()
+
+    def pin(self, advances: Collection[Advance]) -> None:
+        """Keep the revisions that streams are to be compared with next, whatever upstream does."""
+        for each in advances:
+            self.watched(self.config.sources[each.source]).pin(each.revisions)
+
+    def clone_folder(self, source: str) -> Path:
+        """Return where the clone, or the recorded history, of a source is."""
+        return self.folder / "sources" / f"{source}.git"

@@ -1,0 +1,378 @@
+"""What one source gives to a digest: all that came between the cursors of a track and its newest revision."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+
+from msgspec import Struct, field, structs
+
+from cachewatch.config.model import Source
+from cachewatch.core.coverage import Coverage, Environment, compare_coverage
+from cachewatch.core.model import Kind
+from cachewatch.core.patterns import Globs
+from cachewatch.core.selection import Selection
+from cachewatch.core.source import Comparison
+from cachewatch.core.statements import StatementKind
+from cachewatch.diff import Judgements, changesets
+from cachewatch.environments.changes import cover_both
+from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, count_between, lacks, resolve, times_between, times_until
+from cachewatch.notify import wording
+from cachewatch.notify.context import Context
+from cachewatch.notify.notes import Noted, NotingBody, Packages, Wants, unwrapped
+from cachewatch.notify.notes import noted as note_tag
+from cachewatch.notify.pins import find_pin
+from cachewatch.notify.ranges import Gap, Gaps, find_gaps
+from cachewatch.notify.returns import find_returns, names_of
+from cachewatch.notify.selections import selection_of
+from cachewatch.notify.sharing import Comparisons, Found, question_of
+from cachewatch.notify.silences import Silencing
+from cachewatch.notify.streams import Track
+from cachewatch.notify.unread import NO_BASES, UnreadAfter, UnreadDocuments, named
+from cachewatch.render.digest import MOST_CSV, DigestBody, read_tag_digest
+from cachewatch.report import digest
+from cachewatch.report.digest import Pinned, Return, Span, Table, TagDigest
+from cachewatch.runtime.isolation import Isolation
+from cachewatch.store import cursors, health
+from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position
+from cachewatch.store.health import SourceHealth
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+# Kinds that no single package has.
+_OF_WHOLE_TAGS = frozenset(
+    {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
+)
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """What one source gives to a digest."""
+
+    spans: tuple[Span, ...] = ()
+    tags: tuple[TagDigest, ...] = ()
+    noted: tuple[Noted, ...] = ()  # of the same tags
+    returns: tuple[Return, ...] = ()  # of what the track was told is gone
+    advance: Advance | None = None  # None where nothing was ever fetched
+    hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
+    steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
+    coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
+    pinned: Pinned | None = None
+    is_lost: bool = False  # readers must be told that something cannot be known
+    has_returned: bool = False  # a tag is back that readers were told is gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a digest is wanted of, whatever the source."""
+
+    track: Track
+    since: str | None
+    environment: Environment | None
+    comparisons: Comparisons
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """One source, open to be compared for one track."""
+
+    context: Context
+    track: Track
+    source: Source
+    fares: SourceHealth
+    repository: Repository
+    newest: Revision
+    comparisons: Comparisons
+    documents: UnreadDocuments
+    longest_pause: timedelta  # between two revisions, that is no gap
+    isolation: Isolation
+    environment: Environment | None = None
+
+    def part(self, gaps: Gaps) -> Part:
+        """Compare everything that the track was not told yet."""
+        found = [(gap, self._found(gap)) for gap in gaps.gaps]
+        unread = self.documents.after(gaps, found)
+        told = [pair for _, each in found for pair in zip(each.tags, each.noted, strict=True)]
+        returns = self._returns(gaps, told)
+        return Part(
+            spans=tuple(self._spans(gaps, unread)),
+            tags=tuple(tag for tag, _ in told),
+            noted=tuple(noted for _, noted in told),
+            returns=returns,
+            hidden=sum((each.hidden for _, each in found), start=Counter[str]()),
+            advance=self._advance(gaps, unread, [noted for _, noted in told], returns),
+            steps=tuple(
+                (self.source.name, tag, gap.base.commit, self.newest.commit)
+                for gap in gaps.gaps
+                for tag in sorted(gap.tags)
+            ),
+            coverage=self._coverage(gaps, found),
+            pinned=self._pinned(gaps),
+            is_lost=bool(gaps.lost or unread.unknown),
+            has_returned=bool(gaps.returned) and Kind.TAG_REMOVED in self.track.changes,
+            vanished=gaps.vanished,
+        )
+
+    def _returns(self, gaps: Gaps, told: Iterable[tuple[TagDigest, Noted]]) -> tuple[Return, ...]:
+        stream = self.track.subscription.name, self.track.name, self.source.name
+        returned = gaps.returned if Kind.TAG_REMOVED in self.track.changes else {}
+        with self.context.database.read() as connection:
+            return tuple(find_returns(connection, stream, told, returned))
+
+    def _coverage(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> tuple[Coverage, Coverage] | None:
+        """Hold the environment against all tags that the track is about, as they were told last and as they are."""
+        if self.environment is None:
+            return None
+        told = {tag: gap.base for gap in gaps.gaps for tag in gap.tags}
+        bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
+        before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in gaps.places]
+        after = [structs.replace(self.newest, tag=tag) for tag in gaps.places]
+        return cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
+
+    def _pinned(self, gaps: Gaps) -> Pinned | None:
+        """Say what moving away from the pinned snapshot would gain and lose."""
+        tag = self.track.subscription.match.pinned
+        if tag is None:
+            return None
+        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in gaps.gaps])
+        if found is None or found.is_gone or not found.newest:
+            return found
+        before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
+        if self.environment is not None:
+            held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
+            move = compare_coverage(*held)
+            return structs.replace(found, move=move)
+        return structs.replace(found, whole_move=next(iter(self._compared(before, after, lambda _: True).tags), None))
+
+    def _found(self, gap: Gap) -> Found:
+        """Compare what was told last with what there is, unless that was just done for another track."""
+        ours = self.environment
+        needed = ours and (ours.packages, ours.oses, ours.targets)
+        bases = self.documents.bases(gap.tags)
+        of = (self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases)))
+        return self.comparisons.get(question_of(self.track), of, lambda: self._compared_with(gap, bases))
+
+    def _compared_with(self, gap: Gap, bases: Bases) -> Found:
+        """Compare; what the earlier state cannot tell is compared again with the last version that could be read."""
+        found = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
+        if earlier := self.documents.earlier(found):
+            joined = {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
+            found = self._compared(gap.base, self.newest, gap.tags.__contains__, joined)
+        return found
+
+    def _compared(
+        self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
+    ) -> Found:
+        selection = self._selection()
+        comparison = compare_revisions(
+            self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection), bases=bases
+        )
+        hidden: Counter[str] = Counter()
+        found: list[TagDigest] = []
+        facts: list[Noted] = []
+        room: int | None = MOST_CSV
+        for pair in comparison.pairs:
+            one = structs.replace(comparison, pairs=(pair,))
+            # With other versions of some documents, a tag is judged anew.
+            judgements = None if bases else self.comparisons.judgements(self.source.name)
+            tag, noted = self._tag_digest(one, selection, hidden, room, judgements)
+            found.append(tag)
+            facts.append(noted)
+            room = _left(room, tag.table)
+        return Found(tuple(found), tuple(facts), hidden, bases)
+
+    def _selection(self) -> Selection:
+        """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
+        selection = selection_of(self.track.subscription.match, self.track.changes)
+        if self.environment is None:
+            return selection
+        oses, targets = _names(self.environment.oses), _names(self.environment.targets)
+        return structs.replace(
+            selection,
+            oses=oses if selection.oses.is_open else selection.oses,
+            targets=targets if selection.targets.is_open else selection.targets,
+        )
+
+    def _wants(self, selection: Selection) -> Callable[[str], bool]:
+        if self.environment is None:
+            return selection.packages
+        needed = self.environment.packages
+        return lambda package: package in needed and selection.packages(package)
+
+    def _tag_digest(
+        self,
+        comparison: Comparison,
+        selection: Selection,
+        hidden: Counter[str],
+        room: int | None,
+        judgements: Judgements | None,
+    ) -> tuple[TagDigest, Noted]:
+        """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
+        packages = Packages()
+        silencing = self._silencing(comparison, selection.wants)
+        # Each chunk has a body of its own.
+        make_body = partial(silencing.body, partial(_noting_body, has_table=room is not None))
+        (changeset,) = changesets(
+            comparison,
+            selection,
+            make_body,
+            progress=lambda _: self.context.go_on(),
+            isolation=self.isolation,
+            judgements=judgements,
+        )
+        heard = unwrapped(silencing.heard(changeset, hidden), packages)
+        tag = read_tag_digest(
+            heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
+        )
+        is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
+        noted = note_tag(heard, packages, tag.report.events, is_suspicion_hidden=is_hidden)
+        if noted.told or self._asks_for_whole_tags(selection):
+            return tag, noted
+        return _untold(tag), noted
+
+    def _silencing(self, comparison: Comparison, wants: Wants) -> Silencing:
+        return Silencing(
+            self.context.config.silences,
+            wants,
+            source=self.source.name,
+            tag=comparison.pairs[0].after.tag,
+            day=self.context.today(),
+        )
+
+    def _asks_for_whole_tags(self, selection: Selection) -> bool:
+        """Tell whether what happens to a whole tag concerns the track, whichever packages that happens to."""
+        is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
+        return is_open or self.track.changes <= _OF_WHOLE_TAGS
+
+    def _spans(self, gaps: Gaps, unread: UnreadAfter) -> Iterator[Span]:
+        """Yield what is covered; the first one carries what is to be said of the source as a whole."""
+        notes = (
+            *wording.returned(gaps.returned),
+            *wording.unread(unread.left),
+            *wording.read_again(unread.resolved),
+            *wording.unknown(unread.unknown),
+        )
+        packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
+        is_unknown = bool(unread.unknown)
+        for gap in gaps.gaps:
+            yield structs.replace(self._span(gap, notes), unread=packages, is_unknown=is_unknown)
+            notes, packages, is_unknown = (), (), False
+        if gaps.lost or not gaps.gaps:
+            # Nothing to compare, and perhaps a sentence why.
+            lost = wording.lost(gaps.lost) if gaps.lost else ()
+            span = self._span_from(self.newest, 0, (*lost, *notes))
+            yield structs.replace(span, is_unknown=bool(gaps.lost), unread=packages)
+
+    def _span(self, gap: Gap, notes: tuple[str, ...]) -> Span:
+        revisions = count_between(self.repository, gap.base, self.newest)
+        if lacks(self.repository, self.newest, gap.base):
+            notes = (wording.REWRITTEN, *notes)
+        times = times_between(self.repository, gap.base, self.newest)
+        span = self._span_from(gap.base, revisions, notes)
+        return structs.replace(span, gaps=digest.find_gaps(times, self.longest_pause))
+
+    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
+        now = self.context.clock()
+        newest = self.newest.time
+        is_usual = newest is not None and now - newest <= self.longest_pause
+        if wording.is_stale(self.source, self.fares, now) and not is_usual:
+            notes = (*notes, wording.staleness(self.fares, now))
+        return Span(
+            source=self.source.name,
+            address=self._repository_name(),
+            before=before.side(),
+            after=self.newest.side(),
+            revisions=revisions,
+            newest=self.fares.revision_time,
+            checked=self.fares.succeeded_at,
+            notes=notes,
+        )
+
+    def _repository_name(self) -> str:
+        """Return where readers find the revisions: what was recorded of a build cache is in our own history of it."""
+        if self.source.type == "git":
+            return self.source.address
+        return str(self.context.clone_folder(self.source.name))
+
+    def _advance(self, gaps: Gaps, unread: UnreadAfter, found: Iterable[Noted], returns: tuple[Return, ...]) -> Advance:
+        gone = {noted.tag: noted.gone for noted in found}
+        updates = (
+            CursorUpdate(
+                tag=tag,
+                revision=revision,
+                unread=tuple(unread.left.get(tag, ())),
+                departures=gone.get(tag, ()),
+                returns=names_of(returns, tag),
+            )
+            for tag, revision in sorted(gaps.places.items())
+        )
+        return Advance(
+            subscription=self.track.subscription.name,
+            stream=self.track.name,
+            source=self.source.name,
+            revision=self.newest.commit,
+            tags=tuple(updates),
+        )
+
+
+def _noting_body(wants: Wants, *, has_table: bool) -> NotingBody:
+    return NotingBody(DigestBody(wants, has_table=has_table), wants)
+
+
+def _names(found: Set[str]) -> Globs:
+    """Return what chooses just these names; everything if one of them could mean more to a pattern."""
+    return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
+
+
+def read_part(context: Context, asked: Asked, source: Source) -> Part:
+    """Compare what the track was told last of `source` with what is there now."""
+    track = asked.track
+    with context.database.read() as connection:
+        fares = health.source(connection, source.name)
+        position = cursors.position_of(connection, track.subscription.name, track.name, source.name)
+    if fares.revision is None:
+        return Part()  # nothing was ever fetched; operators are notified of a source that fails
+    with closing(context.open_repository(source)) as repository:
+        newest = resolve(repository, fares.revision)
+        if asked.since is not None:
+            position = _position_at(repository, resolve(repository, asked.since), newest)
+        isolation = asked.comparisons.isolation(source.name)
+        reading = Reading(
+            context=context,
+            track=track,
+            source=source,
+            fares=fares,
+            repository=repository,
+            newest=newest,
+            comparisons=asked.comparisons,
+            documents=UnreadDocuments(repository, position.unread if position else {}, isolation),
+            isolation=isolation,
+            longest_pause=_longest_pause(repository, newest, source),
+            environment=asked.environment,
+        )
+        return reading.part(find_gaps(repository, position, newest, wanted=track.wants_tag(source)))
+
+
+def _longest_pause(repository: Repository, newest: Revision, source: Source) -> timedelta:
+    """Return what is no gap: as the source usually publishes, or as it is configured where that is not known."""
+    learnt = digest.longest_pause(times_until(repository, newest, digest.LEARNT_FROM))
+    return source.stale_after if learnt is None else learnt
+
+
+def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
+    """Return the position of a stream that was told of everything up to `first`."""
+    tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
+    return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
+
+
+def _left(room: int | None, table: Table) -> int | None:
+    """Return how much room a table leaves to the next; none at all once one was too large, for all go out or none."""
+    return room - len(table.content) if room is not None and table.is_complete else None
+
+
+def _untold(tag: TagDigest) -> TagDigest:
+    """Leave out that a tag is suspicious where there is nothing else to tell of what was asked for."""
+    events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
+    statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
+    return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)

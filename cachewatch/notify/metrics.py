@@ -1,0 +1,172 @@
+"""The figures of the service, in the text form of Prometheus; labels are names of the configuration alone."""
+
+import os
+import resource
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from cachewatch import __version__
+from cachewatch.config.model import Config
+from cachewatch.core.schedule import quiet_until
+from cachewatch.notify.context import Context
+from cachewatch.notify.readiness import judge
+from cachewatch.notify.status import ChannelStatus, Status, read_status
+from cachewatch.store import health
+from cachewatch.store.alerts import AlertKind
+from cachewatch.store.digests import DigestState
+from cachewatch.store.health import SourceHealth
+from cachewatch.store.outbox import State
+
+# Of each series its kind and what it says, in the order in which they are printed.
+SERIES: Mapping[str, tuple[str, str]] = {
+    "cachewatch_build_info": ("gauge", "Always 1; the version is a label."),
+    "cachewatch_ready": ("gauge", "1 if /readyz finds no problem, else 0."),
+    "cachewatch_problems": ("gauge", "Problems that /readyz finds."),
+    "cachewatch_last_tick_timestamp_seconds": ("gauge", "When the daemon last looked for digests that are due."),
+    "cachewatch_source_poll_interval_seconds": ("gauge", "The configured interval between polls of a source."),
+    "cachewatch_source_last_poll_timestamp_seconds": ("gauge", "When a source was polled last; 0 if never."),
+    "cachewatch_source_last_success_timestamp_seconds": ("gauge", "When a source last answered; 0 if never."),
+    "cachewatch_source_revision_timestamp_seconds": ("gauge", "When the newest revision was published, if known."),
+    "cachewatch_source_failures": ("gauge", "Failed polls of a source in a row."),
+    "cachewatch_poll_failures_total": ("counter", "Failed polls of a source."),
+    "cachewatch_stream_late_seconds": ("gauge", "How long ago the digest of a schedule was due, if it is not made."),
+    "cachewatch_digests_total": ("counter", "Digests that were made, by what became of them at first."),
+    "cachewatch_held_digests": ("gauge", "Digests that wait for an operator."),
+    "cachewatch_outbox_rows": ("gauge", "Stored deliveries of a channel, by state."),
+    "cachewatch_outbox_oldest_seconds": ("gauge", "Age of the oldest delivery of a channel that is open."),
+    "cachewatch_outbox_overdue_seconds": ("gauge", "How long ago a delivery of a channel should have been tried."),
+    "cachewatch_outbox_expired_leases": ("gauge", "Deliveries that were claimed and have no result."),
+    "cachewatch_deliveries_total": ("counter", "Attempts to deliver through a channel, by result."),
+    "cachewatch_channel_blocked": ("gauge", "1 while a channel is blocked because it does not work, else 0."),
+    "cachewatch_channel_failures": ("gauge", "Failed attempts through a channel in a row."),
+    "cachewatch_suppressed_addresses": ("gauge", "Addresses of a channel that are suppressed."),
+    "cachewatch_open_alerts": ("gauge", "Alerts that are open, by kind."),
+    "cachewatch_job_failures_total": ("counter", "Failures of a job of the daemon since it started."),
+    "cachewatch_failing_jobs": ("gauge", "Jobs of the daemon that failed three times in a row or more."),
+    "process_start_time_seconds": ("gauge", "When the daemon was started."),
+    "process_cpu_seconds_total": ("counter", "Processor time that the daemon took."),
+    "process_resident_memory_bytes": ("gauge", "Memory that the daemon takes."),
+    "process_open_fds": ("gauge", "File descriptors that the daemon has open."),
+    "process_threads": ("gauge", "Threads of the daemon."),
+}
+# What may become of a digest when it is made, and of an attempt to deliver.
+_DIGESTS = (DigestState.READY, DigestState.HELD)
+_ATTEMPTS = (State.SENT, State.DEFERRED, State.QUEUED, State.DEAD)
+
+Sample = tuple[str, Mapping[str, str], float]  # series, labels, value
+
+
+class DaemonStatus(Struct, frozen=True, kw_only=True):
+    """What only the daemon knows of itself."""
+
+    tick: float  # the time of the last one, in seconds since 1970
+    started: float
+    job_failures: Mapping[str, int]  # since then, of every job
+    failing_jobs: int
+
+
+def metrics(context: Context, daemon: DaemonStatus) -> str:
+    """Return all figures."""
+    status, now = read_status(context), context.clock()
+    with context.database.read() as connection:
+        counters = _zeros(context.config) | health.figures(connection)
+    samples = defaultdict[str, list[str]](list)
+    for name, labels, value in _samples(context.config, status, daemon, now):
+        samples[name].append(f"{name}{_labels(labels)} {value:.17g}\n")
+    for counter, value in counters.items():
+        samples[f"cachewatch_{counter.partition('{')[0]}"].append(f"cachewatch_{counter} {value:.17g}\n")
+    return "".join(
+        f"# HELP {name} {about}\n# TYPE {name} {kind}\n{''.join(samples[name])}"
+        for name, (kind, about) in SERIES.items()
+    )
+
+
+def _zeros(config: Config) -> dict[str, float]:
+    """Return the counters of all that is configured, as they are before anything happened."""
+    names = [f'poll_failures_total{{source="{name}"}}' for name in config.sources]
+    names += [
+        f'digests_total{{subscription="{name}",result="{result}"}}'
+        for name in config.subscriptions
+        for result in _DIGESTS
+    ]
+    names += [
+        f'deliveries_total{{channel="{name}",result="{result}"}}' for name in config.channels for result in _ATTEMPTS
+    ]
+    return dict.fromkeys(names, 0.0)
+
+
+def _samples(config: Config, status: Status, daemon: DaemonStatus, now: datetime) -> Iterator[Sample]:
+    readiness = judge(status, config, now)
+    yield "cachewatch_build_info", {"version": __version__}, 1
+    yield "cachewatch_ready", {}, readiness.is_ready
+    yield "cachewatch_problems", {}, len(readiness.problems)
+    yield "cachewatch_held_digests", {}, len(status.held)
+    for kind in AlertKind:
+        yield "cachewatch_open_alerts", {"kind": kind}, sum(alert.kind is kind for alert in status.alerts)
+    for source in status.sources:
+        yield from _of_source(source, config)
+    for track in status.tracks:
+        if track.due is not None:
+            late = max(0.0, (now - quiet_until(config.quiet, track.due)).total_seconds())
+            yield "cachewatch_stream_late_seconds", {"subscription": track.subscription, "stream": track.track}, late
+    for channel in status.channels:
+        yield from _of_channel(channel, now)
+    yield from _of_daemon(daemon)
+
+
+def _of_source(source: SourceHealth, config: Config) -> Iterator[Sample]:
+    labels = {"source": source.name}
+    every = config.sources[source.name].poll.every
+    yield "cachewatch_source_poll_interval_seconds", labels, every.total_seconds()
+    for name, moment in (("last_poll", source.polled_at), ("last_success", source.succeeded_at)):
+        yield f"cachewatch_source_{name}_timestamp_seconds", labels, moment.timestamp() if moment else 0
+    if source.revision_time is not None:
+        yield "cachewatch_source_revision_timestamp_seconds", labels, source.revision_time.timestamp()
+    yield "cachewatch_source_failures", labels, source.failures
+
+
+def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
+    labels = {"channel": channel.health.name}
+    for state in State:
+        yield "cachewatch_outbox_rows", {**labels, "state": state}, channel.queue.get(state, 0)
+    for name, moment in (("oldest", channel.oldest), ("overdue", channel.due_since)):
+        age = (now - moment).total_seconds() if moment else 0
+        yield f"cachewatch_outbox_{name}_seconds", labels, max(0.0, age)
+    yield "cachewatch_outbox_expired_leases", labels, channel.expired_leases
+    until = channel.health.blocked_until
+    yield "cachewatch_channel_blocked", labels, until is not None and until > now
+    yield "cachewatch_channel_failures", labels, channel.health.failures
+    yield "cachewatch_suppressed_addresses", labels, channel.suppressed
+
+
+def _of_daemon(daemon: DaemonStatus) -> Iterator[Sample]:
+    yield "cachewatch_last_tick_timestamp_seconds", {}, daemon.tick
+    for job, count in sorted(daemon.job_failures.items()):
+        yield "cachewatch_job_failures_total", {"job": job}, count
+    yield "cachewatch_failing_jobs", {}, daemon.failing_jobs
+    yield "process_start_time_seconds", {}, daemon.started
+    yield "process_cpu_seconds_total", {}, time.process_time()
+    yield "process_threads", {}, threading.active_count()
+    yield from _of_linux()
+
+
+def _of_linux() -> Iterator[Sample]:
+    statm, descriptors = Path("/proc/self/statm"), Path("/proc/self/fd")
+    if statm.exists():
+        yield "process_resident_memory_bytes", {}, int(statm.read_text("ascii").split()[1]) * resource.getpagesize()
+        yield "process_open_fds", {}, len(os.listdir(descriptors))  # noqa: PTH208  names are enough
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return f"{{{','.join(f'{name}={_quoted(value)}' for name, value in labels.items())}}}" if labels else ""
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,34 @@
+"""What the sources have of a package now, for `explain`."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from cachewatch.core.model import Document
+from cachewatch.core.patterns import Globs
+from cachewatch.documents import parse
+from cachewatch.errors import DocumentError, UnknownRevision
+from cachewatch.git.catalogue import read_package, tags_of
+from cachewatch.git.revisions import resolve
+from cachewatch.notify.context import Context
+from cachewatch.notify.explaining import Explanation, explain
+from cachewatch.store import health
+
+
+def explain_package(context: Context, package: str) -> Iterator[Explanation]:
+    """Say of every subscription whether it hears of `package`, by what the sources have now."""
+    return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
+
+
+def _documents(context: Context, package: str) -> Iterator[Document]:
+    for source in context.config.sources.values():
+        with context.database.read() as connection:
+            revision = health.source(connection, source.name).revision
+        if revision is None:
+            continue
+        with closing(context.open_repository(source)) as repository:
+            for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
+                try:
+                    found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
+                    yield parse(found.content, found.path)
+                except (UnknownRevision, DocumentError):
+                    continue  # it has none there, or none that says anything

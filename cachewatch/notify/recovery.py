@@ -1,0 +1,73 @@
+"""Take up the state as another process left it, before anything else is done with it, and as time left it, again and again."""
+
+import socket
+
+from cachewatch.config.advice import obsolete_keys
+from cachewatch.notify import clocks, operators, outages
+from cachewatch.notify.context import Context
+from cachewatch.notify.operators import Notice
+from cachewatch.notify.repair import bury_unknown, set_aside_damaged
+from cachewatch.runtime.mounts import shared_kind
+from cachewatch.store import outbox
+
+
+def resume(context: Context) -> None:
+    """Send again what was in hand, and say what is odd about the state."""
+    kind = shared_kind(context.folder)
+    with context.database.write() as connection:
+        # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
+        host = socket.gethostname() if kind else None
+        count = outbox.requeue_interrupted(connection, context.clock(), host)
+    recover(context)
+    bury_unknown(context)
+    set_aside_damaged(context)
+    if count:
+        context.log.warning("deliveries.interrupted", count=count)
+    if kind:
+        context.log.warning("state.shared", folder=context.folder, file_system=kind)
+    say_obsolete_keys(context)
+    if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
+        _tell_of_loss(context)
+
+
+def say_obsolete_keys(context: Context) -> None:
+    """Log what the configuration says without effect."""
+    for sentence in obsolete_keys(context.config):
+        context.log.warning("config.obsolete", advice=sentence)
+
+
+def recover(context: Context) -> None:
+    """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work."""
+    clocks.correct(context)
+    outages.account(context)
+    _requeue_expired(context)
+
+
+def _requeue_expired(context: Context) -> None:
+    with context.database.read() as connection:
+        if not outbox.expired_leases(connection):
+            return
+    with context.database.write() as connection:
+        expired = outbox.requeue_expired(connection, context.clock())
+    for each in expired:
+        context.log.warning(
+            "lease.expired", id=each.id, channel=each.channel, target=each.target, owner=each.lease_owner
+        )
+
+
+def _tell_of_loss(context: Context) -> None:
+    """Clones without a database are what somebody left who deleted it, or mounted another disk."""
+    path = context.database.path
+    context.log.warning("state.lost", database=path)
+    notice = Notice(
+        topic="state",
+        title="the state was lost and starts empty",
+        lines=(
+            f"{path} was missing or empty, although the clones beside it exist.",
+            "Sources start again as on their first run: changes since the last digest are not reported.",
+            "Deliveries that were waiting are lost.",
+            "If you have a copy (`cachewatch backup`), stop cachewatch, put the copy in that place, and start again.",
+        ),
+    )
+    with context.database.write() as connection:
+        operators.notify_within(connection, context, notice)

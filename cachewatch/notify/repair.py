@@ -1,0 +1,109 @@
+"""What is damaged in the state: made anew where that is certain to be right, set aside where it is not; the rest goes on."""
+
+from cachewatch.channels import open_channel
+from cachewatch.core.delivery import Parcel
+from cachewatch.errors import CachewatchError, DamagedRow
+from cachewatch.notify import operators
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within
+from cachewatch.notify.context import Context
+from cachewatch.notify.operators import Notice
+from cachewatch.store import digests, outbox, slots
+from cachewatch.store.checksums import of_parcel
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestState, Record
+from cachewatch.store.outbox import Delivery
+
+
+def rebuilt(connection: Connection, context: Context, delivery: Delivery) -> Parcel | None:
+    """Return the parcel of a delivery as its channel packs it from the stored digest, if that may be sent.
+
+    It may if it is what was stored, to the byte, or if nothing of this delivery can have arrived yet.
+    """
+    found = _repacked(connection, context, delivery)
+    checksum = outbox.checksum(connection, delivery.id)
+    for parcel in found:
+        if of_parcel(parcel) == checksum or (checksum is None and _is_same(parcel, delivery)):
+            return parcel
+    return found[0] if found and not delivery.may_have_arrived else None
+
+
+def repair(connection: Connection, context: Context, delivery: Delivery) -> Parcel | None:
+    """Put bytes that are damaged right, if that can be, and return them."""
+    parcel = rebuilt(connection, context, delivery)
+    if parcel is not None:
+        outbox.replace_parcel(connection, delivery.id, parcel)
+        said = "its stored bytes were damaged or deleted, and rebuilt from the digest"
+        outbox.note(connection, delivery.id, "rebuilt", said, context.clock())
+        context.log_within(connection).warning(
+            "delivery.rebuilt", id=delivery.id, channel=delivery.channel, target=delivery.target
+        )
+    return parcel
+
+
+def bury_unknown(context: Context) -> None:
+    """Put deliveries into the dead letters of which nobody knows any more what became of them."""
+    said = "its stored state was damaged: it may have been sent, or not"
+    with context.database.write() as connection:
+        digests.settle_unknown(connection, said, context.clock())
+        for each in outbox.bury_unknown(connection, said, context.clock()):
+            alert = Alert(
+                key=AlertKey(AlertKind.DELIVERY_FAILED, each.channel, each.target),
+                title=f"the delivery record of a digest for {each.target} is damaged",
+                lines=(f"Delivery {each.id} through {each.channel}: {said}.",),
+                commands=(f"cachewatch deliveries show {each.id}", f"cachewatch deliveries retry {each.id}"),
+            )
+            open_within(connection, context, alert)
+            context.log_within(connection).error(
+                "delivery.dead", id=each.id, channel=each.channel, target=each.target, said=said
+            )
+
+
+def set_aside_damaged(context: Context) -> None:
+    """Set aside what is held and damaged: its cursors were not moved, so the next digest tells the same."""
+    with context.database.read() as connection:
+        found = digests.damaged_held(connection)
+    for record, error in found:
+        with context.database.write() as connection:
+            set_aside(connection, context, record, error)
+
+
+def set_aside(connection: Connection, context: Context, record: Record, error: DamagedRow) -> None:
+    """Set aside one digest that is held and damaged, and let its track be due now."""
+    now = context.clock()
+    digests.settle(connection, record.key, DigestState.DAMAGED, str(error), now)
+    slots.hasten(connection, record.subscription, record.track, now)
+    notice = Notice(
+        topic=f"damaged {record.subscription}/{record.track}",
+        title=f"a digest for {record.subscription} that was held is damaged",
+        lines=(str(error), "It was not sent, and its cursors did not move: the next one reports the same."),
+    )
+    operators.notify_within(connection, context, notice)
+    context.log_within(connection).error(
+        "digest.damaged", digest=record.key[:12], subscription=record.subscription, error=str(error)
+    )
+
+
+def _repacked(connection: Connection, context: Context, delivery: Delivery) -> list[Parcel]:
+    """Return what the channel makes of the digest for the same target: in full, and in short."""
+    config = context.config.channels.get(delivery.channel)
+    stored = _digest(connection, delivery.digest)
+    if config is None or stored is None or delivery.copy:
+        return []
+    try:
+        channel = open_channel(config)
+        packed = [parcel for letter in (stored.letter, stored.short) for parcel in channel.pack(letter)]
+    except CachewatchError:
+        return []
+    return [parcel for parcel in packed if parcel.target == delivery.target]
+
+
+def _digest(connection: Connection, key: str) -> digests.Stored | None:
+    try:
+        return digests.get(connection, key)
+    except DamagedRow:
+        return None
+
+
+def _is_same(parcel: Parcel, delivery: Delivery) -> bool:
+    """Tell whether a parcel has the content of a delivery that was stored without a checksum: its name says so."""
+    return parcel.message_id is not None and parcel.message_id == delivery.message_id

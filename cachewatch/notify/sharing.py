@@ -1,0 +1,76 @@
+"""Tracks that ask the same of two revisions share one comparison: ten readers of everything cost what one does.
+
+Such tracks are dealt with one after the other, so that only what was found last has to be kept.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.model import Match
+from cachewatch.core.model import Kind
+from cachewatch.diff import Judgements
+from cachewatch.git.catalogue import Bases
+from cachewatch.notify.notes import Noted
+from cachewatch.notify.streams import Track
+from cachewatch.report.digest import TagDigest
+from cachewatch.runtime.isolation import INLINE, Isolation
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """All that decides what a track is told of two revisions."""
+
+    match: Match
+    changes: frozenset[Kind]
+
+
+class Found(Struct, frozen=True):
+    """What is told of each tag, and how many packages silences kept from it, by their names."""
+
+    tags: tuple[TagDigest, ...]
+    noted: tuple[Noted, ...]  # of the same tags
+    hidden: Counter[str]
+    bases: Bases  # packages that were compared with another version than that of the revision told last
+
+
+class Comparisons:
+    """The comparisons that were made for one question; those for the one before are forgotten."""
+
+    def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE) -> None:
+        """`isolate` says where the documents of a source are read and compared."""
+        self.isolation = isolate
+        self._question: Question | None = None
+        self._found: dict[Hashable, Found] = {}
+        self._judgements: dict[str, Judgements] = {}
+
+    def judgements(self, source: str) -> Judgements:
+        """Return what happened to whole tags of a source between two of its states, as far as somebody asked."""
+        return self._judgements.setdefault(source, {})
+
+    def get(self, question: Question, of: Hashable, compare: Callable[[], Found]) -> Found:
+        """Return what `compare` finds; it is not asked twice about the same revisions, which `of` names."""
+        if question != self._question:
+            self._question, self._found = question, {}
+        if of not in self._found:
+            self._found[of] = compare()
+        return self._found[of]
+
+
+def question_of(track: Track) -> Question:
+    """Return what `track` asks, whichever sources it asks and whatever it says beside."""
+    subscription = track.subscription
+    return Question(
+        match=replace(subscription.match, sources=(), pinned=None),
+        changes=track.changes,
+    )
+
+
+def alike_together(tracks: Iterable[Track]) -> Iterator[Track]:
+    """Yield the tracks in their order, but each with those behind it that ask the same."""
+    groups: dict[Question, list[Track]] = {}
+    for track in tracks:
+        groups.setdefault(question_of(track), []).append(track)
+    for group in groups.values():
+        yield from group

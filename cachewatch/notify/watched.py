@@ -1,0 +1,34 @@
+"""Our copy of a source, whatever kind of source it is: a clone, or the history that we record of a build cache."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from cachewatch.git.repository import Repository
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """What a source has now."""
+
+    revision: str
+    time: datetime | None  # when it was published
+    warnings: tuple[str, ...] = ()  # what operators should hear once
+    trouble: str = ""  # what they should hear of as long as it lasts, though there may be news
+
+
+class Watched(Protocol):
+    """A copy of a source in a folder of the state."""
+
+    def update(self) -> News:
+        """Fetch what is new; raises SourceError where that fails, and nothing is lost."""
+
+    def open(self) -> Repository:
+        """Open the copy to read it."""
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Keep these revisions whole, whatever becomes of the source."""
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Let go of pins but those in use, and keep the copy small."""

@@ -1,0 +1,1 @@
+"""What a digest and a report say, as values."""

@@ -1,0 +1,25 @@
+"""A report is what people read of a changeset: its statements, and totals that add up."""
+
+from msgspec import Struct
+
+from cachewatch.core.model import Event, Fault, PackageCounts, Side, SpecCounts
+from cachewatch.core.statements import Statement
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Everything that a text or a template says about one pair of tags."""
+
+    before: Side
+    after: Side
+    revisions_between: int | None
+    packages: PackageCounts
+    specs: SpecCounts
+    events: tuple[Event, ...]
+    faults: tuple[Fault, ...]
+    statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
+    is_part: bool = False  # not everything was selected
+
+    @property
+    def losses(self) -> int:
+        """How many documents could not be compared, or not wholly."""
+        return len({fault.path for fault in self.faults if fault.is_loss})

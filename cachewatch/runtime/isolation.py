@@ -1,0 +1,145 @@
+"""Work on what strangers wrote, in a process of its own: should that end, one document is lost to it and nothing else.
+
+Work is done on many items at once. Where it fails it is done again on halves, down to the single
+items that it fails on; those are handed back with the reason.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from cachewatch.errors import WorkFailed
+
+if TYPE_CHECKING:  # a `diff` needs none
+    from cachewatch.runtime.worker import Worker
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Sequence[Item]], Result]
+Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
+
+# As much as one comparison takes at once.
+_BATCH_BYTES = 4 * 2**20
+
+
+class Piece(NamedTuple):
+    """What an item is about."""
+
+    package: str
+    versions: tuple[str, ...]  # the object ids of its documents
+    size: int  # bytes
+
+
+class Isolation(Protocol):
+    """Somewhere to do work."""
+
+    def each(
+        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
+    ) -> Done[Item, Result]:
+        """Yield items in their order, each few with what `work` returns for them, or one with the reason why there is nothing."""
+
+
+class Ledger(Protocol):
+    """Remembers what ended a process, also where that was ours."""
+
+    def refusal(self, piece: Piece) -> str:
+        """Say why nothing is tried any more; empty where it is."""
+
+    def is_suspect(self, piece: Piece) -> bool:
+        """Tell whether it should be tried alone."""
+
+    def begin(self, pieces: Sequence[Piece]) -> None:
+        """Note what takes long."""
+
+    def finish(self, pieces: Sequence[Piece]) -> None:
+        """Note that nothing is wrong with these."""
+
+    def end(self) -> None:
+        """Note that nothing is in hand any more."""
+
+    def fail(self, piece: Piece, reason: str) -> None:
+        """Note what cannot be done."""
+
+
+class Inline:
+    """In this process, without limits."""
+
+    def each(
+        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
+    ) -> Done[Item, Result]:
+        """Do as Isolation says."""
+        for batch in _batches(items, about, lambda _: False):
+            yield batch, work(batch)
+
+
+INLINE = Inline()
+
+
+class Isolated:
+    """In a worker, and with a memory of what ended it."""
+
+    def __init__(self, worker: "Worker", ledger: Ledger) -> None:
+        self._worker = worker
+        self._ledger = ledger
+
+    def each(
+        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
+    ) -> Done[Item, Result]:
+        """Do as Isolation says; work, items and results must be picklable."""
+        for batch in _batches(items, about, self._is_odd):
+            refusal = self._ledger.refusal(about(batch[0]))
+            if refusal:
+                yield batch, WorkFailed(refusal)
+            else:
+                yield from self._try(work, batch, about)
+
+    def _is_odd(self, piece: Piece) -> bool:
+        return bool(self._ledger.refusal(piece)) or self._ledger.is_suspect(piece)
+
+    def _try(
+        self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]
+    ) -> Done[Item, Result]:
+        found = self._tried(work, items, about)
+        if isinstance(found, WorkFailed) and len(items) > 1:
+            half = len(items) // 2
+            yield from self._try(work, items[:half], about)
+            yield from self._try(work, items[half:], about)
+        else:
+            yield items, found
+
+    def _tried(
+        self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]
+    ) -> Result | WorkFailed:
+        pieces = [about(item) for item in items]
+        size = sum(piece.size for piece in pieces)
+        try:
+            result = self._worker.do(work, items, size=size, when_slow=lambda: self._ledger.begin(pieces))
+        except WorkFailed as failure:
+            if len(items) == 1:
+                self._ledger.fail(pieces[0], str(failure))
+            return failure
+        else:
+            self._ledger.finish(pieces)
+            return result
+        finally:
+            self._ledger.end()
+
+
+def _batches(
+    items: Iterable[Item], about: Callable[[Item], Piece], is_odd: Callable[[Piece], bool]
+) -> Iterator[list[Item]]:
+    """Yield the items in their order, some megabytes at a time; what is odd, alone."""
+    batch: list[Item] = []
+    size = 0
+    for item in items:
+        piece = about(item)
+        stands_alone = is_odd(piece)
+        if batch and stands_alone:
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += piece.size
+        if stands_alone or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

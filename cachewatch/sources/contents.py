@@ -1,0 +1,125 @@
+"""The documents of packages as they are read: contents, what they say, and what is wrong with them."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
+
+from cachewatch.core.compare import Pair
+from cachewatch.core.model import Document, Fault, FaultKind, Unreadable
+from cachewatch.core.source import Blob, Content, DocumentPair, Readers
+from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
+from cachewatch.errors import DocumentError, NotComparableDocument
+from cachewatch.runtime.isolation import Piece
+
+Documents = Sequence[DocumentPair]
+# A package with the contents of its two sides; None where there is none, or too much.
+Read = tuple[DocumentPair, Content | None, Content | None]
+
+
+def read(documents: Documents, readers: Readers) -> Iterator[Read]:
+    """Yield each pair with the contents of its two sides; None where there is none, or too much."""
+    if readers.before is readers.after:
+        blobs = [blob for pair in documents for blob in (pair.before, pair.after) if is_readable(blob)]
+        old_contents = new_contents = readers.before.read(blobs)
+    else:
+        old_contents = readers.before.read([pair.before for pair in documents if is_readable(pair.before)])
+        new_contents = readers.after.read([pair.after for pair in documents if is_readable(pair.after)])
+    for pair in documents:
+        before = next(old_contents) if is_readable(pair.before) else None
+        after = next(new_contents) if is_readable(pair.after) else None
+        yield pair, before, after
+
+
+def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
+    """Tell whether there is a document that is not too large."""
+    return blob is not None and blob.size <= MAX_BYTES
+
+
+def parse_side(blob: Blob | None, content: Content | None, known: Known) -> Document | Fault | None:
+    """Return what a document says, or why it says nothing; None if there is none."""
+    if blob is None:
+        return None
+    if content is None:
+        return Fault(blob.path, FaultKind.UNREADABLE, TOO_LARGE)
+    if isinstance(content, str):
+        return Fault(blob.path, FaultKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path, known)
+    except NotComparableDocument as error:
+        return Fault(blob.path, FaultKind.NOT_COMPARABLE, str(error))
+    except DocumentError as error:
+        return Fault(blob.path, FaultKind.UNREADABLE, str(error))
+
+
+def about_pair(pair: Read) -> Piece:
+    """Say which documents are compared."""
+    documents, *contents = pair
+    names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
+    return Piece(documents.package, names, sum(map(_length, contents)))
+
+
+def about_content(read: tuple[Blob, Content | None]) -> Piece:
+    """Say which document is read."""
+    blob, content = read
+    return Piece(blob.package, (blob.name,), _length(content))
+
+
+def _length(content: Content | None) -> int:
+    return len(content) if isinstance(content, bytes) else 0
+
+
+class Problems:
+    """What is wrong with the documents that were asked for."""
+
+    def __init__(self, others: frozenset[str]) -> None:
+        self._others = others
+        self.faults: list[Fault] = []
+        self.unreadable: list[Unreadable] = []
+
+    def note(self, package: str, before: Document | Fault | None, after: Document | Fault | None) -> None:
+        """Note what is wrong with either document of a package."""
+        if package in self._others:
+            return
+        self.faults += _faults(before, after)
+        if isinstance(before, Fault) or isinstance(after, Fault):
+            self.unreadable += _unreadable(package, before, after)
+
+
+def parse_pair(
+    pair: DocumentPair,
+    old_content: Content | None,
+    new_content: Content | None,
+    problems: Problems,
+) -> Pair | None:
+    """Parse both documents of a package, and note what is wrong with them; None if one cannot be used."""
+    known = Known()
+    before = parse_side(pair.before, old_content, known)
+    after = parse_side(pair.after, new_content, known)
+    problems.note(pair.package, before, after)
+    if isinstance(before, Fault) or isinstance(after, Fault):
+        return None
+    return Pair(pair.package, before, after)
+
+
+def _unreadable(package: str, before: Document | Fault | None, after: Document | Fault | None) -> Iterator[Unreadable]:
+    """Yield what is to be compared later: all but a document that is of a form without hashes, as it was before."""
+    bad = [side for side in (after, before) if isinstance(side, Fault)]
+    was_comparable = isinstance(before, Document)
+    if was_comparable or any(fault.kind is FaultKind.UNREADABLE for fault in bad):
+        yield Unreadable(
+            package=package,
+            reason=bad[0].message,
+            before=isinstance(before, Fault) and before.kind is FaultKind.UNREADABLE,
+            after=isinstance(after, Fault) and (was_comparable or after.kind is FaultKind.UNREADABLE),
+        )
+
+
+def _faults(before: Document | Fault | None, after: Document | Fault | None) -> list[Fault]:
+    """Return what is wrong with either side; what is wrong with both in one way, once."""
+    found = [side for side in (before, after) if isinstance(side, Fault)]
+    if len(found) == 2 and found[0].message == found[1].message:
+        return found[1:]
+    if found:
+        return found
+    old = before.faults if isinstance(before, Document) else ()
+    new = after.faults if isinstance(after, Document) else ()
+    return [*new, *(fault for fault in old if fault not in new)]

@@ -1,0 +1,154 @@
+"""Documents that lie in files: one, a folder of them, one tag, or a whole catalogue."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from cachewatch.core.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
+from cachewatch.core.model import Fault, FaultKind, Side
+from cachewatch.core.source import Blob, Content, Listing
+from cachewatch.documents import MAX_BYTES, identify
+from cachewatch.documents.tagsfile import read_tags_file
+from cachewatch.errors import SourceError, UnreadableDocument, UsageError
+from cachewatch.runtime.untrusted import read_inside
+
+_LARGEST_TAGS = 2**20
+
+
+class FileReader:
+    """Reads documents from files."""
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        """Yield the content of each file, up to a little more than a document can have."""
+        for blob in blobs:
+            try:
+                with Path(blob.name).open("rb") as file:
+                    yield file.read(MAX_BYTES + 1)
+            except OSError as error:
+                yield f"cannot be read: {error.strerror}"
+
+    def again(self) -> "FileReader":
+        """Return this reader, which keeps nothing open."""
+        return self
+
+
+def is_documents(name: str) -> bool:
+    """Tell whether `name` is a folder, a `.md` file or a pipe, and so no revision."""
+    path = Path(name)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    if stat.S_ISDIR(mode) and re.fullmatch(r"[^/.~][^/]*", name):
+        # What looks like a branch is one, unless the folder of that name holds documents or is a build cache.
+        return is_build_cache(path) or any(listing.blobs for listing in list_path(name, wanted_package=lambda _: True))
+    return (name != "" and not stat.S_ISREG(mode)) or path.suffix == ".md"
+
+
+def is_build_cache(folder: Path) -> bool:
+    """Tell whether binaries lie in `folder`, which `cachewatch record` reads."""
+    return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()
+
+
+def list_path(name: str, *, wanted_package: Wanted) -> list[Listing]:
+    """List the documents at `name`, one listing for each tag."""
+    path = Path(name)
+    if not path.is_dir():
+        return [_list_file(name)]
+    root = path / CATALOGUE if (path / CATALOGUE).is_dir() else path
+    if _holds_documents(root):
+        return [_list_tag(name, root, None if root.parent.name != CATALOGUE else root.name, wanted_package)]
+    tag_folders = [folder for folder in _folders(root) if is_name(folder.name.encode()) and _holds_documents(folder)]
+    if tag_folders:
+        return [_list_tag(name, folder, folder.name, wanted_package) for folder in tag_folders]
+    return [_list_flat(name, root, wanted_package)]
+
+
+def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
+    """Return the stacks of each tag, where the folder `name` is a whole catalogue."""
+    file = Path(name) / TAGS_FILE
+    if not file.is_file():
+        return {}
+    try:
+        return read_tags_file(read_inside(Path(name), TAGS_FILE, most=_LARGEST_TAGS))
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror}") from error
+
+
+def _list_file(name: str) -> Listing:
+    if name == os.devnull:
+        return Listing(Side(name=name), {}, FileReader(), ())
+    package, tag = _claims(name)
+    size = Path(name).stat().st_size
+    return Listing(Side(name=name, tag=tag), {package: Blob(name, size)}, FileReader(), (), is_one_document=True)
+
+
+def _claims(name: str) -> tuple[str, str | None]:
+    """Return the package and the tag that a single document says it is of; "" where it cannot be read."""
+    path = Path(name)
+    try:
+        title, tag = _identity(name)
+    except UnreadableDocument:
+        return "", None
+    return title or (path.parent.name if path.name == DOCUMENT else path.stem), tag or None
+
+
+def title_of(name: str) -> str:
+    """Return the package that a single document itself says it is of; "" where it does not say."""
+    try:
+        return _identity(name)[0]
+    except UnreadableDocument:
+        return ""
+
+
+def _identity(name: str) -> tuple[str, str]:
+    path = Path(name)
+    if not path.is_file():
+        raise UsageError(f"{name}: not a regular file or a folder")
+    try:
+        with path.open("rb") as file:
+            return identify(file.read(MAX_BYTES))
+    except OSError as error:
+        raise SourceError(f"{name}: {error.strerror}") from error
+
+
+def _list_tag(name: str, folder: Path, tag: str | None, wanted: Wanted) -> Listing:
+    blobs: dict[str, Blob] = {}
+    faults: list[Fault] = []
+    for package in _folders(folder):
+        if is_name(os.fsencode(package.name)) and wanted(package.name):
+            _add(package / DOCUMENT, package.name, blobs, faults)
+    return Listing(Side(name=name, tag=tag), blobs, FileReader(), tuple(faults))
+
+
+def _list_flat(name: str, folder: Path, wanted: Wanted) -> Listing:
+    blobs: dict[str, Blob] = {}
+    faults: list[Fault] = []
+    for file in sorted(folder.glob("*.md")):
+        if is_name(os.fsencode(file.stem)) and wanted(file.stem):
+            _add(file, file.stem, blobs, faults)
+    return Listing(Side(name=name), blobs, FileReader(), tuple(faults))
+
+
+def _add(file: Path, package: str, blobs: dict[str, Blob], faults: list[Fault]) -> None:
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(status.st_mode):
+        blobs[package] = Blob(str(file), status.st_size)
+    else:
+        faults.append(Fault(str(file), FaultKind.UNREADABLE, "is not a regular file"))
+
+
+def _holds_documents(folder: Path) -> bool:
+    return any(os.path.lexists(child / DOCUMENT) for child in _folders(folder))
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(child for child in folder.iterdir() if child.is_dir() and not child.is_symlink())
+    except OSError as error:
+        raise SourceError(f"{folder}: {error.strerror}") from error

@@ -1,0 +1,88 @@
+"""Whatever text a letter holds, what channels make of it is well-formed and stays where it belongs."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from letters import HEADERS, email_config, letter, part, read
+
+from cachewatch.channels import open_channel
+from cachewatch.channels.clean import plain_lines
+from cachewatch.channels.places import Place
+from cachewatch.config.model import FeedConfig, FileConfig, Secret, WebhookConfig
+from cachewatch.core.safetext import safe
+
+# Also halves of characters, which text() leaves out unless asked.
+ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)
+FIELDS = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(("key", "subscription", "title", "period", "text", "html", "markdown", "archive_url"), ANY),
+        "tags": st.tuples(ANY, ANY),
+        "revisions": st.tuples(ANY),
+    }
+)
+
+
+@settings(max_examples=40)
+@given(FIELDS)
+def test_any_mail(fields: Mapping[str, Any]) -> None:
+    """Pure ASCII, no header that was not meant, and the text as it was."""
+    (parcel,) = open_channel(email_config(25)).pack(letter(**fields))
+    message = read(parcel.payload)
+
+    assert parcel.payload.isascii()
+    assert set(message.keys()) <= HEADERS | {"Content-Transfer-Encoding"}  # where there is one part only
+    assert part(message, "plain").rstrip("\n") == plain_lines(fields["text"]).rstrip("\n")
+    assert safe(str(message["Subject"])) == message["Subject"]
+    assert max(map(len, parcel.payload.split(b"\r\n"))) <= 998
+    assert not message.defects
+
+
+@settings(max_examples=40)
+@given(FIELDS)
+def test_any_feed(fields: Mapping[str, Any]) -> None:
+    """An entry that every parser reads, with ids that are URNs."""
+    config = FeedConfig(name="feed", path="/srv/www/{subscription}.atom")
+    (parcel,) = open_channel(config).pack(letter(**fields))
+    entry = ET.fromstring(parcel.payload)
+
+    assert str(entry.findtext("{http://www.w3.org/2005/Atom}id")).startswith("urn:uuid:")
+
+
+@pytest.mark.parametrize("preset", ["json", "mattermost", "slack", "discord", "matrix"])
+@settings(max_examples=40)
+@given(FIELDS)
+def test_any_webhook(preset: str, fields: Mapping[str, Any]) -> None:
+    """JSON in pure ASCII."""
+    config = WebhookConfig(name="chat", url=Secret("https://example.org/x"), preset=preset)
+    (parcel,) = open_channel(config).pack(letter(**fields))
+
+    assert parcel.payload.isascii()
+    assert json.loads(parcel.payload)
+
+
+@settings(max_examples=40)
+@given(FIELDS)
+def test_any_path(fields: Mapping[str, Any]) -> None:
+    """Files lie as deep below their folder as the template says."""
+    base = Path(gettempdir()) / "www"
+    config = FileConfig(name="archive", path=f"{base}/{{subscription}}/{{period}}-{{key}}.{{ext}}")
+    (parcel,) = open_channel(config).pack(letter(**fields))
+
+    assert Path(parcel.target).parent.parent == base
+    assert Path(parcel.target).resolve() == Path(parcel.target)
+    assert all(len(name) <= 255 for name in Path(parcel.target).parts)
+
+
+@given(ANY, ANY)
+def test_different_names_are_different_paths(one: str, other: str) -> None:
+    """So nobody can write over what is another's."""
+    place = Place("/srv/{subscription}.md")
+
+    assert (place.path(subscription=one) == place.path(subscription=other)) == (one == other)

@@ -1,0 +1,120 @@
+"""Mail to servers that others wrote: Postfix's smtp-sink, and exim, which delivers it into Maildirs."""
+
+import email
+import email.policy
+
+import pytest
+from letters import email_config, letter, send
+from mailservers import exim, header, part, smtp_sink
+
+from cachewatch.channels import open_channel
+from cachewatch.core.delivery import SENT, Attachment, Verdict
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+
+def test_smtp_sink_takes_it() -> None:
+    """Another implementation, also without ESMTP and 8BITMIME, gets the bytes that were packed."""
+    for options in ([], ["-e"], ["-8"]):
+        with smtp_sink(*options) as sink:
+            config = email_config(sink.port)
+            assert send(config, letter(), letter(1)) == [SENT, SENT]
+            contents = [content.replace(b"\r\n", b"\n") for content in sink.contents()]
+
+        for number in (0, 1):
+            (parcel,) = open_channel(config).pack(letter(number))
+            assert [content for content in contents if content.count(parcel.payload.replace(b"\r\n", b"\n")) == 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "may_have_arrived"),
+    [
+        (["-r", "CONNECT"], "deferred", False),
+        (["-r", "MAIL"], "deferred", False),
+        (["-r", "RCPT"], "deferred", False),
+        (["-r", "DATA"], "deferred", False),
+        (["-r", "."], "deferred", False),
+        (["-f", "CONNECT"], "blocked", False),
+        (["-f", "MAIL"], "blocked", False),
+        (["-f", "RCPT"], "dead", False),
+        (["-f", "DATA"], "dead", False),
+        (["-f", "."], "dead", False),
+        (["-q", "CONNECT"], "deferred", False),
+        (["-q", "MAIL"], "deferred", False),
+        (["-q", "RCPT"], "deferred", False),
+        (["-q", "DATA"], "deferred", False),
+        (["-q", "."], "deferred", True),
+        (["-Q", "MAIL"], "deferred", False),
+        (["-Q", "."], "deferred", False),
+    ],
+)
+def test_smtp_sink_refuses(options: list[str], verdict: str, may_have_arrived: bool) -> None:
+    """Every reply of another implementation is understood at every step."""
+    with smtp_sink(*options) as sink:
+        (answer,) = send(email_config(sink.port), letter())
+
+    assert (answer.verdict, answer.may_have_arrived) == (verdict, may_have_arrived)
+    assert answer.said
+
+
+def test_exim_delivers_and_others_read_it() -> None:
+    """What lies in the Maildir in the end: headers by formail, parts by Perl, and never an encoded word where none belongs."""
+    text = "Grüße an alle\nFrom now on\n.\n..\n" + "x" * 40_00 + "\n\u2028end\n"
+    one = letter(
+        title="gcc → 15 → 16 " + "long title " * 30,
+        subscription="ml-team",
+        text=text,
+        html="<p>Grüße &amp; <b>mehr</b></p>\n",
+        attachments=(Attachment(name="changes.csv", content_type="text/csv", content=b"a,b\r\n1,2\r\n"),),
+    )
+    with exim() as server:
+        config = email_config(
+            server.port,
+            list_domain="cachewatch.example.org",
+            bounces="bounces@example.org",
+            unsubscribe="https://example.org/" + "u" * 200 + "?who={recipient}",
+        )
+        channel = open_channel(config)
+        first = channel.pack(one)[0]
+        again = channel.repack(one, first)
+        with channel.open(lambda target, most: ()) as carrier:
+            assert [carrier.deliver(parcel) for parcel in (first, again)] == [SENT, SENT]
+        mails = server.mails("kim", 2)
+
+    by_id = {header(mail, "Message-ID"): mail for mail in mails}
+    assert set(by_id) == {first.message_id, again.message_id}
+    mail = by_id[str(again.message_id)]
+    assert header(mail, "Return-path") == "<bounces@example.org>"
+    assert header(mail, "References") == first.message_id
+    assert header(mail, "List-Id") == "cachewatch ml-team <ml-team.cachewatch.example.org>"
+    assert header(mail, "List-Unsubscribe") == f"<https://example.org/{'u' * 200}?who=kim%40example.org>"
+    assert header(mail, "Auto-Submitted") == "auto-generated"
+    assert mail.isascii()
+    parsed = email.message_from_bytes(mail, policy=email.policy.default)
+    assert str(parsed["Subject"]).startswith("Resent: [ml-team] gcc → 15 → 16 long title")
+    (alternative,) = [found for found in parsed.walk() if found.get_content_type() == "multipart/alternative"]
+    inner = alternative.as_bytes()
+    assert part(inner, "text/plain") == text.replace("\u2028", "\\u2028")
+    assert part(inner, "text/html") == "<p>Grüße &amp; <b>mehr</b></p>\n"
+
+
+def test_exim_refuses_some_and_takes_the_rest() -> None:
+    """A greylisted, a refused and a good address, a poisoned subject, a message that is too large: each alone."""
+    with exim() as server:
+        config = email_config(server.port)
+        everyone = ("grey@example.org", "bad@example.org", "kim@example.org", "kim@elsewhere.example")
+        grey, bad, good, relayed = send(config, letter(to=everyone))
+        poison, healthy = send(config, letter(1, title="poison"), letter(2))
+        large, small = send(config, letter(3, text="long line of text\n" * 5_000), letter(4))
+        mails = server.mails("kim", 4 - 1)
+
+    assert grey.verdict is Verdict.DEFERRED
+    assert "greylisted" in grey.said
+    assert (bad.verdict, bad.is_address) == (Verdict.DEAD, True)
+    assert good == SENT
+    assert relayed.verdict is Verdict.DEAD
+    assert (poison.verdict, poison.is_address) == (Verdict.DEAD, False)
+    assert healthy == SENT
+    assert large.verdict is Verdict.TOO_LARGE
+    assert small == SENT
+    assert len(mails) == 3

@@ -1,0 +1,255 @@
+"""JSON to a URL: signed, repeatable, never redirected, and calling nobody."""
+
+import base64
+import hashlib
+import hmac
+import importlib.util
+import json
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from letters import letter, no_shelf, send
+from servers import Says, serving
+
+from cachewatch.channels import open_channel
+from cachewatch.channels.presets import chat_text, message
+from cachewatch.config.model import AppriseConfig, Secret, WebhookConfig
+from cachewatch.core.delivery import SENT, Answer, Verdict
+from cachewatch.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+PATH = "/hooks/s3cr3t-of-the-hook"
+
+
+def webhook(url: str, **values: Any) -> WebhookConfig:
+    """Return the configuration of a webhook."""
+    everything: dict[str, Any] = {"name": "chat", "url": Secret(url), "timeout": timedelta(seconds=2)}
+    return WebhookConfig(**(everything | values))
+
+
+def answer_to(says: Says, **values: Any) -> Answer:
+    """Return what becomes of a digest if the server says this."""
+    with serving({PATH: says}) as server:
+        (answer,) = send(webhook(server.url + PATH, **values), letter())
+    return answer
+
+
+def test_a_digest_arrives_and_can_be_checked() -> None:
+    """What Standard Webhooks says: id, time and body, signed; and the same name on every attempt."""
+    key = b"0123456789abcdef01234567"
+    with serving({PATH: Says(204)}) as server:
+        config = webhook(server.url + PATH, signing_key=Secret("whsec_" + base64.b64encode(key).decode()))
+        assert send(config, letter(), letter(), letter(1)) == [SENT] * 3
+        first, again, other = server.asked
+
+    assert first.method == "POST"
+    assert first.headers["content-type"] == "application/json"
+    body = json.loads(first.body)
+    assert body["digest"] == {"digest": 0}
+    assert body["subscription"] == "ml-team"
+    name, moment = first.headers["webhook-id"], first.headers["webhook-timestamp"]
+    signed = f"{name}.{moment}.".encode() + first.body
+    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert first.headers["webhook-signature"] == f"v1,{expected}"
+    assert abs(int(moment) - time.time()) < 60
+    assert first.headers["idempotency-key"] == again.headers["idempotency-key"] == name
+    assert first.body == again.body
+    assert other.headers["idempotency-key"] != name
+
+
+def test_what_is_sent_again_has_a_name_of_its_own() -> None:
+    """Or it would be taken for a repetition and dropped."""
+    channel = open_channel(webhook("https://example.org/x"))
+    (first,) = channel.pack(letter())
+    again = channel.repack(letter(), first)
+
+    assert again.message_id != first.message_id
+    assert json.loads(again.payload)["title"].startswith("Resent: ")
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        (200, "sent"),
+        (202, "sent"),
+        (302, "blocked"),
+        (307, "blocked"),
+        (400, "dead"),
+        (401, "blocked"),
+        (403, "blocked"),
+        (404, "blocked"),
+        (408, "deferred"),
+        (410, "blocked"),
+        (413, "too-large"),
+        (422, "dead"),
+        (425, "deferred"),
+        (429, "deferred"),
+        (500, "deferred"),
+        (503, "deferred"),
+    ],
+)
+def test_what_statuses_mean(status: int, verdict: str) -> None:
+    """Later, never, or somebody has to mend the configuration."""
+    answer = answer_to(Says(status, b"because"))
+
+    assert answer.verdict == verdict
+    assert answer.said == "" if status < 300 else str(status) in answer.said
+
+
+def test_redirects_are_not_followed() -> None:
+    """Nobody else gets the digest or its signature."""
+    with serving({"/other": Says()}) as other, serving({PATH: Says(302, headers={"Location": other.url})}) as server:
+        (answer,) = send(webhook(server.url + PATH), letter())
+        assert other.asked == []
+
+    assert answer.verdict is Verdict.BLOCKED
+
+
+def test_a_server_may_ask_to_wait() -> None:
+    """In seconds or until a date, and for an hour at most."""
+    assert answer_to(Says(429, headers={"Retry-After": "120"})).retry_after == 120
+    assert answer_to(Says(503, headers={"Retry-After": "99999"})).retry_after == 3600
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    assert 60 < (answer_to(Says(429, headers={"Retry-After": until})).retry_after or 0) <= 90
+    assert answer_to(Says(429)).retry_after is None
+
+
+def test_no_answer_is_waited_for_for_ever() -> None:
+    """Silence, drips and a body without end; the server may have acted, so the flag is up."""
+    began = time.monotonic()
+    short = timedelta(seconds=0.5)
+    silent = answer_to(Says(wait=5), timeout=short)
+    dripping = answer_to(Says(body=b"x" * 100, drip=0.2, drips_head=True), timeout=short)
+    huge = answer_to(Says(500, body=b"x" * 5_000_000))
+
+    assert time.monotonic() - began < 10
+    assert (silent.verdict, silent.may_have_arrived) == (Verdict.DEFERRED, True)
+    assert (dripping.verdict, dripping.may_have_arrived) == (Verdict.DEFERRED, True)
+    assert huge.verdict is Verdict.DEFERRED
+    assert len(huge.said) <= 300
+
+
+def test_nobody_there() -> None:
+    """Nothing can have arrived, and every other parcel of the run would fare the same."""
+    (answer,) = send(webhook("http://127.0.0.1:1" + PATH), letter())
+
+    assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (Verdict.DEFERRED, False, True)
+
+
+def test_the_url_is_a_secret() -> None:
+    """Neither the target nor anything that is said of it tells the hook, even if the server repeats it."""
+    config = webhook("http://127.0.0.1:1" + PATH)
+    (parcel,) = open_channel(config).pack(letter())
+    said = [parcel.target, send(config, letter())[0].said]
+    said.append(answer_to(Says(404, f"no such hook: {PATH}".encode())).said)
+    said.append(send(webhook(f"http://user:s3cr3t-of-the-hook@127.0.0.1:1{PATH}"), letter())[0].said)
+    said.append(send(webhook("nonsense" + PATH), letter())[0].said)
+
+    assert parcel.target == "http://127.0.0.1:1"
+    assert not [text for text in said if "s3cr3t" in text]
+
+
+HOSTILE = "@channel @all @here @everyone @room <!channel> <@U123> <@&1> @kim\x1b[31m\u202egcc@12 [x](http://evil) \x00"
+
+
+@pytest.mark.parametrize("preset", ["json", "mattermost", "slack", "discord", "matrix"])
+def test_chats_call_nobody(preset: str) -> None:
+    """What looks like a call is broken up, and chats that can be told are told to ring no one."""
+    one = letter(title=HOSTILE, text=HOSTILE * 500, html=HOSTILE, markdown=HOSTILE * 500)
+    (parcel,) = open_channel(webhook("https://example.org/x", preset=preset)).pack(one)
+    body = json.loads(parcel.payload)
+
+    assert parcel.payload.isascii()
+    if preset == "json":
+        return
+    texts = [body[name] for name in ("text", "content", "html") if name in body]
+    assert texts
+    for text in texts:
+        assert not [call for call in ("@channel", "@all", "@here", "@everyone", "@room", "@kim") if call in text]
+        assert "gcc@12" in text
+        assert not {"\x1b", "\x00", "\u202e"} & set(text)
+    limit = {"mattermost": 16_383, "slack": 4_000, "discord": 2_000, "matrix": 30_000}[preset]
+    assert all(len(text) <= limit for text in texts)
+    if preset == "slack":
+        assert "<" not in body["text"]
+        assert "&lt;\u200b!channel&gt;" in body["text"]
+    if preset == "discord":
+        assert body["allowed_mentions"] == {"parse": []}
+    if preset == "matrix":
+        assert "<!channel>" not in body["html"]
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # a plugin of Apprise imports it
+def test_apprise_sends_to_a_chat() -> None:
+    """Apprise itself, to a server of ours; a failure can be tried again."""
+    with serving({"/notify": [Says(), Says(500)]}) as server:
+        urls = (Secret(server.url.replace("http://", "json://") + "/notify?secret=s3cr3t"),)
+        config = AppriseConfig(name="chats", urls=urls)
+        sent, failed = send(config, letter(title=HOSTILE), letter(1))
+        body = json.loads(server.asked[0].body)
+
+    assert sent == SENT
+    assert failed.verdict is Verdict.DEFERRED
+    assert "500" in failed.said
+    assert "s3cr3t" not in failed.said
+    assert body["title"].startswith("cachewatch ml-team: ")
+    assert "Three packages went" in body["message"]
+    assert "@channel" not in body["title"]
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # a plugin of Apprise imports it
+def test_apprise_is_missing_or_told_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to install, and which URL is not understood, without telling it."""
+    nonsense = AppriseConfig(name="chats", urls=(Secret("nonsense://s3cr3t"),))
+    (answer,) = send(nonsense, letter())
+    assert answer.verdict is Verdict.BLOCKED
+    assert "s3cr3t" not in answer.said
+
+    channel = open_channel(nonsense)
+    (parcel,) = channel.pack(letter())
+    with open_channel(AppriseConfig(name="chats", urls=())).open(no_shelf) as carrier:
+        assert carrier.deliver(parcel).verdict is Verdict.DEAD
+    assert channel.repack(letter(), parcel).payload != parcel.payload
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'cachewatch\[apprise\]'"):
+        open_channel(nonsense)
+
+
+CALLS = (
+    *("@all", "@**all**", "@_**all**", "@*all*", "@everyone", "@here", "@channel", "@room", "x@all", "x@**all**"),
+    *("<!channel>", "<!here>", "<@123>", "<@&123>", "@\u00adall", "@\u200ball", "@**topic**", "@someone"),
+)
+
+
+@pytest.mark.parametrize("preset", ["mattermost", "slack", "discord", "matrix"])
+@pytest.mark.parametrize("call", CALLS)
+def test_nobody_is_called(preset: str, call: str) -> None:
+    """What looks like a call in some chat is none in any, whoever is named so."""
+    body = json.loads(message(preset, letter(title=call, text=f"new: {call}", markdown=f"new: {call}")))
+    said = f"{body.get('text')} {body.get('content')} {body.get('html')}"
+
+    assert not re.search(r"(?<![\w.])@[\w*_&\u00ad]", said)
+    assert not re.search(r"@[*_\u00ad]*(all|channel|everyone|here|room|topic)", said)
+    assert not re.search(r"<[!@]", said)
+
+
+@pytest.mark.parametrize(
+    ("text", "dead"),
+    [
+        ("[click](https://evil.example/)", "[click]\u200b(https:\u200b//evil.example/)"),
+        ("see https://evil.example/", "see https:\u200b//evil.example/"),
+        ("www.evil.example", "www\u200b.evil.example"),
+        ("https://hpc.example.org/d/1 is ours", "https://hpc.example.org/d/1 is ours"),
+        ("gcc@12 [e4s]", "gcc@12 [e4s]"),
+        ("    cachewatch diff --repo https://x.example/r.git", "    cachewatch diff --repo https://x.example/r.git"),
+    ],
+)
+def test_no_link_but_ours(text: str, dead: str) -> None:
+    """A name that is a link in some chat is none where plain text is sent; what is copied stays as it is."""
+    assert chat_text(letter(text=text, archive_url="https://hpc.example.org/d/1"), 1_000) == dead

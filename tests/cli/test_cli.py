@@ -1,0 +1,351 @@
+"""The command line: exit codes, where output goes, and what it says when it is used wrongly."""
+
+import gc
+import io
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Run
+from helpers import document, record, records
+
+from cachewatch import __version__, cli
+from cachewatch.cli.diff import diff
+from cachewatch.cli.output import write
+from cachewatch.cli.progress import LONG_BYTES, ProgressLine
+from cachewatch.core.kinds import MEANINGS
+from cachewatch.core.model import Kind
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    """Two documents between which a version is upgraded and another one gone."""
+    before = [record(1), record(2, versions=["0.9"], target="aarch64")]
+    for name, found in (("a.md", before), ("b.md", [record(3, versions=["2.0"])])):
+        (tmp_path / name).write_bytes(document(found))
+    return tmp_path / "a.md", tmp_path / "b.md"
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code"),
+    [
+        ((), 0),
+        (("--exit-code",), 1),
+        (("--exit-code", "--kind", "rebuilt"), 0),
+        (("--fail-on", "upgraded"), 1),
+        (("--fail-on", "downgraded"), 0),
+        (("--fail-on", "downgraded", "--fail-on", "place-lost"), 1),
+        (("--fail-on", "nonsense"), 2),
+        (("--format", "nonsense"), 2),
+        (("--nonsense",), 2),
+    ],
+)
+def test_exit_codes(run: Run, sides: tuple[Path, Path], options: tuple[str, ...], exit_code: int) -> None:
+    """Changes are no failure unless they are asked to be."""
+    assert run("diff", *sides, *options).exit_code == exit_code
+
+
+def test_garbage_is_searched_as_before(run: Run, sides: tuple[Path, Path]) -> None:
+    """Comparing searches seldom; what calls it in its own process must not go on like that."""
+    usual = gc.get_threshold()
+    run("diff", *map(str, sides))
+    assert gc.get_threshold() == usual
+
+
+def test_no_difference_is_no_failure(run: Run, sides: tuple[Path, Path]) -> None:
+    """What did not change passes every gate."""
+    assert run("diff", sides[0], sides[0], "--exit-code", "--fail-on", "upgraded").exit_code == 0
+
+
+def test_what_was_not_compared_comes_first(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """A gate cannot pass, nor fail for another reason, on half of the documents; a wrong meta is only said."""
+    (tmp_path / "bad.md").write_bytes(b"bad")
+    (tmp_path / "twice.md").write_bytes(document(records([1, 1])))
+    (tmp_path / "meta.md").write_bytes(document(records([7]), meta={"num_specs": 5}))
+
+    assert run("diff", sides[0], tmp_path / "bad.md", "--exit-code").exit_code == 4
+    assert run("diff", sides[0], tmp_path / "twice.md", "--exit-code").exit_code == 4
+    result = run("diff", sides[0], tmp_path / "meta.md")
+    assert (result.exit_code, "meta says 5 specs" in result.error) == (0, True)
+
+
+def test_output_to_a_file(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """A file is whole or as it was; nothing is left beside it."""
+    target = tmp_path / "out" / "report.txt"
+    assert run("diff", *sides, "-o", target).exit_code == 2
+    target.parent.mkdir()
+    result = run("diff", *sides, "-o", target)
+
+    assert (result.exit_code, result.output) == (0, "")
+    assert target.read_text() == run("diff", *sides).output
+    assert list(target.parent.iterdir()) == [target]
+    assert target.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    assert run("diff", *sides, "-o", target.parent).exit_code == 2
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    """Until all of it is there, the file before stays."""
+    (tmp_path / "f").write_text("old")
+
+    def pieces() -> object:
+        yield b"new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(pieces(), str(tmp_path / "f"))  # type: ignore[arg-type]
+    assert (tmp_path / "f").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_reader_that_has_seen_enough(sides: tuple[Path, Path]) -> None:
+    """`| head` is no failure."""
+    command = f"{sys.executable} -m cachewatch diff {sides[0]} {sides[1]} --format json"
+    done = subprocess.run(f"{command} | true", shell=True, capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_ctrl_c_is_130(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted command says nothing and ends as shells expect."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cachewatch.cli.diff.write", interrupt)
+    result = run("diff", *sides)
+
+    assert result.exit_code == 130
+    assert "Traceback" not in result.error
+
+
+def test_help_names_every_command(run: Run) -> None:
+    """Every command has a line, and every option a sentence."""
+    output = run("--help").output
+    assert all(f"  {name} " in output for name in ("demo", "diff", "kinds", "schema", "show"))
+    for option in (o for o in diff.params if isinstance(o, click.Option)):
+        assert option.help, option.name
+
+
+def test_help_cuts_no_sentence(run: Run) -> None:
+    """The line of each command is whole on a terminal of 80 columns."""
+    assert "..." not in run("--help").output.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("command", ["coverage", "daemon", "diff", "init", "once", "preview", "show"])
+def test_help_shows_examples(run: Run, command: str) -> None:
+    """Two examples stand below the options of the commands that people begin with."""
+    assert run(command, "--help").output.partition("Examples:")[2].count(f"$ cachewatch {command} ") == 2
+
+
+def test_help_shows_defaults(run: Run) -> None:
+    """Each option says what it is if it is not given."""
+    text = " ".join(run("diff", "--help").output.split())
+
+    assert "Output format. [default: text]" in text
+    assert "[default: (current folder)]" in text
+
+
+def test_version_and_unknown_commands(run: Run) -> None:
+    """The usual courtesies."""
+    assert run("--version").output == f"cachewatch, {__version__}\n".replace(",", "")
+    result = run("dif")
+    assert (result.exit_code, "No such command 'dif'" in result.error) == (2, True)
+    assert cli.cli.get_command(click.Context(cli.cli), "nothing") is None
+
+
+def test_the_package_says_the_same_version() -> None:
+    """There is one version, in pyproject.toml and in the package."""
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+
+    assert f'\nversion = "{__version__}"\n' in text
+
+
+def test_kinds(run: Run) -> None:
+    """Every kind is explained, in one order."""
+    output, _, groups = run("kinds").output.partition("\n\n")
+
+    assert [line[2:].split()[0] for line in output.splitlines()] == [kind.value for kind in MEANINGS]
+    assert set(MEANINGS) == set(Kind)
+    assert re.search(r"^  stack-lost +stack-event, stack-removed$", groups, re.MULTILINE)
+
+
+def test_schema(run: Run) -> None:
+    """The schema that is printed is the one that ships."""
+    assert '"const": "cachewatch.core.changesets/2"' in run("schema").output
+
+
+def test_demo(run: Run, tmp_path: Path) -> None:
+    """The demo reports what it planted, says so, and keeps its repository where it is told."""
+    result = run("demo", tmp_path / "kept.git")
+
+    assert result.exit_code == 0
+    assert "the earlier revision is derived from them" in result.output
+    assert "py-ml-dtypes  0.4.0 added, 0.3.1 stays" in result.output
+    assert run("diff", "HEAD~1", "--repo", tmp_path / "kept.git").exit_code == 0
+    assert run("demo", tmp_path / "kept.git").exit_code == 2
+    assert run("demo").exit_code == 0
+
+
+def test_format_noise_is_logged_when_asked(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a kept hash is written as is no change; -v says what was passed over."""
+    (tmp_path / "a.md").write_bytes(document([record(1)]))
+    (tmp_path / "b.md").write_bytes(document([record(1, compiler="none", variants=["+x"])]))
+    with caplog.at_level(logging.INFO):
+        result = run("diff", tmp_path / "a.md", tmp_path / "b.md", "-v")
+
+    assert "No differences" in result.output
+    assert "compiler, variants written differently" in caplog.text
+
+
+def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
+    """A catalogue of damaged documents does not flood a terminal, unless asked to."""
+    for number in range(25):
+        (tmp_path / "after").mkdir(exist_ok=True)
+        (tmp_path / "after" / f"p{number}.md").write_bytes(b"bad")
+    short = run("diff", "/dev/null", tmp_path / "after")
+    long = run("diff", "/dev/null", tmp_path / "after", "--all")
+
+    assert short.error.count("unreadable") == 20
+    assert "... and 5 more (--all)" in short.error
+    assert long.error.count("unreadable") == 25
+    assert "25 documents could not be compared" in short.output
+
+
+def test_a_progress_bar_for_people_only(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long work on a terminal has a line that vanishes; anything else has none."""
+    monkeypatch.setattr("cachewatch.cli.progress.LONG_BYTES", 0)
+    assert run("diff", *sides).error == ""
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    run("diff", *sides)
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    terminal.truncate(0)
+    run("diff", *sides, "--no-progress")
+    assert "\x1b" not in terminal.getvalue()
+
+
+def test_progress_of_git_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a server says is drawn without its escapes, and only if it is about progress."""
+    line = ProgressLine(is_shown=True)
+    line.git("remote: \x1b[31mhello")
+    assert capsys.readouterr().err == ""
+    line.git("remote: \x1b]0;x\x07Counting: 50% (1/2)")
+    assert capsys.readouterr().err == "\r\x1b[Kremote: \\x1b]0;x\\x07Counting: 50% (1/2)"
+    line.git("Receiving objects: 100% (2/2), done.")
+    assert capsys.readouterr().err == "\r\x1b[K"
+    line.begin(2 * LONG_BYTES)
+    line.advance(LONG_BYTES)
+    line.close()
+    assert "comparing [###############               ]  50%" in capsys.readouterr().err
+
+
+def test_small_work_loads_little(sides: tuple[Path, Path]) -> None:
+    """Two files need no git, and nobody needs a template, a table or a mail for a diff."""
+    code = (
+        "import sys\nfrom cachewatch.cli import cli\n"
+        f"cli.main(['diff', {str(sides[0])!r}, {str(sides[0])!r}], standalone_mode=False)\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = done.stdout.splitlines()[-1]
+
+    for name in (
+        "git",
+        "jinja2",
+        "deepdiff",
+        "yaml",
+        "csv",
+        "sqlalchemy",
+        "apscheduler",
+        "archspec",
+        "smtplib",
+        "multiprocessing",
+    ):
+        assert f"'{name}'" not in loaded, name
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def cachewatch(*arguments: object, shell: str = "") -> subprocess.CompletedProcess[bytes]:
+    """Run the command as a process of its own, through a shell."""
+    command = " ".join(f"'{argument}'" for argument in (sys.executable, "-m", "cachewatch", *arguments))
+    return subprocess.run(["bash", "-c", f"{command} {shell}"], capture_output=True, check=False)
+
+
+def test_output_through_links_devices_and_pipes(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """A link keeps pointing where it did, a pipe stays a pipe, and a file keeps who may read it."""
+    target, link, fifo = tmp_path / "target", tmp_path / "link", tmp_path / "fifo"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    os.mkfifo(fifo)
+    run("diff", *sides, "-o", link)
+    done = cachewatch("diff", *sides, "-o", fifo, shell=f"& cat {fifo}; wait")
+
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert done.stdout.decode() == target.read_text()
+    assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("shell", [">&-", ">/dev/full"])
+def test_standard_output_that_takes_nothing(sides: tuple[Path, Path], shell: str) -> None:
+    """Closed or full: one sentence, and no exit code that means something else."""
+    done = cachewatch("diff", *sides, "--format", "json", "--exit-code", shell=shell)
+
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(b"cachewatch: standard output")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [("diff", "--nonsense"), ("diff", "nowhere.md", "nothing.md")])
+@pytest.mark.parametrize("shell", ["2>/dev/full", ">/dev/full 2>/dev/full", "2>&-"])
+def test_standard_error_that_takes_nothing(arguments: tuple[str, ...], shell: str) -> None:
+    """Where there is no room for the sentence, the exit code says what happened all the same."""
+    assert cachewatch(*arguments, shell=shell).returncode == 2
+
+
+def test_standard_output_that_nobody_reads(sides: tuple[Path, Path]) -> None:
+    """A reader that is gone ends us as it ends any other command."""
+    command = [sys.executable, "-m", "cachewatch", "diff", *map(str, sides), "--format", "json", "--exit-code"]
+    read, written = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, check=False)
+    os.close(written)
+
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    """A file name that is not UTF-8 is shown with its bytes, in every format."""
+    file = tmp_path / os.fsdecode(b"\xff.md")
+    file.write_bytes(document(records([1])))
+    for form in ("text", "json", "csv", "markdown"):
+        command = [sys.executable, "-m", "cachewatch", "diff", str(file), str(file), "--format", form]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), form
+
+
+def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """What systemd or a closing terminal ends cleans up behind itself."""
+    code = (
+        "import os, signal, sys\nfrom cachewatch.cli import main\nimport cachewatch.cli.diff as d\n"
+        "def write(*_):\n    yield b'x'\n    os.kill(os.getpid(), signal.SIGTERM)\n    yield b'y'\n"
+        "d._format = lambda *_, **__: (None, write)\n"
+        f"sys.argv = ['cachewatch', 'diff', {str(sides[0])!r}, {str(sides[1])!r}, '-o', {str(tmp_path / 'out')!r}]\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+
+    assert done.returncode == 143
+    assert {file.name for file in tmp_path.iterdir()} == {"a.md", "b.md"}

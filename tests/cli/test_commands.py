@@ -1,0 +1,257 @@
+"""The commands of the service, as an operator types them."""
+
+import json
+import logging
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import free_port, post
+from station import Site
+
+from cachewatch.runtime.log import open_log
+from cachewatch.store import outbox
+from cachewatch.store.outbox import State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+CANARY = "canary-8f31c2"
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  mail:
+    type: email
+    from: cachewatch@example.org
+    smtp: {host: 127.0.0.1, port: {port}, security: none, user: kim, password_file: secret}
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
+  hook: {type: webhook, url_file: url}
+operators: {channels: [files]}
+subscriptions:
+  ml: {to: [kim@example.org], channels: [mail, files], changes: [all], limit: {hold_above: 100}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds a package, then very many specs; the first pass was made."""
+    base = {"zlib": records([1])}
+    states = [base, base | {"new": records([2])}, base | {"new": records(range(2, 200))}]
+    made = Site(tmp_path, [catalogue(state) for state in states])
+    for name, secret in (("secret", CANARY), ("url", f"http://127.0.0.1:9/{CANARY}")):
+        (tmp_path / name).write_text(secret)
+        (tmp_path / name).chmod(0o600)
+    configure(made, free_port())
+    made.run()
+    made.publish(1)
+    return made
+
+
+def configure(site: Site, port: int) -> None:
+    site.configure(CONFIG.replace("{port}", str(port)))
+
+
+def test_once_says_how_it_went(site: Site, run: Run) -> None:
+    """0 for what waits for a server, 7 for what failed for good, 3 for a source, 5 for the state."""
+    path = site.folder / "cachewatch.yaml"
+    path.write_text(path.read_text().replace(", user: kim, password_file: secret", ""))
+    assert run("once", "--config", path).exit_code == 0
+    with post(replies={"RCPT": ["550 5.1.1 nobody here"]}) as server:
+        configure(site, server.port)
+        path.write_text(path.read_text().replace(", user: kim, password_file: secret", ""))
+        (waits,) = [each.id for each in site.deliveries() if each.channel == "mail"]
+        assert run("deliveries", "retry", waits, "--config", path).exit_code == 0
+        assert run("once", "--config", path).exit_code == 7
+    site.upstream.rename(site.folder / "gone")
+    assert run("once", "--config", path).exit_code == 3
+    database = site.folder / "state" / "cachewatch.db"
+    database.write_bytes(b"not a database at all" * 100)
+    damaged = run("once", "--config", path)
+    assert damaged.exit_code == 5
+    assert "Traceback" not in damaged.error
+    assert database.read_bytes().startswith(b"not a database"), "what is damaged is left for a person to look at"
+
+
+def test_a_state_that_was_lost_is_told(site: Site, run: Run) -> None:
+    """Operators hear that the database is gone, once, and nobody hears so at a first run."""
+    path = site.folder / "cachewatch.yaml"
+    assert run("once", "--config", path).exit_code == 0
+    assert "the state was lost" not in " ".join(site.notices())
+    for file in (site.folder / "state").glob("cachewatch.db*"):
+        file.unlink()
+    for _ in range(2):
+        assert run("once", "--config", path).exit_code == 0
+    assert site.notices().count("the state was lost and starts empty") == 1
+
+
+def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> None:
+    """The same bytes through each channel, but for the moment at which they were made; the state is as it was."""
+    path = site.folder / "cachewatch.yaml"
+    everything = (
+        path.read_text().replace("[txt]", "[txt, html, md, json]").replace("[mail, files]", "[mail, files, hook]")
+    )
+    path.write_text(everything + "quiet: {from: 2020-01-01, to: 2090-01-01}\n")
+    site.now = datetime.now(UTC)  # the clock that commands go by
+    site.run()  # fetches, and tells nobody
+    before = contents(site.folder / "state")
+    shown = [
+        run("preview", "ml", "--config", path, "--as", form, "--channel", channel)
+        for channel, form in (
+            *[("mail", "eml"), ("files", "text"), ("files", "html"), ("files", "markdown"), ("files", "json")],
+            ("hook", "json"),
+        )
+    ]
+    assert [done.exit_code for done in shown] == [0] * 6
+    assert contents(site.folder / "state") == before
+    path.write_text(everything)
+    site.run()
+    with site.open().database.read() as connection:
+        sent = [outbox.parcel(connection, each.id).payload.decode() for each in site.deliveries()]
+    assert [without_moments(done.output) for done in shown] == [without_moments(text) for text in sent]
+    assert len({without_moments(text) for text in sent}) == 6
+    assert CANARY not in "".join(done.output + done.error for done in shown)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def without_moments(text: str) -> str:
+    """Leave out when it was made, which is all that may differ."""
+    text = re.sub(r'^Date: .*$|(?<="created": ")[^"]*|(?<="created":")[^"]*', "", text, flags=re.MULTILINE)
+    return text.replace("\r\n", "\n")
+
+
+def test_preview_refuses(site: Site, run: Run) -> None:
+    """What is not there is named, with what is."""
+    path = site.folder / "cachewatch.yaml"
+    unknown = run("preview", "nobody", "--config", path)
+    assert (unknown.exit_code, "configured: ml" in unknown.error) == (2, True)
+    urgent = run("preview", "ml", "--urgent", "--config", path)
+    assert (urgent.exit_code, "urgent:" in urgent.error) == (2, True)
+    since = run("preview", "ml", "--since", "HEAD~99", "--config", path)
+    assert since.exit_code == 2
+    channel = run("preview", "ml", "--channel", "hook", "--config", path)
+    assert (
+        channel.exit_code,
+        "hook is not a channel of this subscription; its channels: mail, files" in channel.error,
+    ) == (2, True)
+
+
+def test_lint(site: Site, run: Run) -> None:
+    """A digest as we make it has no errors."""
+    done = run("preview", "ml", "--since", "HEAD", "--lint", "--config", site.folder / "cachewatch.yaml")
+    assert done.exit_code == 0
+    assert "error" not in done.output
+
+
+def test_status(site: Site, run: Run) -> None:
+    """Words for people, and all of it as JSON; neither shows a secret."""
+    site.run()
+    path = site.folder / "cachewatch.yaml"
+    text, data = run("status", "--config", path), run("status", "--json", "--config", path)
+    assert [line for line in text.output.splitlines() if line.isupper()][:3] == ["SOURCES", "NEXT", "CHANNELS"]
+    assert "with each new revision" in text.output
+    found = json.loads(data.output)
+    assert found["sources"][0]["name"] == "public"
+    assert {channel["health"]["name"] for channel in found["channels"]} == {"mail", "files", "hook"}
+    assert found["tracks"][0]["due"] is None
+    assert CANARY not in text.output + data.output
+
+
+def test_status_shows_silences(site: Site, run: Run) -> None:
+    """Until when they hold, why, and those that hold no more."""
+    path = site.folder / "cachewatch.yaml"
+    silence = "{{match: {{packages: llvm}}, until: {}, reason: ask Kim}}"
+    silences = f"silences: {{now: {silence.format('2999-01-01')}, over: {silence.format('2025-06-01')}}}\n"
+    path.write_text(path.read_text() + silences)
+    shown = run("status", "--config", path).output
+    assert "SILENCES\n  now  until 2999-01-01: ask Kim\n  over  ended on 2025-06-01, remove it: ask Kim\n" in shown
+    found = json.loads(run("status", "--json", "--config", path).output)["silences"]
+    assert [(each["name"], each["is_active"]) for each in found] == [("now", True), ("over", False)]
+
+
+def test_deliveries_by_hand(site: Site, run: Run) -> None:
+    """A held digest is listed, shown, released or dropped; what is not there is named."""
+    site.publish(2)
+    site.run()
+    path = site.folder / "cachewatch.yaml"
+
+    def by_hand(*words: str) -> str:
+        done = run("deliveries", *words, "--config", path)
+        assert done.exit_code == 0, done.error
+        return done.output
+
+    assert "held" in by_hand("list", "--held")
+    number = next(each.id for each in site.deliveries() if each.state is State.HELD)
+    shown = by_hand("show", str(number))
+    key = shown.split("digest ")[1].split()[0]
+    assert f"digest {key} of ml" in shown
+    assert by_hand("show", str(number), "--raw")
+    assert json.loads(by_hand("list", "--json", "--channel", "mail"))
+    assert "released" in by_hand("release", key)
+    assert run("deliveries", "release", key, "--config", path).exit_code == 2
+    assert "dropped" in by_hand("drop", str(number), "--reason", "a test")
+    assert by_hand("list", "--dead") == ""
+    for words in (("show", "999"), ("retry", "999"), ("resend", "999"), ("restore", "mail", "x@example.org")):
+        refused = run("deliveries", *words, "--config", path)
+        assert (refused.exit_code, "Traceback" in refused.error) == (2, False)
+
+
+def test_a_test_message(site: Site, run: Run) -> None:
+    """It says what became of it, and an error is an exit code."""
+    path = site.folder / "cachewatch.yaml"
+    with post() as server:
+        configure(site, server.port)
+        path.write_text(path.read_text().replace(", user: kim, password_file: secret", ""))
+        done = run("test", "mail", "--to", "kim@example.org", "--config", path)
+        assert (done.exit_code, done.output) == (0, "kim@example.org: sent\n")
+        assert len(server.received) == 1
+    away = run("test", "mail", "--to", "kim@example.org", "--config", path)
+    assert away.exit_code == 7
+    assert "channels: mail:" in away.error
+    nobody = run("test", "mail", "--config", path)
+    assert (nobody.exit_code, "no recipients" in nobody.error) == (2, True)
+    assert run("test", "nothing", "--config", path).exit_code == 2
+    hook = run("test", "hook", "--config", path)
+    assert hook.exit_code == 7
+    assert CANARY not in hook.output + hook.error
+
+
+def test_who_hears_of_a_package(site: Site, run: Run) -> None:
+    """A package that is there, and one that is not."""
+    path = site.folder / "cachewatch.yaml"
+    told = run("explain", "zlib", "--config", path).output
+    assert told.startswith("ml  is notified\n")
+    assert told.endswith("  with each new revision, through mail to kim@example.org; files\n")
+    assert "in develop: 1 of 1 spec" in told, "it looks at what was fetched last"
+    assert run("explain", "no-such-package", "--config", path).exit_code == 0
+    (site.folder / "state").rename(site.folder / "elsewhere")
+    assert run("explain", "zlib", "--config", path).output.startswith("ml  is notified\n")
+    assert not (site.folder / "state").exists(), "whoever asks first must not own the folder of the service"
+
+
+def test_lines_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Text cannot forge a line, JSON holds the same fields, and what is empty is left out."""
+    for form in ("text", "json"):
+        open_log(form).warning("source.failed", source="public", error='a "b"\nc', reason="")
+    text, data = capsys.readouterr().err.splitlines()
+    assert "warning source.failed source=public error=" in text
+    assert "reason" not in text
+    found = json.loads(data)
+    assert (found["event"], found["level"], found["error"]) == ("source.failed", "warning", 'a "b"\nc')
+
+
+def test_a_sentence_in_the_log_is_no_name_of_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is said below the service, as of a clone that was damaged, is told apart from events."""
+    for form in ("text", "json"):
+        open_log(form)
+        logging.getLogger("cachewatch.git.mirror").warning("public.git: damaged\nindeed")
+    text, data = capsys.readouterr().err.splitlines()
+    assert text.endswith(" warning public.git: damaged\\x0aindeed")
+    found = json.loads(data)
+    assert (found["event"], found["said"]) == ("note", "public.git: damaged\nindeed")

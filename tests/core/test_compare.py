@@ -1,0 +1,538 @@
+"""The laws of comparing: one table of what becomes what, and what must hold of anything."""
+
+from typing import Any
+
+import pytest
+from helpers import Record, parsed, record, records, spec_hash
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from cachewatch.core.compare import compare
+from cachewatch.core.compare.part import part_of
+from cachewatch.core.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.core.statements import items_of
+
+RUNGS = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
+
+
+def changed(before: list[Record] | None, after: list[Record] | None, **options: Any) -> PackageChange:
+    """Compare documents of these records, between which there must be a difference."""
+    found = maybe_changed(before, after, **options)
+    assert found is not None
+    return found
+
+
+def maybe_changed(before: list[Record] | None, after: list[Record] | None, **options: Any) -> PackageChange | None:
+    """Compare documents of these records."""
+    sides = [None if found is None else parsed(found) for found in (before, after)]
+    return compare("zlib", *sides, **options)
+
+
+def rungs(change: PackageChange) -> dict[str, int]:
+    """Return the counts that are not zero."""
+    return {name: count for name in RUNGS if (count := getattr(change.counts, name))}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param({}, {}, {"rebuilt": 1}, id="all attributes equal: rebuilt"),
+        pytest.param({}, {"stacks": ["ml", "root"]}, {"moved": 1}, id="all but stacks: moved"),
+        pytest.param({}, {"stacks": ["root"]}, {"moved": 1}, id="left by every stack: moved"),
+        pytest.param({}, {"versions": ["1.10"]}, {"upgraded": 1}, id="a newer version: upgraded"),
+        pytest.param(
+            {"versions": ["1.10"]}, {"versions": ["1.9"]}, {"downgraded": 1}, id="an older version: downgraded"
+        ),
+        pytest.param({}, {"compiler": "gcc@13.2.0"}, {"recompiled": 1}, id="another compiler: recompiled"),
+        pytest.param({}, {"compiler": "none"}, {"recompiled": 1}, id="no compiler in documents of one age: recompiled"),
+        pytest.param({}, {"variants": ["+cuda"]}, {"reconfigured": 1}, id="other variants: reconfigured"),
+        pytest.param({}, {"target": "x86_64_v4"}, {"new": 1, "gone": 1}, id="another target: new and gone"),
+        pytest.param({}, {"os": "rhel8"}, {"new": 1, "gone": 1}, id="another operating system: new and gone"),
+        pytest.param({}, {"platform": "darwin"}, {"new": 1, "gone": 1}, id="another platform: new and gone"),
+        pytest.param(
+            {},
+            {"versions": ["2"], "compiler": "gcc@13.2.0"},
+            {"new": 1, "gone": 1},
+            id="version and compiler: new and gone",
+        ),
+        pytest.param(
+            {"size": "-"}, {"size": 5, "tarball": "https://x"}, {"rebuilt": 1}, id="size and tarball mean nothing"
+        ),
+        pytest.param({"variants": ["p:=a,b"]}, {"variants": ["p=a,b"]}, {"rebuilt": 1}, id=":= is ="),
+        pytest.param(
+            {"compiler": "clang@15"}, {"compiler": "llvm@15"}, {"rebuilt": 1}, id="a renamed compiler is the same"
+        ),
+        pytest.param({"compiler": "gcc@=11.4.0"}, {}, {"rebuilt": 1}, id="@= is @"),
+        pytest.param(
+            {"compiler": "gcc@=11.4.0"}, {"compiler": "none"}, {"rebuilt": 1}, id="none matches an old compiler"
+        ),
+        pytest.param(
+            {"compiler": "none"}, {"compiler": "gcc@=11.4.0"}, {"rebuilt": 1}, id="an old compiler matches none"
+        ),
+        pytest.param(
+            {"compiler": "gcc@=11.4.0"},
+            {"compiler": "none", "versions": ["2.0"]},
+            {"upgraded": 1},
+            id="none matches on every rung",
+        ),
+    ],
+)
+def test_what_becomes_what(before: Record, after: Record, expected: dict[str, int]) -> None:
+    """One vanished and one new hash are paired by what is equal about them."""
+    change = changed([record(1, **before)], [record(2, **after)])
+
+    assert rungs(change) == expected
+    assert (change.counts.added, change.counts.removed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(records([1, 2]), records([2, 1]), id="the order of records"),
+        pytest.param(
+            [record(1, stacks=["root", "e4s"])], [record(1, stacks=["e4s", "root"])], id="the order of stacks"
+        ),
+        pytest.param([record(1, stacks=["e4s"])], [record(1)], id="root"),
+        pytest.param(
+            [record(1, variants=["+a", "~b"])], [record(1, variants=["~b", "+a"])], id="the order of variants"
+        ),
+        pytest.param([record(1)], [record(1, size=77)], id="the size"),
+        pytest.param([record(1)], [record(1, tarball="x")], id="the tarball"),
+        pytest.param([record(1, compiler="gcc@=11.4.0")], [record(1)], id="the spelling of compilers"),
+        pytest.param([record(1)], [record(1, compiler="none")], id="anything of a kept hash but its stacks"),
+        pytest.param([record(1)], [record(1, versions=["9"])], id="even the version of a kept hash"),
+    ],
+)
+def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
+    """A package whose documents differ only in form did not change."""
+    assert maybe_changed(before, after) is None
+
+
+def test_a_kept_hash_gains_and_loses_stacks() -> None:
+    """The stacks of a kept hash are the one thing about it that can change."""
+    change = changed([record(1, stacks=["e4s", "ml", "root"])], [record(1, stacks=["ml", "hpc", "root"])])
+
+    (kept,) = change.restacked
+    assert (kept.gained, kept.lost) == (("hpc",), ("e4s",))
+    assert (change.counts.added, change.counts.removed) == (0, 0)
+    assert {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED} <= change.kinds
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        pytest.param([record(1)], [record(1), record(2, stacks=["ml"])], Kind.STACK_ADDED, id="a stack comes"),
+        pytest.param([record(1), record(2, stacks=["ml"])], [record(1)], Kind.STACK_REMOVED, id="a stack goes"),
+        pytest.param(
+            [record(1), record(2, stacks=["ml"])],
+            [record(1, stacks=["e4s", "ml"]), record(2, stacks=["ml"])],
+            Kind.STACK_ADDED,
+            id="a kept hash comes into a stack that was there",
+        ),
+        pytest.param(
+            [record(1, stacks=["e4s", "ml"]), record(2, stacks=["ml"])],
+            [record(1), record(2, stacks=["ml"])],
+            Kind.STACK_REMOVED,
+            id="a kept hash leaves a stack that stays",
+        ),
+    ],
+)
+def test_a_package_or_one_spec_of_it_comes_into_a_stack_or_leaves_it(
+    before: list[Record], after: list[Record], kind: Kind
+) -> None:
+    """The kinds of stacks hold if the package comes into a stack or leaves one, and also if one of its specs does."""
+    assert changed(before, after).kinds & {Kind.STACK_ADDED, Kind.STACK_REMOVED} == {kind}
+
+
+def test_a_rebuilt_spec_comes_into_a_stack_and_leaves_one() -> None:
+    """Both stacks were there before and are there after."""
+    others = [record(8), record(9, stacks=["ml"])]
+    change = changed([record(1, variants=["+a"]), *others], [record(2, variants=["+a"], stacks=["ml"]), *others])
+
+    assert rungs(change) == {"moved": 1}
+    assert {Kind.STACK_ADDED, Kind.STACK_REMOVED} <= change.kinds
+
+
+def test_left_over_is_told_when_it_begins() -> None:
+    """A spec that no stack builds any more is news once; it stays among the facts."""
+    two = [record(1, stacks=["root"]), record(2)]
+    change = changed(two, [record(1, stacks=["root"]), record(2, stacks=["root"]), record(3, stacks=["root"])])
+
+    assert change.left_over == tuple(sorted(spec_hash(n) for n in (1, 2, 3)))
+    assert {spec.hash for spec in change.newly_left_over} == {spec_hash(2), spec_hash(3)}
+    assert Kind.LEFT_OVER in change.kinds
+
+
+def test_nothing_is_left_over_where_nothing_is_pruned() -> None:
+    """In a release everything may be in root alone, and stays: that is a fact, and no news."""
+    change = changed([], records([1], stacks=["root"]), is_pruned=False)
+
+    assert change.left_over == (spec_hash(1),)
+    assert change.newly_left_over == ()
+    assert Kind.LEFT_OVER not in change.kinds
+
+
+def test_the_form_of_a_kept_hash_never_shows() -> None:
+    """However a kept spec is written, it is what it was, beside anything that did change."""
+    change = changed(
+        [record(1, compiler="none", target="t1"), record(2)],
+        [record(1, compiler="gcc@9", target="t2", variants=["+zz"], stacks=["ml"]), record(3)],
+    )
+
+    assert rungs(change) == {"rebuilt": 1}
+    assert change.facts["targets"] == change.facts["compilers"] == change.facts["variants"] == Delta()
+    assert change.facts["stacks"] == Delta(("ml",), ())
+    assert not change.kinds & {Kind.TARGET, Kind.COMPILER, Kind.VARIANT}
+
+
+def test_each_rung_takes_what_the_one_above_left() -> None:
+    """As many as can be are merely rebuilt; only the surplus is something else."""
+    change = changed(records(range(3)), records(range(10, 12)) + records([20], versions=["2.0"]))
+
+    assert rungs(change) == {"rebuilt": 2, "upgraded": 1}
+
+
+MOVED: Record = {"stacks": ["ml", "root"]}
+UPGRADED: Record = {"versions": ["2.0"]}
+RECOMPILED: Record = {"compiler": "gcc@13.2.0"}
+RECONFIGURED: Record = {"variants": ["+cuda"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        (MOVED, UPGRADED, "moved"),
+        (UPGRADED, RECOMPILED, "upgraded"),
+        (RECOMPILED, RECONFIGURED, "recompiled"),
+    ],
+)
+def test_of_two_successors_the_higher_rung_takes_it(first: Record, second: Record, name: str) -> None:
+    """Whichever of them a document names first, the other one is new."""
+    for successors in ([record(2, **first), record(3, **second)], [record(2, **second), record(3, **first)]):
+        assert rungs(changed([record(1)], successors)) == {name: 1, "new": 1}
+
+
+def test_counts_are_all_that_is_known_of_equals() -> None:
+    """Thirty-nine equal specs are one line with a count."""
+    change = changed(records(range(39)), records(range(100, 139)))
+
+    (pairing,) = change.pairings
+    assert (pairing.count, pairing.before) == (39, pairing.after)
+
+
+def test_an_upgrade_starts_from_the_newest_that_vanished() -> None:
+    """With two old versions and one new, the newer of the old is what was replaced."""
+    change = changed([record(1, versions=["1.0"]), record(2, versions=["1.9"])], [record(3, versions=["1.10"])])
+
+    (pairing,) = change.pairings
+    assert (pairing.before.versions, pairing.after.versions) == (("1.9",), ("1.10",))
+    assert rungs(change) == {"upgraded": 1, "gone": 1}
+
+
+NEW_OS: Record = {"os": "ubuntu24.04"}
+NEW_TARGET: Record = {"target": "x86_64_v4"}
+NEW_COMPILER: Record = {"compiler": "gcc@13.2.0"}
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        (NEW_TARGET, NEW_TARGET | NEW_OS),
+        (NEW_OS, NEW_OS | NEW_TARGET),
+        (NEW_OS, NEW_OS | NEW_COMPILER),
+    ],
+)
+def test_the_counterpart_of_a_spec_differs_least(near: Record, far: Record) -> None:
+    """On another system or target, the spec of which most is equal; the other one is new."""
+    change = changed([record(1)], [record(2, **far), record(3, **near)])
+
+    (gone,) = change.gone
+    assert gone.counterpart == parsed([record(3, **near)]).specs[spec_hash(3)]
+    assert {new.counterpart is None for new in change.new} == {True, False}
+
+
+def test_a_counterpart_may_differ_in_all_three() -> None:
+    """Another target, operating system and compiler at once: the same version and variants in the same stack."""
+    change = changed([record(1)], [record(2, **(NEW_TARGET | NEW_OS | NEW_COMPILER))])
+
+    (gone,), (new,) = change.gone, change.new
+    assert (gone.counterpart, new.counterpart) == (new.signature, gone.signature)
+
+
+def test_versions_are_judged_by_stack() -> None:
+    """One package can go up in one stack and down in another."""
+    before = [
+        record(1, versions=["6.4.0"], stacks=["e4s"]),
+        record(2, versions=["6.3.3"], stacks=["rocm"]),
+        record(3, versions=["6.4.0"], stacks=["rocm"]),
+        record(4, stacks=["old"]),
+        record(5, versions=["1", "2"], stacks=["both"]),
+    ]
+    after = [
+        record(11, versions=["6.4.1"], stacks=["e4s"]),
+        record(12, versions=["6.2.4"], stacks=["rocm"]),
+        record(14, stacks=["young"]),
+        record(15, versions=["2"], stacks=["both"]),
+    ]
+    judged = {entry.stack: entry for entry in changed(before, after).stack_versions}
+
+    assert {stack: entry.direction for stack, entry in judged.items()} == {
+        "e4s": Direction.UPGRADE,
+        "rocm": Direction.DOWNGRADE,
+        "old": Direction.REMOVED,
+        "young": Direction.ADDED,
+        "both": Direction.CHANGED,
+    }
+    assert judged["rocm"].before == ("6.3.3", "6.4.0")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "classes"),
+    [
+        pytest.param([], [{}], "gained", {"gained": 1}, id="nothing before: gained"),
+        pytest.param([{}], [{"stacks": ["ml"], "os": "x"}], "lost", {"lost": 1, "gained": 1}, id="nothing after: lost"),
+        pytest.param(
+            [{}], [{"versions": ["2.0"], "os": "x"}], "upgraded", {"replaced": 1, "successor": 1}, id="newer: upgraded"
+        ),
+        pytest.param(
+            [{"versions": ["2.0"]}],
+            [{"os": "x"}],
+            "downgraded",
+            {"replaced": 1, "successor": 1},
+            id="older: downgraded",
+        ),
+        pytest.param([{}, {"versions": ["0.9"]}], [{}], "retired", {"retired": 1}, id="an older version left: retired"),
+        pytest.param(
+            [{}], [{}, {"versions": ["0.9"]}], "extended", {"extended": 1}, id="an older version came: extended"
+        ),
+        pytest.param([{}, {"os": "x"}], [{}], "narrowed", {"dropped": 1}, id="a combination left: narrowed"),
+        pytest.param([{}], [{}, {"os": "x"}], "widened", {"new_combination": 1}, id="a combination came: widened"),
+        pytest.param([{}, {}], [{}], None, {"surplus": 1}, id="one of several: the same"),
+        pytest.param([{}], [{}, {}], None, {"extra_copy": 1}, id="another copy: the same"),
+        pytest.param([{}, {"stacks": ["root"]}], [{}], None, {"pruned": 1}, id="it had no stack: pruned"),
+        pytest.param([{}], [{}, {"stacks": []}], None, {"unreferenced_new": 1}, id="it has no stack: unreferenced"),
+        pytest.param([{}], [{}, {"versions": ["1-0"]}], None, {"extra_copy": 1}, id="another spelling: the same"),
+        pytest.param(
+            [{"versions": ["git.a=1.0"]}],
+            [{"versions": ["git.b=1.0"]}],
+            "retired",
+            {"retired": 1, "extended": 1},
+            id="another reference of one number: neither newer nor older",
+        ),
+    ],
+)
+def test_verdicts_and_classes(
+    before: list[Record], after: list[Record], verdict: str | None, classes: dict[str, int]
+) -> None:
+    """A place has the first verdict that holds, and a spec that was not paired is of the first class that does."""
+    change = changed(
+        [record(n, **values) for n, values in enumerate(before)],
+        [record(100 + n, **values) for n, values in enumerate(after)],
+    )
+
+    judged = {place.verdict for place in change.places if place.stack == "e4s"}
+    assert judged == ({verdict} if verdict else set())
+    assert {name: n for name in SpecClass if (n := getattr(change.counts, name))} == classes
+
+
+def test_what_a_place_that_narrowed_lost() -> None:
+    """A combination that left names what of it the place has no more."""
+    change = changed(
+        [record(1), record(2, os="x"), record(3, compiler="gcc@9")], [record(1), record(3, compiler="gcc@9")]
+    )
+
+    assert {Kind.NARROWED, Kind.OS} <= change.kinds
+    assert Kind.COMPILER not in change.kinds
+
+
+def test_a_version_in_another_spelling_did_not_change() -> None:
+    """Versions that Spack calls equal are one version, in whichever rung, fact or place."""
+    change = changed([record(1, versions=["1.0"])], [record(2, versions=["1_0"])])
+
+    assert change.kinds == {Kind.REBUILT}
+    assert change.places == ()
+
+
+def test_no_compiler_gives_way_to_the_one_that_is_named() -> None:
+    """A kept hash whose compiler one side does not name has the compiler that the other names."""
+    change = changed([record(1, compiler="none"), record(2, compiler="nvhpc@24")], [record(1, compiler="nvhpc@24")])
+
+    assert change.facts["compilers"] == Delta()
+
+
+def test_facts_come_and_go() -> None:
+    """What the specs of a package are, taken together, is compared fact by fact."""
+    change = changed(
+        [record(1), record(2, os="rhel8", target="aarch64")],
+        [
+            record(1),
+            record(3, versions=["2.0"], compiler="llvm@15", variants=["+cuda"], stacks=["ml"], platform="darwin"),
+        ],
+    )
+
+    assert change.facts == {
+        "versions": Delta(("2.0",), ()),
+        "stacks": Delta(("ml",), ()),
+        "compilers": Delta(("llvm@15",), ()),
+        "oses": Delta((), ("rhel8",)),
+        "platforms": Delta(("darwin",), ()),
+        "targets": Delta((), ("aarch64",)),
+        "variants": Delta(("+cuda",), ()),
+    }
+
+
+def test_no_compiler_is_missing_where_it_is_not_written() -> None:
+    """Between documents of two ages, a side that names no compiler may have any."""
+    old = [record(1, compiler="gcc@=11.4.0")]
+
+    assert not changed(old, [record(2, compiler="none")]).facts["compilers"]
+    assert not changed([record(2, compiler="none")], old).facts["compilers"]
+    assert changed(old, [record(2, compiler="gcc@13.2.0")]).facts["compilers"] == Delta(
+        ("gcc@13.2.0",), ("gcc@11.4.0",)
+    )
+
+
+def test_a_whole_package() -> None:
+    """A package appears with all of its specs, and disappears with them."""
+    assert changed(None, records([1])).status is Status.ADDED
+    assert changed(records([1]), None).status is Status.REMOVED
+    assert changed(None, records([1, 2])).counts.new == 2
+
+
+def part(before: list[Record] | None, after: list[Record] | None, **chosen: Any) -> PackageChange | None:
+    """Compare whole documents, and pick what a selection chooses."""
+    selection = structs.replace(Selection(), **{name: Globs(patterns) for name, patterns in chosen.items()})
+    return part_of(changed(before, after), selection.chooses, selection.sees_stack)
+
+
+def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
+    """A selection picks from what was paired before: half a pair is no addition."""
+    found = part([record(1), record(5)], [record(2, stacks=["ml"]), record(6)], stacks=["ml"])
+
+    assert found is not None
+    assert rungs(found) == {"moved": 1}
+    assert (found.counts.before, found.counts.after) == (1, 1)
+    assert found.counts.adds_up
+    assert part([record(1), record(3, stacks=["ml"])], [record(2), record(3, stacks=["ml"])], stacks=["ml"]) is None
+    assert part(None, records([4]), stacks=["ml"]) is None
+
+
+def test_a_part_has_the_facts_and_kinds_of_what_was_chosen() -> None:
+    """The version that came with a chosen spec, and that a chosen spec is left over."""
+    before = [record(1, versions=["1.0"]), record(2, os="other", versions=["3.0"])]
+    upgraded = part(before, [record(3, versions=["2.0"]), record(4, os="other", versions=["4.0"])], oses=["other"])
+    left = part(before, [record(1, versions=["1.0"]), record(2, os="other", versions=["3.0"], stacks=["root"])])
+
+    assert upgraded is not None
+    assert upgraded.facts["versions"] == Delta(added=("4.0",), removed=("3.0",))
+    assert left is not None
+    assert Kind.LEFT_OVER in left.kinds
+
+
+def test_stacks_that_are_not_seen() -> None:
+    """Facts about stacks that nobody asked for are not told."""
+    change = part([record(1, stacks=["e4s", "ml"]), record(2)], [record(1, stacks=["e4s"]), record(3)], stacks=["e4s"])
+
+    assert change is not None
+    assert change.restacked == ()
+    assert change.facts["stacks"] == Delta()
+    assert [versions.stack for versions in change.stack_versions] == []
+    assert change.places == ()
+
+
+few = st.sampled_from
+generated = st.lists(
+    st.fixed_dictionaries(
+        {
+            "compiler": few(["none", "gcc@11.4.0", "gcc@=11.4.0"]),
+            "os": few(["a", "b"]),
+            "target": few(["x", "y"]),
+            "stacks": few([["root"], ["e4s"], ["e4s", "ml", "root"], []]),
+            "variants": few([["+a"], ["~a"], ["v:=1,2"]]),
+            "versions": few([["1.9"], ["1.10"], ["develop"], ["1.9", "1.10"], []]),
+        }
+    ),
+    max_size=8,
+)
+
+
+def numbered(found: list[Record], start: int) -> list[Record]:
+    """Give records hashes of which the two sides share some."""
+    return [record(start + number, **values) for number, values in enumerate(found)]
+
+
+@given(generated)
+def test_nothing_against_itself_is_empty(found: list[Record]) -> None:
+    """A state did not change from itself, in whatever order it is written."""
+    one, other = numbered(found, 0), list(reversed(numbered(found, 0)))
+
+    assert maybe_changed(one, other) is None
+
+
+@given(generated, generated, st.integers(0, 4))
+def test_everything_adds_up(before: list[Record], after: list[Record], kept: int) -> None:
+    """Every spec is counted once, on both sides, and the facts are those of the lists."""
+    change = maybe_changed(numbered(before, 0), numbered(after, max(0, len(before) - kept)))
+    if change is None:
+        return
+
+    counts = change.counts
+    assert counts.adds_up
+    assert (counts.added, counts.removed) == (len(change.added), len(change.removed))
+    assert sum(p.count for p in change.pairings) + sum(g.count for g in change.gone) == counts.removed
+    assert sum(p.count for p in change.pairings) + sum(n.count for n in change.new) == counts.added
+
+
+@given(generated, generated, st.integers(0, 4), st.sampled_from(["stacks", "targets", "oses", "compilers"]))
+def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int, name: str) -> None:
+    """Whatever is chosen, its own counts prove each other and equal its lists, and every kind of it is on a line."""
+    change = maybe_changed(numbered(before, 0), numbered(after, max(0, len(before) - kept)))
+    pattern = {"stacks": "ml", "targets": "x", "oses": "a", "compilers": "gcc*"}[name]
+    selection = structs.replace(Selection(), **{name: Globs([pattern])})
+    found = change and part_of(change, selection.chooses, selection.sees_stack)
+    for one in filter(None, (change, found)):
+        assert one.counts.adds_up
+        assert (one.counts.added, one.counts.removed) == (len(one.added), len(one.removed))
+        items = items_of(one, selection.sees_stack if one is found else None)
+        assert frozenset().union(*(each.kinds for each in items)) == one.kinds
+        assert sum(each.counts.vanished for each in items) == one.counts.removed
+        assert sum(each.counts.new for each in items) == one.counts.added
+        assert sum(each.counts.kept for each in items) == len(one.restacked)
+
+
+@given(generated, generated, st.integers(0, 4))
+def test_reversing_swaps_what_came_and_went(before: list[Record], after: list[Record], kept: int) -> None:
+    """Backwards, added is removed, up is down, and what was rebuilt still was."""
+    old, new = numbered(before, 0), numbered(after, max(0, len(before) - kept))
+    there, back = maybe_changed(old, new), maybe_changed(new, old)
+    if there is None or back is None:
+        assert there is back
+        return
+
+    assert (there.added, there.removed) == (back.removed, back.added)
+    assert there.facts == {name: Delta(d.removed, d.added) for name, d in back.facts.items()}
+    swapped = {"upgraded": "downgraded", "downgraded": "upgraded", "new": "gone", "gone": "new"}
+    assert rungs(there) == {swapped.get(name, name): count for name, count in rungs(back).items()} | {}
+
+
+@given(generated, generated, st.randoms())
+def test_the_order_of_lists_never_matters(before: list[Record], after: list[Record], random: Any) -> None:
+    """Documents, stacks and variants are sets, however they are written."""
+    old, new = numbered(before, 0), numbered(after, 4)
+
+    def shuffled(found: list[Record]) -> list[Record]:
+        return random.sample(  # type: ignore[no-any-return]
+            [r | {"stacks": r["stacks"][::-1], "variants": r["variants"][::-1]} for r in found], len(found)
+        )
+
+    assert maybe_changed(old, new) == maybe_changed(shuffled(old), shuffled(new))
+
+
+def test_documents_may_be_given_as_they_are() -> None:
+    """An empty document and none are different: only one of them is a package."""
+    empty = parsed([])
+
+    assert compare("zlib", empty, parsed(records([1]))).status is Status.CHANGED  # type: ignore[union-attr]
+    assert compare("zlib", None, empty).status is Status.ADDED  # type: ignore[union-attr]

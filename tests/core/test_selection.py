@@ -1,0 +1,150 @@
+"""Choosing by globs."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import catalogue, record, signature
+
+from cachewatch.config.model import Match
+from cachewatch.core.model import Kind
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.errors import ConfigError
+from cachewatch.notify.selections import selection_of
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [
+        ((), "e4s ml-cpu ml-rocm E4S"),
+        (("e4s",), "e4s"),
+        (("ml-*",), "ml-cpu ml-rocm"),
+        (("ml-*", "e4s"), "e4s ml-cpu ml-rocm"),
+        (("!ml-*",), "e4s E4S"),
+        (("ml-*", "!*-rocm"), "ml-cpu"),
+        (("!*-rocm", "ml-*"), "ml-cpu"),
+        (("[em]*",), "e4s ml-cpu ml-rocm"),
+        (("nothing",), ""),
+        (("/^ml-(cpu|x)$/",), "ml-cpu"),
+        (("/4/", "!/(?i)^e4/"), ""),
+        (("/(4)s$/", "/ro/", "e4*"), "e4s ml-rocm"),
+        (("/",), ""),
+    ],
+)
+def test_globs(patterns: tuple[str, ...], chosen: str) -> None:
+    """Patterns are alternatives, ! excludes and wins, and case matters."""
+    globs = Globs(patterns)
+
+    assert [name for name in ("e4s", "ml-cpu", "ml-rocm", "E4S") if globs(name)] == chosen.split()
+
+
+def test_keys_must_all_agree() -> None:
+    """What is of another target is not chosen by its stack."""
+    selection = Selection(
+        stacks=Globs(["e4s"]), targets=Globs(["x86*"]), oses=Globs(["!rhel*"]), compilers=Globs(["gcc@*"])
+    )
+
+    assert selection.chooses(signature(stacks=("e4s", "ml")))
+    assert not selection.chooses(signature(target="aarch64"))
+    assert not selection.chooses(signature(stacks=("ml",)))
+    assert not selection.chooses(signature(os="rhel8"))
+    assert not selection.chooses(signature(compiler="none"))
+
+
+def test_versions_are_a_key() -> None:
+    """A spec of another version is not chosen, whatever else agrees."""
+    selection = selection_of(Match(versions=("@1.2:", "!@1.4"), stacks=("e4s",)), {Kind.REBUILT})
+
+    assert selection.chooses(signature(versions=("1.3",)))
+    assert not selection.chooses(signature(versions=("1.4.1",)))
+    assert not selection.chooses(signature(versions=("1.3",), stacks=("ml",)))
+    assert not selection.takes_all_specs
+    assert selection_of(Match(packages=("a",))).takes_all_specs
+    assert selection.wants({Kind.REBUILT, Kind.OS})
+    assert not selection.wants({Kind.OS})
+    assert selection_of(Match()).wants({Kind.OS})
+
+
+def test_what_decides() -> None:
+    """The pattern that decides is named: one that excludes, else the first that includes."""
+    globs = Globs(["py-*", "/torch$/", "!py-test*"])
+
+    assert [globs.deciding(name) for name in ("py-test-x", "py-torch", "torch", "zlib")] == [
+        "!py-test*",
+        "py-*",
+        "/torch$/",
+        None,
+    ]
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    """Two catalogues that differ in two stacks, targets and compilers."""
+    state = [
+        record(1, stacks=["e4s"]),
+        record(2, stacks=["ml"], target="aarch64", os="rhel8"),
+        record(3, stacks=["e4s", "ml"], compiler="none"),
+    ]
+    later = [
+        record(11, stacks=["e4s"]),
+        record(12, stacks=["ml"], target="aarch64", os="rhel8", versions=["2.0"]),
+        record(3, stacks=["ml"], compiler="none"),
+    ]
+    for name, found in (("before", state), ("after", later)):
+        for path, data in catalogue({"zlib": found}).items():
+            (tmp_path / name / path).parent.mkdir(parents=True)
+            (tmp_path / name / path).write_bytes(data)
+    return tmp_path / "before", tmp_path / "after"
+
+
+@pytest.mark.parametrize(
+    ("option", "pattern", "expected"),
+    [
+        ("--stack", "e4s", {"before": 2, "after": 2, "rebuilt": 1, "restacked": 1}),
+        ("--stack", "ml", {"before": 2, "after": 2, "rebuilt": 0, "upgraded": 1, "restacked": 0}),
+        ("--target", "aarch64", {"before": 1, "after": 1, "upgraded": 1}),
+        ("--os", "!rhel8", {"before": 2, "after": 2, "rebuilt": 1, "upgraded": 0}),
+        ("--compiler", "none", {"before": 1, "after": 1, "restacked": 1}),
+    ],
+)
+def test_filters(run: Run, sides: tuple[Path, Path], option: str, pattern: str, expected: dict[str, int]) -> None:
+    """Every filter narrows what is counted and told to what it chose, and it still adds up."""
+    result = run("diff", *sides, option, pattern, "--format", "json")
+    (package,) = json.loads(result.output)["changesets"][0]["packages"]
+    specs: dict[str, Any] = package["specs"] | {"restacked": len(package["specs"]["restacked"])}
+
+    assert {name: specs[name] for name in expected} == expected
+    assert specs["before"] + len(specs["added"]) - len(specs["removed"]) == specs["after"]
+    if option == "--stack":
+        assert all(entry["stack"] == pattern for entry in package["stack_versions"])
+
+
+def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
+    """Only lines of the chosen kinds are printed, and how much was rebuilt; the totals are those of these packages."""
+    result = run("diff", *sides, "--kind", "upgraded")
+
+    assert "UPGRADED  1 package, +1 -1\n  zlib" in result.output
+    assert "REBUILT  1 spec of 1 package\n" in result.output
+    assert "MORE" not in result.output
+    assert "1 in upgrades, 1 rebuilt" in " ".join(result.output.split())
+    assert json.loads(run("diff", *sides, "--kind", "os", "--format", "json").output)["changesets"][0]["packages"] == []
+
+
+@pytest.mark.parametrize("pattern", [r"/^(\w+\.?)*$/", "/(a*)*b/", "/(a|aa)+$/", "/(.*){20}!/", "/^(a+)+$/"])
+def test_an_expression_never_goes_back(pattern: str) -> None:
+    """Strangers choose the names: no expression takes longer than its name is long."""
+    matches = Globs([pattern])
+    started = time.process_time()
+    matches("a" * 1_000 + "\u20ac!\ud800")
+
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("pattern", ["/(?=a)b/", r"/(a)\1/", "/(/", "/(a{1000}){1000}/"])
+def test_an_expression_that_could_go_back_is_refused(pattern: str) -> None:
+    """What RE2 does not know is a mistake of the command line or the configuration, and the sentence names it."""
+    with pytest.raises(ConfigError, match="is not a regular expression that RE2 knows"):
+        Globs([pattern])

@@ -1,0 +1,199 @@
+"""Statements: each item in exactly one, and one cause told once."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import Record, catalogue, history, record, records
+from pairs import some_pair
+
+Packages = dict[str, list[Record]]
+
+
+def compared(run: Run, folder: Path, before: Packages, after: Packages, *options: str) -> dict[str, Any]:
+    """Return the changeset between two states, as JSON."""
+    repository = history(folder / "r.git", catalogue(before), catalogue(after))
+    output = run("diff", "HEAD~1", "--repo", repository, "--format", "json", *options).output
+    (found,) = json.loads(output)["changesets"]
+    return dict(found)
+
+
+def named(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return kind and name of each statement."""
+    return [(one["kind"], one["name"]) for one in found["statements"]]
+
+
+def one_of(found: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return the only statement of a kind."""
+    (one,) = (one for one in found["statements"] if one["kind"] == kind)
+    return dict(one)
+
+
+def numbered(count: int, start: int = 0, **values: Any) -> Packages:
+    """Return so many packages of one spec each."""
+    return {f"p{n:02}": [record(start + n, **values)] for n in range(count)}
+
+
+def covers(found: dict[str, Any]) -> None:
+    """Check that the items of all statements are what vanished, what is new, and what moved."""
+    items = [one["items"] for one in found["statements"]]
+    sums = {name: sum(one[name] for one in items) for name in ("vanished", "new", "kept")}
+    packages = [package["specs"] for package in found["packages"]]
+    assert sums == {
+        "vanished": sum(len(specs["removed"]) for specs in packages),
+        "new": sum(len(specs["added"]) for specs in packages),
+        "kept": sum(len(specs["restacked"]) for specs in packages),
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_item_is_in_one_statement(run: Run, tmp_path: Path, seed: int) -> None:
+    """Of random catalogues of few and of many packages, nothing is left out and nothing is counted twice."""
+    chance = random.Random(seed)
+    pairs = {f"p{n:03}": some_pair(chance) for n in range(chance.choice((1, 4, 30, 80)))}
+    before = {name: found for name, (found, _) in pairs.items() if chance.random() < 0.95}
+    after = {name: found for name, (_, found) in pairs.items() if chance.random() < 0.95}
+
+    covers(compared(run, tmp_path, before | {"kept": records([9999])}, after | {"kept": records([9998])}))
+
+
+@pytest.mark.parametrize(
+    "options", [("--stack", "ml"), ("--package", "p00*"), ("--versions", "@1.10:"), ("--target", "x")]
+)
+def test_what_is_selected_is_covered_too(run: Run, tmp_path: Path, options: tuple[str, str]) -> None:
+    """A selection picks from the items of the whole, and covers what its own packages list."""
+    chance = random.Random(7)
+    pairs = {f"p{n:03}": some_pair(chance) for n in range(60)}
+    before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
+
+    covers(compared(run, tmp_path, before, after, *options))
+
+
+def test_an_upgrade_is_told_once(run: Run, tmp_path: Path) -> None:
+    """One version in the place of another is one statement, with the kinds of everything that it is."""
+    before = {"hdf5": [record(n, versions=["1.14.5"], stacks=[f"s{n}"]) for n in range(7)]}
+    after = {"hdf5": [record(10 + n, versions=["1.14.6"], stacks=[f"s{n}"]) for n in range(7)]}
+    found = compared(run, tmp_path, before, after)
+
+    (one,) = found["statements"]
+    assert (one["kind"], one["name"], one["from"], one["to"]) == ("upgraded", "hdf5", ["1.14.5"], ["1.14.6"])
+    assert (one["severity"], one["items"], len(one["places"])) == ("news", {"vanished": 7, "new": 7, "kept": 0}, 7)
+    assert {"upgraded", "version-added", "version-removed"} <= set(one["kinds"])
+
+
+def test_a_kept_build_of_the_old_version_belongs_to_the_upgrade(run: Run, tmp_path: Path) -> None:
+    """Where no stack builds the old version any more but its binary is kept, the upgrade is the cause."""
+    before = {"hdf5": [record(1, versions=["1.0"], stacks=["e4s", "root"])]}
+    after = {
+        "hdf5": [record(1, versions=["1.0"], stacks=["root"]), record(2, versions=["2.0"], stacks=["e4s", "root"])]
+    }
+    found = compared(run, tmp_path, before, after)
+
+    assert named(found) == [("upgraded", "hdf5")]
+    assert one_of(found, "upgraded")["items"] == {"vanished": 0, "new": 1, "kept": 1}
+
+
+def test_a_stack_that_left_is_told_once_though_nobody_declares_stacks(run: Run, tmp_path: Path) -> None:
+    """Documents that did not change decide: none of them has the stack, so it left."""
+    rest = numbered(20, 500, stacks=["e4s"])
+    gone = {f"q{n}": [record(n, stacks=["rocm", "root"])] for n in range(9)}
+    kept = {name: [found[0] | {"stacks": ["root"]}] for name, found in gone.items()}
+    found = compared(run, tmp_path, rest | gone, rest | kept)
+
+    one = one_of(found, "stack-removed")
+    assert (one["name"], one["severity"], len(one["packages"]), one["items"]["kept"]) == ("rocm", "attention", 9, 9)
+    assert [effect["kind"] for effect in one["effects"]] == ["place-lost"]
+    assert len(found["statements"]) == 1
+
+
+def test_a_stack_that_an_unchanged_document_has_did_not_leave(run: Run, tmp_path: Path) -> None:
+    """The bytes of what did not change say that the stack is still there."""
+    rest = numbered(20, 500, stacks=["e4s"]) | {"still": [record(900, stacks=["rocm"])]}
+    gone = {f"q{n}": [record(n, stacks=["rocm", "root"])] for n in range(9)}
+    kept = {name: [found[0] | {"stacks": ["root"]}] for name, found in gone.items()}
+    found = compared(run, tmp_path, rest | gone, rest | kept)
+
+    assert named(found) == [("place-lost", "rocm (x86_64_v3)")]
+    assert len(one_of(found, "place-lost")["packages"]) == 9
+
+
+def test_a_migration_names_who_stays(run: Run, tmp_path: Path) -> None:
+    """One compiler in the place of another is one statement; documents that did not change are asked who still has it."""
+    before = numbered(20) | {"hdf5": [record(300)], "cuda": [record(301)]}
+    after = numbered(20, 100, compiler="gcc@13.3.0") | {"hdf5": [record(300)], "cuda": [record(401)]}
+    found = compared(run, tmp_path, before, after)
+
+    one = one_of(found, "migration")
+    assert (one["name"], one["from"], one["to"]) == ("gcc@11.4.0 -> gcc@13.3.0", ["gcc@11.4.0"], ["gcc@13.3.0"])
+    assert (len(one["packages"]), one["exceptions"]) == (20, ["cuda", "hdf5"])
+    assert named(found) == [("migration", "gcc@11.4.0 -> gcc@13.3.0"), ("rebuilt", "")]
+
+
+def test_a_migration_crosses_systems_and_targets(run: Run, tmp_path: Path) -> None:
+    """What is of equal version and variants in one stack belongs together, whatever the ladder says of it."""
+    new = {"compiler": "gcc@13.3.0", "os": "ubuntu24.04", "target": "x86_64_v4"}
+    found = compared(run, tmp_path, numbered(8), numbered(8, 100, **new))
+
+    (one,) = found["statements"]
+    assert one["from"] == ["gcc@11.4.0", "ubuntu22.04", "x86_64_v3"]
+    assert one["to"] == ["gcc@13.3.0", "ubuntu24.04", "x86_64_v4"]
+    assert one["items"] == {"vanished": 8, "new": 8, "kept": 0}
+
+
+def test_most_of_the_items_have_to_migrate(run: Run, tmp_path: Path) -> None:
+    """Half of the packages recompiled and the other half dropped is no migration."""
+    before = numbered(12)
+    after = {n: f for n, f in numbered(12, 100, compiler="gcc@13.3.0").items() if n < "p06"}
+    found = compared(run, tmp_path, before, after | {"p06": records([600], stacks=["other"])})
+
+    assert "migration" not in dict(named(found))
+
+
+def test_a_prune_is_routine(run: Run, tmp_path: Path) -> None:
+    """Copies, older versions and what no stack builds may go; a place that is lost beside it is told."""
+    before = {
+        f"p{n:02}": [*records(range(1000 + 20 * n, 1020 + 20 * n), stacks=["root"]), record(500 + n)] for n in range(10)
+    }
+    after = {name: found[-1:] for name, found in before.items()}
+    before["lost"], after["lost"] = [record(700), record(701, target="zen4")], [record(700)]
+    found = compared(run, tmp_path, before, after)
+
+    assert named(found) == [("prune", ""), ("place-lost", "e4s (zen4)")]
+    assert (one_of(found, "prune")["severity"], one_of(found, "prune")["items"]["vanished"]) == ("routine", 200)
+
+
+def test_a_wave_beside_the_old_builds(run: Run, tmp_path: Path) -> None:
+    """Everything built again while the old builds stay is one statement, with the old builds that no stack has."""
+    before = {f"p{n}": [record(n, stacks=["e4s", "root"])] for n in range(8)}
+    after = {f"p{n}": [record(n, stacks=["root"]), record(100 + n, stacks=["e4s", "root"])] for n in range(8)}
+    found = compared(run, tmp_path, before, after)
+
+    (one,) = found["statements"]
+    assert (one["kind"], one["items"]) == ("rebuild-wave", {"vanished": 0, "new": 8, "kept": 8})
+
+
+def test_whole_tags_are_judged_whole(run: Run, tmp_path: Path) -> None:
+    """Nine of sixteen packages go from gcc to llvm: a selection of those says no more than that."""
+    before = numbered(16)
+    after = numbered(16, 100) | {f"p{n:02}": [record(100 + n, compiler="llvm@19.1.0")] for n in range(9)}
+    whole = compared(run, tmp_path, before, after)
+    (tmp_path / "r.git").rename(tmp_path / "old.git")
+    part = compared(run, tmp_path, before, after, "--package", "p0[0-4]")
+
+    assert one_of(whole, "migration")["exceptions"] == [f"p{n:02}" for n in range(9, 16)]
+    one = one_of(part, "migration")
+    assert (one["packages"], one["of"]) == ([f"p{n:02}" for n in range(5)], 18)
+    assert one["exceptions"] == one_of(whole, "migration")["exceptions"]
+    assert [package["name"] for package in part["packages"]] == one["packages"]
+
+
+def test_a_collapse_is_judged_whole(run: Run, tmp_path: Path) -> None:
+    """Of thirty packages three are left: who looks at one of them hears of that too."""
+    before, after = numbered(30), {n: f for n, f in numbered(30, 100).items() if n < "p03"}
+    found = compared(run, tmp_path, before, after, "--package", "p29")
+
+    assert named(found)[0] == ("suspicious", "27 of 30 packages are gone")
+    assert [event["kind"] for event in found["events"]] == ["suspicious"]

@@ -1,0 +1,400 @@
+"""The daemon as it runs: what it tells systemd, its figures, its signals, and jobs that fail."""
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from http.client import HTTPConnection
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from helpers import catalogue, records
+from mailservers import free_port
+from servers import serving
+from station import Site
+
+from cachewatch import daemon as daemon_module
+from cachewatch.config.reading import read_config
+from cachewatch.daemon import Daemon
+from cachewatch.daemon.scheduler import Waker
+from cachewatch.daemon.systemd import notify
+from cachewatch.notify.context import Context
+from cachewatch.store.timestamps import utc_now
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+monitor: {listen: "127.0.0.1:{port}"}
+subscriptions:
+  ml: {channels: [files], changes: [all]}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds a package; nothing was fetched yet."""
+    made = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})])
+    made.configure(CONFIG.replace("{port}", str(free_port())))
+    return made
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
+    """Listen where systemd would, and return what was said."""
+    monkeypatch.undo()  # the guard of the network knows no sockets of files
+    said: list[str] = []
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(address)
+        ear.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+
+        def hear() -> list[str]:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    said.extend(ear.recv(4096).decode().splitlines())
+            return said
+
+        yield hear
+
+
+@contextlib.contextmanager
+def meanwhile(*steps: Callable[[], None]) -> Iterator[None]:
+    """Do the steps in a thread, since signals are for the main one; stop the daemon whatever happens."""
+    problems: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            for step in steps:
+                step()
+        except BaseException as error:  # noqa: BLE001  raised again below
+            problems.append(error)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    thread = threading.Thread(target=go)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        signal.set_wakeup_fd(-1)
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    if problems:
+        raise problems[0]
+
+
+def open_daemon(site: Site) -> tuple[Daemon, Context]:
+    context = site.open()
+    context.clock = utc_now
+    return Daemon(context, lambda: read_config(site.folder / "cachewatch.yaml")), context
+
+
+def wait_for(holds: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it does not come to pass"
+        time.sleep(0.05)
+
+
+def heard(site: Site, event: str) -> bool:
+    """Tell whether something was logged."""
+    return f'"event": "{event}"' in site.said.getvalue()
+
+
+def fetch(site: Site, path: str) -> tuple[int, str]:
+    """Ask the monitor."""
+    listen = read_config(site.folder / "cachewatch.yaml").monitor.listen or ""
+    client = HTTPConnection(listen, timeout=10)
+    client.request("GET", path)
+    answer = client.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_a_life(site: Site, systemd: Callable[[], list[str]]) -> None:
+    """It is ready, well and stopping in systemd's words; it polls, tells, delivers and has figures for it."""
+    found: dict[str, tuple[int, str]] = {}
+
+    def look() -> None:
+        found.update({path: fetch(site, path) for path in ("/healthz", "/metrics")})
+
+    daemon, _ = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: heard(site, "track.begun")),
+        lambda: site.publish(1),
+        lambda: wait_for(lambda: heard(site, "delivery.sent")),
+        look,
+        lambda: wait_for(lambda: "WATCHDOG=1" in systemd()),
+    ):
+        assert daemon.run() == 0
+
+    assert systemd()[:2] == ["READY=1", "STATUS=waiting"]
+    assert systemd()[-1] == "STOPPING=1"
+    assert found["/healthz"][0] == 200
+    assert 'cachewatch_outbox_rows{channel="files",state="sent"} 1' in found["/metrics"][1]
+    assert 'cachewatch_source_last_success_timestamp_seconds{source="public"}' in found["/metrics"][1]
+    assert len(site.told()) == 1
+
+
+def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
+    """A good file counts from now on, a bad one not; neither ends the daemon, nor does another state folder."""
+    path = site.folder / "cachewatch.yaml"
+    good = path.read_text()
+
+    def reload(text: str, event: str, count: int = 1) -> None:
+        path.write_text(text)
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_for(lambda: site.said.getvalue().count(f'"event": "{event}"') == count)
+
+    daemon, context = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: heard(site, "daemon.started")),
+        lambda: reload(good.replace("  ml: {", "  other: {group_by: kind, "), "config.reloaded"),
+        lambda: reload("version: 1\nsauces: {}\n", "config.refused"),
+        lambda: reload(good.replace("/state\n", "/elsewhere\n"), "config.refused", 2),
+    ):
+        assert daemon.run() == 0
+
+    assert list(context.config.subscriptions) == ["other"]
+    assert context.config.state == site.folder / "state"
+    assert "did you mean" in site.said.getvalue()
+    assert "subscriptions.other.group_by no longer has any effect" in site.said.getvalue()
+    assert "STATUS=configuration reloaded" in systemd()
+    assert "STATUS=the new configuration was refused, the old one stays" in systemd()
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_reload_begins_what_is_new(site: Site) -> None:
+    """The monitor moves; a source, a channel and a subscription begin, though it began with fewer."""
+    old = read_config(site.folder / "cachewatch.yaml").monitor.listen or ""
+    text = CONFIG.replace("{port}", str(free_port()))
+    text = text.replace(
+        "sources: {public:", "sources: {second: {git: {folder}/upstream.git, poll: {every: 1s, jitter: 0s}}, public:"
+    )
+    text = text.replace("channels:\n", "channels:\n  late: {type: feed, path: '{folder}/{subscription}.atom'}\n", 1)
+
+    def reload() -> None:
+        site.configure(text + "  new: {channels: [late], changes: [all], match: {sources: [second]}}\n")
+        os.kill(os.getpid(), signal.SIGHUP)
+        wait_for(lambda: heard(site, "config.reloaded"))
+
+    def look() -> None:
+        host, _, port = old.rpartition(":")
+        assert fetch(site, "/healthz")[0] == 200
+        with pytest.raises(ConnectionRefusedError):
+            HTTPConnection(host, int(port), timeout=5).connect()
+
+    daemon, _ = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: heard(site, "track.begun")),
+        lambda: wait_for(lambda: fetch(site, "/healthz")[0] == 200),
+        reload,
+        look,
+        lambda: wait_for(lambda: '"source": "second", "revision"' in site.said.getvalue()),
+        lambda: site.publish(1),
+        lambda: wait_for((site.folder / "new.atom").exists),
+    ):
+        assert daemon.run() == 0
+
+
+def test_a_clock_that_is_set_wakes_every_job(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that is asked once an hour is asked at once, and what came with it arrives."""
+    site.configure(CONFIG.replace("{port}", str(free_port())).replace("every: 1s", "every: 1h"))
+    monkeypatch.setattr(daemon_module, "_BEAT_SECONDS", 0.1)
+    clock = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + 3600)
+
+    daemon, _ = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: heard(site, "track.begun")),
+        lambda: site.publish(1),
+        lambda: monkeypatch.setattr(daemon_module, "time", clock),
+        lambda: wait_for(lambda: heard(site, "clock.set")),
+        lambda: wait_for(lambda: heard(site, "delivery.sent")),
+    ):
+        assert daemon.run() == 0
+
+    assert site.said.getvalue().count('"event": "source.polled"') == 2
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_daemon_may_live_and_not_be_ready(site: Site) -> None:
+    """Because a channel does not work, say; it says so, and is ready when that is mended."""
+    said: list[tuple[int, str]] = []
+    obstacle = site.folder / "out"
+
+    def block() -> None:
+        obstacle.write_text("a file where a folder should be")
+
+    daemon, _ = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: heard(site, "daemon.started")),
+        lambda: wait_for(lambda: fetch(site, "/readyz") == (200, "ready\n")),
+        block,
+        lambda: site.publish(1),
+        lambda: wait_for(lambda: fetch(site, "/readyz")[0] == 503),
+        lambda: said.extend((fetch(site, "/readyz"), fetch(site, "/healthz"))),
+        obstacle.unlink,
+        lambda: os.kill(os.getpid(), signal.SIGHUP),
+        lambda: wait_for(lambda: fetch(site, "/readyz") == (200, "ready\n")),
+    ):
+        assert daemon.run() == 0
+    assert "the channel files does not work; next attempt in" in said[0][1]
+    assert str(site.folder) not in said[0][1]
+    assert said[1][0] == 200
+
+
+def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
+    """It is said, and digests go on."""
+    port = int((read_config(site.folder / "cachewatch.yaml").monitor.listen or "").rpartition(":")[2])
+    daemon, _ = open_daemon(site)
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        meanwhile(lambda: wait_for(lambda: heard(site, "source.polled"))),
+    ):
+        assert daemon.run() == 0
+    assert heard(site, "monitor.failed")
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is logged, and shows in /healthz as soon as it lasts; the others run."""
+    found: list[tuple[int, str]] = []
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(daemon_module, "tell", fail)
+    daemon, _ = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: site.said.getvalue().count('"event": "source.polled"') >= 3),
+        lambda: wait_for(lambda: fetch(site, "/healthz")[0] == 503),
+        lambda: found.append(fetch(site, "/healthz")),
+    ):
+        assert daemon.run() == 0
+    assert site.said.getvalue().count('"event": "job.failed"') == 1, "the same failure is news once"
+    assert "ZeroDivisionError" in site.said.getvalue()
+    assert "tell" in found[0][1]
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
+    """Whoever knows the address can keep the alarm silent."""
+    path = site.folder / "cachewatch.yaml"
+    secret = site.folder / "ping"
+    path.write_text(path.read_text().replace("monitor: {", "monitor: {ping_url_file: ping, "))
+    with serving({}) as server:
+        for address in (server.url, f"http://127.0.0.1:{free_port()}"):
+            secret.write_text(f"{address}/canary-8f31c2")
+            secret.chmod(0o600)
+            daemon, _ = open_daemon(site)
+            daemon._ping()
+        assert server.paths == ["/canary-8f31c2"]
+    assert [event["error"].partition("(")[0] for event in site.events()] == [
+        "the server answered 404",
+        f"{address}***: no connection ",
+    ]
+
+
+def test_what_ends_a_thread_ends_no_scheduler() -> None:
+    """Even what is no Exception is an answer like any other."""
+    ended: list[tuple[str, str]] = []
+    runs = threading.Event()
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    waker = Waker({"default": 2}, lambda job, error: ended.append((job, repr(error))))
+    waker.add("leave", "default", leave, every=daemon_module._TICK, first=utc_now())
+    waker.start()
+    wait_for(lambda: ended)
+    waker.add("go on", "default", runs.set, every=daemon_module._TICK, first=utc_now())
+    assert runs.wait(10)
+    waker.stop()
+    assert ended[0] == ("leave", "SystemExit(3)")
+
+
+def test_a_job_that_lasts_longer_than_its_interval_never_runs_twice_at_once() -> None:
+    """What it misses meanwhile is made up for by one run."""
+    runs: list[float] = []
+    others = threading.Event()
+    may_end = threading.Event()
+
+    def last() -> None:
+        runs.append(time.monotonic())
+        may_end.wait(20)
+
+    waker = Waker({"default": 2}, lambda *_: None)
+    waker.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
+    waker.start()
+    wait_for(lambda: runs)
+    waker.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=1.5))
+    assert others.wait(20)
+    assert len(runs) == 1
+    may_end.set()
+    wait_for(lambda: len(runs) > 1)
+    assert min(after - before for before, after in itertools.pairwise(runs)) > 0.5
+    waker.stop()
+
+
+def test_a_daemon_whose_digests_hang_says_so_and_feeds_no_watchdog(
+    site: Site, systemd: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So systemd starts it anew; what it had not written down is done again."""
+    daemon, _ = open_daemon(site)
+    daemon._look_around()
+    assert systemd() == ["WATCHDOG=1"]
+    monkeypatch.setattr(daemon, "_beat", time.monotonic() - 1000)
+    daemon._look_around()
+    assert systemd() == ["WATCHDOG=1"]
+    assert daemon._healthz()[0] == 503
+
+
+def test_a_job_that_wakes_another_does_not_keep_us() -> None:
+    """A poll that ends while we are told to stop ends like any other."""
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def poll() -> None:
+        has_begun.set()
+        may_end.wait(10)
+        time.sleep(0.3)  # now somebody waits for us
+        waker.wake("tell")
+
+    waker = Waker({"default": 2}, lambda *_: None)
+    waker.add("tell", "default", lambda: None, every=daemon_module._TICK, first=utc_now())
+    waker.add("poll", "default", poll, every=daemon_module._TICK, first=utc_now())
+    waker.start()
+    assert has_begun.wait(10)
+    stopper = threading.Thread(target=waker.stop, daemon=True)
+    stopper.start()
+    may_end.set()
+    stopper.join(10)
+    assert not stopper.is_alive()
+
+
+def test_a_status_cannot_forge_another_message(systemd: Callable[[], list[str]]) -> None:
+    """Line breaks of an error are not those of the protocol."""
+    notify(status="refused\nMAINPID=1")
+    (line,) = systemd()
+    assert line.startswith("STATUS=refused")
+
+
+def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither where there is no socket, nor where it is gone."""
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    notify(is_ready=True)
+    monkeypatch.undo()
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
+    notify(is_ready=True)

@@ -1,0 +1,301 @@
+"""Documents of every layout, and of none."""
+
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from helpers import document, meta_of, parsed, record, records, spec_hash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachewatch.core.model import FaultKind
+from cachewatch.documents import MAX_BYTES, Known, identify, parse
+from cachewatch.documents.frontmatter import front_lines
+from cachewatch.documents.records import records_of
+from cachewatch.documents.yamltext import load_yaml, read_yaml
+from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
+from cachewatch.runtime import resources
+
+SEEDS = resources.demo_documents()
+
+
+def details(text: str) -> bytes:
+    """Return a document with this text for its spec_details."""
+    return f'---\ntitle: "zlib"\ncategories: [package, develop]\nspec_details: {text}\n---'.encode()
+
+
+@pytest.mark.parametrize("package", SEEDS)
+def test_seeds_are_read_whole_and_agree_with_their_meta(package: str) -> None:
+    """The numbers that a document says of itself are found in its specs."""
+    found = parse(SEEDS[package], "specs.md")
+
+    meta = json.loads(next(line for line in SEEDS[package].split(b"\n") if line.startswith(b"meta: "))[6:])
+    assert (found.package, found.tag, len(found.specs)) == (package, "develop", meta["num_specs"])
+    assert found.faults == ()
+
+
+def test_every_real_document_is_read_or_not_comparable(documents: Path) -> None:
+    """Layouts B0 to E are read without a fault; L0 to L2 name no hashes."""
+    legacy = set()
+    for file in sorted(documents.glob("*/*.md")):
+        if file.name == "TRUTH.md":
+            continue
+        try:
+            assert parse(file.read_bytes(), str(file)).faults == (), file
+        except NotComparableDocument:
+            legacy.add(f"{file.parent.name}/{file.name[0]}")
+
+    assert legacy == {"cub/1", "cub/2", "aml/1"}
+
+
+@pytest.mark.parametrize("package", SEEDS)
+def test_yaml_gives_the_same_answer(package: str) -> None:
+    """The quick way and PyYAML read one document alike."""
+    data = SEEDS[package]
+    loaded = load_yaml("\n".join(front_lines(data)))
+
+    assert records_of(loaded["spec_details"], Known()).specs == parse(data, "").specs
+    assert records_of(read_yaml(data).details, Known()).specs == parse(data, "").specs
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=8)
+generated = st.lists(
+    st.fixed_dictionaries(
+        {
+            "compiler": st.sampled_from(["gcc@11.4.0", "gcc@=11.4.0", "none"]) | texts,
+            "os": texts,
+            "platform": texts,
+            "target": texts,
+            "size": st.sampled_from(["-", 12, 1.5]),
+            "stacks": st.lists(texts | st.just("root"), max_size=3),
+            "variants": st.lists(texts | st.sampled_from(["+a", "b:=c", "languages='c,c++'"]), max_size=3),
+            "versions": st.lists(st.sampled_from(["1.10", "develop"]) | texts, max_size=2),
+        }
+    ),
+    max_size=5,
+).map(lambda found: [{**r, "hash": spec_hash(n)} for n, r in enumerate(found)])
+
+
+@given(generated, st.booleans())
+def test_quick_and_patient_reading_agree(found: list[dict[str, object]], is_ascii: bool) -> None:
+    """Whatever a generator may write, JSON by msgspec and YAML by PyYAML mean the same specs."""
+    data = f'---\ntitle: "x"\nspec_details: {json.dumps(found, ensure_ascii=is_ascii)}\n---'.encode()
+    if any(ord(character) > 0xFFFF for character in data.decode()) or "\\ud" in data.decode():
+        return  # beyond the 16 bits of \\u, PyYAML refuses what JSON writes as two escapes
+    quick = parse(data, "")
+    loaded = load_yaml("\n".join(front_lines(data)))
+
+    assert records_of(loaded["spec_details"], Known()).specs == quick.specs
+    assert len(quick.specs) == len(found)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda d: d + b"\n", id="a newline at the end"),
+        pytest.param(lambda d: d.replace(b"\n", b"\r\n"), id="CRLF"),
+        pytest.param(lambda d: b"\xef\xbb\xbf" + d, id="a byte order mark"),
+        pytest.param(lambda d: d.replace(b"layout: cache\n", b""), id="no layout"),
+        pytest.param(lambda d: d.replace(b"layout: cache", b"layout: cache\nlicense: MIT"), id="an unknown key"),
+        pytest.param(lambda d: d.replace(b'"size": "-"', b'"size": 123456'), id="a size"),
+        pytest.param(lambda d: d.replace(b'"size": "-"', b'"size": "-", "new": {"a": [1]}'), id="an unknown member"),
+        pytest.param(lambda d: d.replace(b'["1.0"]', b"[1.0]"), id="a version without quotes"),
+        pytest.param(lambda d: d + b"\n\nA body that Jekyll would render.\n", id="a body"),
+        pytest.param(lambda d: d.replace(b'title: "zlib"', b"title: 'zlib'"), id="other quotes"),
+        pytest.param(
+            lambda d: b"\n".join(line for line in d.split(b"\n") if not line.startswith(b"meta")), id="no meta"
+        ),
+    ],
+)
+def test_form_means_nothing(change: object) -> None:
+    """What says the same in another form is read as the same."""
+    plain = document(records(range(3)))
+    changed = change(plain)  # type: ignore[operator]
+
+    assert changed != plain
+    assert parse(changed, "").specs == parse(plain, "").specs
+    assert parse(changed, "").faults == ()
+    assert identify(changed) == ("zlib", "develop")
+
+
+def test_block_yaml_is_read_too() -> None:
+    """A document that somebody edited by hand need not be of the generator's form."""
+    data = b"---\ntitle: zlib\nspec_details:\n  - hash: abc\n    versions: [1.10, 2]\n    compiler:\n---\n"
+
+    (signature,) = parse(data, "").specs.values()
+    assert (signature.versions, signature.compiler) == (("1.10", "2"), "none")
+
+
+def test_missing_values_are_empty() -> None:
+    """A record needs no more than a hash."""
+    (signature,) = parse(details('[{"hash": "abc"}]'), "").specs.values()
+
+    assert (signature.compiler, signature.stacks, signature.versions) == ("none", (), ())
+
+
+def test_no_specs_is_a_document_too() -> None:
+    """A package without specs is read, whether it lists none or only counts them."""
+    assert parse(details("[]"), "").specs == {}
+    assert parse(b'---\ntitle: "x"\nmeta: {"num_specs": 0}\n---', "").specs == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        pytest.param(b"", "empty", id="nothing"),
+        pytest.param(b"---\n---", "no spec_details", id="no keys"),
+        pytest.param(b"hello", "does not begin with", id="prose"),
+        pytest.param(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "Git LFS pointer", id="LFS"),
+        pytest.param(document(records([1]))[:-40], "cut off", id="truncated"),
+        pytest.param(b"---\n<<<<<<< HEAD\na: 1\n=======\nb: 2\n>>>>>>> x\n---", "merge conflict", id="merge markers"),
+        pytest.param(details("[" * 30_000), "nested", id="30 kB of brackets"),
+        pytest.param(b"---\nextra:\n " + b"[" * 30_000 + b"\n---", "nested", id="30 kB of brackets as YAML"),
+        pytest.param(b"---\na: &a [x]\nb: [*a]\n---", "anchors or aliases", id="an alias"),
+        pytest.param(b"---\na: &a {x: 1}\nb:\n  <<: *a\n---", "anchors or aliases", id="a merge key"),
+        pytest.param(b"---\na: !!python/object/apply:os.system [x]\n---", "YAML tag", id="a tag"),
+        pytest.param(details('[{"hash": "a", "hash": "b"}]'), "stands twice", id="a key twice in a record"),
+        pytest.param(b"---\nspec_details: []\nspec_details: []\n---", "stands twice", id="a key twice"),
+        pytest.param(b"---\nextra: 1\nspec_details: []\nextra: 2\n---", "stands twice", id="an odd key twice"),
+        pytest.param(details('[{"hash": "a", "size": NaN}]'), "NaN", id="NaN"),
+        pytest.param(details('[{"hash": "a", "size": -Infinity}]'), "Infinity", id="infinity"),
+        pytest.param(b"---\nspec_details:\n - {hash: a, size: .nan}\n---", "nan", id="NaN as YAML"),
+        pytest.param(details('[{"hash": "a", "os": "\\ud800"}]'), "half a character", id="half a character"),
+        pytest.param(details('[{"hash": "a", "os": "x\\u0000"}]'), "NUL", id="NUL"),
+        pytest.param(b"---\nspec_details: [\xff]\n---", "UTF-8", id="not UTF-8"),
+        pytest.param(document(records([1])).decode().encode("utf-16"), "UTF-8", id="UTF-16"),
+        pytest.param(details('{"hash": "a"}'), "array", id="a mapping for a list"),
+        pytest.param(details("null"), "array", id="null"),
+        pytest.param(details(""), "array", id="nothing behind the key"),
+        pytest.param(details("{}"), "array", id="an empty mapping"),
+        pytest.param(details('["a"]'), "$[0]", id="a text for a record"),
+        pytest.param(details('[{"os": "x"}]'), "hash", id="no hash"),
+        pytest.param(details('[{"hash": null}]'), "hash", id="a hash of null"),
+        pytest.param(details('[{"hash": ""}]'), "not a hash", id="an empty hash"),
+        pytest.param(details('[{"hash": "../x"}]'), "not a hash", id="a path for a hash"),
+        pytest.param(details('[{"hash": "a", "stacks": "e4s"}]'), "stacks", id="a text for a list"),
+        pytest.param(details('[{"hash": "a",]'), "YAML", id="broken JSON"),
+        pytest.param(b"---\n- a\n- b\n---", "not a mapping", id="a list for a mapping"),
+        pytest.param(b" " * (MAX_BYTES + 1), "larger than 32 MiB", id="too large"),
+    ],
+)
+def test_damage_is_named(data: bytes, reason: str) -> None:
+    """What is no document is refused with the reason, whatever it is."""
+    with pytest.raises(UnreadableDocument, match=reason.replace("$", r"\$").replace("[", r"\[")):
+        parse(data, "specs.md")
+
+
+def test_deep_brackets_do_not_kill_the_process(tmp_path: Path) -> None:
+    """PyYAML's C composer dies of 30,000 brackets; a process of ours says so and lives."""
+    file = tmp_path / "bomb.md"
+    file.write_bytes(b"---\ntitle: " + b"[" * 30_000 + b"\n---")
+    command = [sys.executable, "-m", "cachewatch", "diff", str(file), str(file), "--format", "json"]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+
+    assert done.returncode == 4
+    assert "nested" in done.stderr
+
+
+def test_a_million_digits_are_text() -> None:
+    """A number that no machine holds is refused nowhere and converted nowhere."""
+    digits, version = "1" * 1_000_000, "1" * 1_000
+    (signature,) = parse(details(f'[{{"hash": "a", "size": {digits}, "versions": [{version}]}}]'), "").specs.values()
+
+    assert signature.versions == (version,)
+
+
+def test_a_delimiter_inside_of_text_ends_nothing() -> None:
+    """Only a line of its own ends the front matter."""
+    found = parsed([record(1, variants=["a=---", "b=\\n---\\n"])])
+
+    assert len(found.specs) == 1
+
+
+def test_a_hash_twice_is_a_fault() -> None:
+    """A repeated hash is named, the first is used, and it counts as a loss."""
+    found = parsed([record(1, os="first"), record(1, os="second"), record(2)])
+
+    (fault, *rest) = found.faults
+    assert fault.kind is FaultKind.INCONSISTENT
+    assert fault.is_loss
+    assert spec_hash(1) in fault.message
+    assert rest == []
+    assert found.specs[spec_hash(1)].os == "first"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"num_specs": 9}, "9 specs, there are 2"),
+        ({"versions": ["1.0", "9.9"]}, "versions (9.9)"),
+        ({"compilers": []}, "compilers"),
+        ({"stacks": ["root"]}, "stacks (e4s)"),
+    ],
+)
+def test_meta_that_disagrees_is_a_warning(wrong: dict[str, object], says: str) -> None:
+    """The specs are believed, and nothing is lost."""
+    (fault,) = parsed(records([1, 2]), meta=meta_of(records([1, 2])) | wrong).faults
+
+    assert says in fault.message
+    assert not fault.is_loss
+
+
+def test_meta_of_a_wrong_type_is_a_warning() -> None:
+    """A meta that is no mapping says nothing, and costs nothing."""
+    data = document(records([1])).replace(b"meta: {", b'meta: [], "x": {')
+    (fault,) = parse(b'---\ntitle: "x"\nmeta: {"num_specs": []}\nspec_details: []\n---', "").faults
+
+    assert "meta cannot be read" in fault.message
+    with pytest.raises(DocumentError):
+        parse(data, "")
+
+
+def test_surplus_meta_of_old_compilers_agrees() -> None:
+    """The spelling of compilers is no disagreement."""
+    assert parsed([record(1, compiler="gcc@=11.4.0")]).faults == ()
+    assert parsed([record(1, compiler="gcc@=11.4.0")]).has_old_compilers
+
+
+def test_signatures_are_shared() -> None:
+    """Documents that are read together hold equal signatures once."""
+    known = Known()
+    old = parse(document(records(range(5))), "", known)
+    new = parse(document(records(range(5, 9), stacks=["root", "e4s"])), "", known)
+
+    assert len({id(s) for s in (*old.specs.values(), *new.specs.values())}) == 1
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_crash_the_parser(data: bytes) -> None:
+    """Any bytes are a document or a DocumentError."""
+    for text in (data, b"---\n" + data + b"\n---", b"---\nspec_details: " + data + b"\n---"):
+        with suppress(DocumentError):
+            assert parse(text, "specs.md").specs is not None
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        '{"num_specs": 1, "num_specs": 9}',
+        '{"num_specs": NaN}',
+        '{"versions": ["\\ud800"]}',
+        "{" * 3000,
+        '{"versions": [1.0]}',
+    ],
+)
+def test_both_ways_judge_meta_alike(meta: str) -> None:
+    """Whatever meta holds, it costs no specs, and the same is said of it however the rest is written."""
+    quick = document(records([1])).replace(json.dumps(meta_of(records([1]))).encode(), meta.encode())
+    patient = quick.replace(b"layout: cache", b"foo: bar")
+
+    assert parse(quick, "").faults == parse(patient, "").faults
+    assert parse(quick, "").specs == parse(patient, "").specs
+
+
+def test_an_empty_list_is_not_believed_against_meta() -> None:
+    """That all specs are gone is said by the document itself, or it is a loss."""
+    (fault,) = parsed([], meta=meta_of(records([1]))).faults[:1]
+
+    assert fault.is_loss

@@ -1,0 +1,131 @@
+"""Clones that make git run something, with the git of this machine and with an older one."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git.hardening import git_command
+from cachewatch.git.mirror import Mirror
+from cachewatch.git.repository import Repository, git_version
+
+Git = Callable[[str], None]
+AUTHOR = ("-c", "user.name=a", "-c", "user.email=b")
+
+
+@pytest.fixture(autouse=True)
+def _forget_versions() -> None:
+    """Look at git anew."""
+    git_version.cache_clear()
+
+
+@pytest.fixture
+def git_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
+    """Make git say that it is of another version, and know nothing of GIT_NO_LAZY_FETCH, as old ones do."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    real = shutil.which("git")
+
+    def make(version: str) -> None:
+        (folder / "git").write_text(
+            f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\n[ "$*" != version ] || exec echo git version {version}\nexec {real} "$@"\n'
+        )
+        (folder / "git").chmod(0o755)
+
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return make
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """A file that is there once a command of the hostile clone ran."""
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, ran: Path) -> Path:
+    """A clone that lacks a document, and says to fetch it with a command."""
+    folder = tmp_path / "clone"
+    document = folder / "_cache/develop/zlib/specs.md"
+    document.parent.mkdir(parents=True)
+    _git(folder, "init", "--quiet")
+    for text in ("a", "b"):
+        document.write_text(text)
+        _git(folder, "add", ".")
+        _git(folder, *AUTHOR, "commit", "--quiet", "-m", text)
+    lost = _git(folder, "rev-parse", "HEAD~1:_cache/develop/zlib/specs.md")
+    (folder / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    for key, value in (
+        ("core.repositoryformatversion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("protocol.ext.allow", "always"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", f"ext::sh -c touch% {ran}"),
+    ):
+        _git(folder, "config", key, value)
+    return folder
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _read(clone: Path) -> None:
+    repository = Repository(clone)
+    try:
+        repository.run(["cat-file", "-p", "HEAD~1:_cache/develop/zlib/specs.md"])
+    finally:
+        repository.close()
+
+
+def test_the_clone_is_hostile(clone: Path, ran: Path, git_of: Git) -> None:
+    """A git that is given no environment of ours does run the command."""
+    git_of("2.39.2")
+    subprocess.run(["git", "-C", clone, "cat-file", "-p", "HEAD~1:_cache/develop/zlib/specs.md"], check=False)
+    assert ran.exists()
+
+
+def test_reading_runs_nothing(clone: Path, ran: Path) -> None:
+    """With the git of this machine."""
+    with pytest.raises(SourceError):
+        _read(clone)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("version", ["2.34.1", "2.39.2", "2.44.0", "2.39.5", "2.45.0"])
+def test_reading_runs_nothing_whatever_git_says(version: str, clone: Path, ran: Path, git_of: Git) -> None:
+    """The protocols of the environment hold even where git says that it is new and knows nothing of laziness."""
+    git_of(version)
+    with pytest.raises(SourceError) as caught:
+        _read(clone)
+    assert not ran.exists()
+    assert ("is a partial clone, and this git would run" in str(caught.value)) == (
+        version in ("2.34.1", "2.39.2", "2.44.0")
+    )
+
+
+@pytest.mark.parametrize("version", ["2.39.2", "2.39.5"])
+def test_fetching_from_it_runs_nothing(version: str, clone: Path, ran: Path, git_of: Git, tmp_path: Path) -> None:
+    """The git of the other side, which is ours where it is on this machine, speaks no `ext` either."""
+    git_of(version)
+    with pytest.raises(SourceError):
+        Mirror(tmp_path / "mirror.git", str(clone), timeout=60).update()
+    assert not ran.exists()
+
+
+def test_a_git_that_is_too_old_is_named(demo_repository: Path, git_of: Git) -> None:
+    """It would not read the configuration that it is given."""
+    git_of("2.30.2")
+    with pytest.raises(
+        BrokenSource, match=r"git 2\.30\.2 is older than 2\.34, which cachewatch requires.*install a newer"
+    ):
+        Repository(demo_repository)
+
+
+def test_what_git_may_speak() -> None:
+    """Nothing while it reads; when it fetches, what is in a list, whatever a configuration says."""
+    assert "GIT_ALLOW_PROTOCOL=" in git_command()
+    assert "GIT_ALLOW_PROTOCOL=https:http:ssh:git:file" in git_command(may_fetch=True)

@@ -1,0 +1,737 @@
+"""Real repositories, honest and hostile."""
+
+import json
+import os
+import subprocess
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import catalogue, document, history, record, records
+
+from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
+from cachewatch.git import clones
+from cachewatch.git.repository import Repository, ask
+from cachewatch.git.revisions import as_moment, count_between, resolve
+
+ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
+TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})
+
+
+def git(folder: Path, *arguments: str, stdin: bytes = b"", **environment: str) -> str:
+    """Run git as a user would."""
+    identity = {
+        "GIT_AUTHOR_NAME": "x",
+        "GIT_AUTHOR_EMAIL": "x@x",
+        "GIT_COMMITTER_NAME": "x",
+        "GIT_COMMITTER_EMAIL": "x@x",
+    }
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments],
+        input=stdin,
+        capture_output=True,
+        check=True,
+        env=os.environ | identity | {"GIT_CONFIG_GLOBAL": "/dev/null"} | environment,
+    )
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def tree(folder: Path, *entries: tuple[str, str, bytes], check: bool = True) -> str:
+    """Write one tree object of (mode, object, name) with whatever names are wanted, and return its id."""
+    raw = b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, oid, name in entries)
+    return git(folder, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
+
+
+def blob(folder: Path, content: bytes) -> str:
+    """Write one blob and return its id."""
+    return git(folder, "hash-object", "-w", "--stdin", stdin=content)
+
+
+def commit(folder: Path, packages: tuple[tuple[str, str, bytes], ...], *parents: str) -> str:
+    """Commit a catalogue whose tag develop has these entries, and return its id."""
+    develop = tree(folder, *packages)
+    top = tree(folder, ("40000", tree(folder, ("40000", develop, b"develop")), b"_cache"))
+    arguments = [argument for parent in parents for argument in ("-p", parent)]
+    return git(folder, "commit-tree", top, *arguments, "-m", "x")
+
+
+def package(folder: Path, name: bytes, content: bytes, mode: str = "100644") -> tuple[str, str, bytes]:
+    """Write a package of one document and return its entry."""
+    return ("40000", tree(folder, (mode, blob(folder, content), b"specs.md")), name)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """An empty bare repository."""
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", "bare.git")
+    return tmp_path / "bare.git"
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A repository of two revisions."""
+    return history(tmp_path / "two.git", ONE, TWO)
+
+
+def diff(run: Run, *arguments: object) -> dict[str, Any]:
+    """Return the one changeset of a diff that must succeed."""
+    result = run("diff", *arguments, "--format", "json")
+    assert result.exit_code in (0, 4), result.error
+    (found,) = json.loads(result.output)["changesets"]
+    return found  # type: ignore[no-any-return]
+
+
+def names(found: dict[str, Any]) -> list[str]:
+    """Return the packages that changed."""
+    return [package["name"] for package in found["packages"]]
+
+
+def test_only_what_differs_is_reported(run: Run, two: Path) -> None:
+    """A revision names its commit, its tag and its time; unchanged packages are counted."""
+    found = diff(run, "HEAD~1", "HEAD", "--repo", two)
+
+    assert names(found) == ["zlib"]
+    assert found["before"]["revision"] == git(two, "rev-parse", "HEAD~1")
+    assert found["after"] == {
+        "revision": git(two, "rev-parse", "HEAD"),
+        "tag": "develop",
+        "time": "2025-06-02T04:00:00Z",
+        "name": "HEAD",
+    }
+    assert found["summary"]["packages"] == {
+        "before": 2, "after": 2, "added": 0, "removed": 0, "changed": 1, "rebuilt_only": 1
+    }  # fmt: skip
+    assert found["summary"]["specs"]["before"] == 2
+
+
+def test_packages_come_and_go(run: Run, tmp_path: Path) -> None:
+    """A document that appears is a new package, one that is deleted is gone."""
+    repository = history(tmp_path / "r.git", ONE, catalogue({"hdf5": records([3]), "new": records([9])}))
+    found = diff(run, "HEAD~1", "--repo", repository)
+
+    assert [(p["name"], p["status"]) for p in found["packages"]] == [("new", "added"), ("zlib", "removed")]
+    assert found["summary"]["packages"]["added"] == 1
+    assert found["summary"]["packages"]["removed"] == 1
+
+
+def test_revisions_that_are_equal(run: Run, two: Path) -> None:
+    """A revision against itself is one empty changeset, with its counts."""
+    found = diff(run, "HEAD", "HEAD", "--repo", two)
+
+    assert found["packages"] == []
+    assert found["summary"]["packages"]["after"] == 2
+    assert "No differences" in run("diff", "HEAD", "HEAD", "--repo", two).output
+
+
+def test_how_far_apart_revisions_are(bare: Path) -> None:
+    """Git agrees on near ones, far ones, both directions, and across a merge; on two branches it has no meaning."""
+    line = [commit(bare, (package(bare, b"a", b"0"),))]
+    for number in range(1, 20):
+        line.append(commit(bare, (package(bare, b"a", b"%d" % number),), line[-1]))
+    side = commit(bare, (package(bare, b"a", b"side"),), line[2])
+    merge = commit(bare, (package(bare, b"a", b"merge"),), line[4], side)
+
+    repository = Repository(bare)
+    for before, after in ((line[3], line[5]), (line[5], line[3]), (line[0], line[19]), (line[2], merge)):
+        counted = [git(bare, "rev-list", "--count", f"{a}..{b}") for a, b in ((before, after), (after, before))]
+        old, new = resolve(repository, before), resolve(repository, after)
+        assert count_between(repository, old, new) == max(map(int, counted))
+    assert count_between(repository, resolve(repository, side), resolve(repository, line[4])) is None
+    repository.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("main", "HEAD"),
+        ("main~1", "HEAD~1"),
+        ("HEAD^", "HEAD~1"),
+        ("2025-06-01", "HEAD~1"),
+        ("2025-06-02", "HEAD"),
+        ("2025-06-02T03:59:59", "HEAD~1"),
+        ("2025-06-02T05:59:59+02:00", "HEAD~1"),
+        ("2025-06-02T04:00:00Z", "HEAD"),
+        ("2025-06-02t04:00:00z", "HEAD"),
+        ("yesterday", "HEAD"),
+        ("3 days ago", "HEAD"),
+        (":/State 1", "HEAD~1"),
+        ("HEAD~1:develop", "HEAD~1"),
+        ("2025-06-01:develop", "HEAD~1"),
+        (":develop", "HEAD"),
+    ],
+)
+def test_what_people_call_revisions(two: Path, name: str, expected: str) -> None:
+    """Anything that git resolves is a revision, and so is a date."""
+    assert resolve(Repository(two), name).commit == git(two, "rev-parse", expected)
+
+
+def test_moments() -> None:
+    """A day means its end, in UTC; other text is no date."""
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    assert as_moment("2025-06-01", now) == datetime(2025, 6, 1, 23, 59, 59, tzinfo=UTC)
+    assert as_moment("Yesterday", now) == datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
+    assert as_moment("2 weeks ago", now) == datetime(2026, 2, 15, 12, tzinfo=UTC)
+    for text in ("2025-13-01", "main", "20250601", "ago", "", "now", "2025-06-01x"):
+        assert as_moment(text, now) is None
+
+
+HOSTILE = [
+    "--output=stolen",
+    "--git-dir=/tmp",
+    "-x",
+    "--upload-pack=touch stolen",
+    "main@{1}",
+    "HEAD~99999999",
+    "HEAD^99",
+    "main^!",
+    "main..HEAD",
+    "^main",
+    "0" * 40,
+    "f" * 40,
+    "f" * 64,
+    "HEAD\nHEAD",
+    "HEAD\0",
+    "HEAD^{tree}",
+    "HEAD:_cache",
+    "HEAD:no-such-tag",
+    "no such branch",
+    "",
+    " ",
+    "\x1b[31mred",
+    "$(touch stolen)",
+    "`touch stolen`",
+    "; touch stolen",
+    "| touch stolen",
+    "ext::touch stolen",
+    "\ud800",
+    "é",
+    "a" * 5000,
+    "refs/heads/../../stolen",
+    "@{-1}",
+    "@{upstream}",
+    "stash@{0}",
+    "HEAD@{99 years ago}",
+    "1800-01-01",
+    "9999 weeks ago",
+    "[",
+    "*",
+    "../../etc/passwd",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_revisions_are_refused(
+    run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """What is no revision is one sentence and exit code 2; nothing is run or written."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    result = run("diff", "--repo", two, "--", name, "HEAD")
+
+    assert result.exit_code == 2, result
+    assert result.output == ""
+    assert result.error.startswith("cachewatch: ")
+    assert result.error.count("\n") == 1
+    assert "\x1b" not in result.error
+    assert list(empty.iterdir()) == []
+
+
+def test_a_tag_for_a_revision_is_explained(run: Run, two: Path) -> None:
+    """Who names a tag is told how to write it."""
+    assert "write HEAD:develop" in run("diff", "develop", "HEAD", "--repo", two).error
+    assert "it has develop" in run("diff", "HEAD:v1", "HEAD", "--repo", two).error
+
+
+def test_two_tags(run: Run, tmp_path: Path) -> None:
+    """Two tags of one revision are compared like two revisions of one tag."""
+    tags = catalogue({"zlib": records([1])}, "develop-2025-05-25") | catalogue(
+        {"zlib": records([2]), "new": records([3])}, "develop-2025-06-01"
+    )
+    repository = history(tmp_path / "r.git", tags)
+    found = diff(run, "HEAD:develop-2025-05-25", "HEAD:develop-2025-06-01", "--repo", repository)
+
+    assert names(found) == ["new", "zlib"]
+    assert (found["before"]["tag"], found["after"]["tag"]) == ("develop-2025-05-25", "develop-2025-06-01")
+
+
+def test_a_new_snapshot_is_compared_with_the_one_before(run: Run, tmp_path: Path) -> None:
+    """A new dated tag is news against its predecessor, which is what people who pin one ask."""
+    old = catalogue({"zlib": records([1]), "hdf5": records([5])}, "develop-2025-05-25")
+    new = catalogue({"zlib": records([2]), "hdf5": records([5])}, "develop-2025-06-01")
+    repository = history(tmp_path / "r.git", old, old | new)
+    found = diff(run, "HEAD~1", "HEAD", "--repo", repository)
+
+    assert found["before"]["tag"] == "develop-2025-05-25"
+    assert [event["kind"] for event in found["events"]] == ["tag-added"]
+    assert names(found) == ["zlib"]
+
+
+def test_a_tag_without_a_predecessor_and_one_that_goes(run: Run, tmp_path: Path) -> None:
+    """A tag that comes or goes as a whole is one event."""
+    old, new = catalogue({"zlib": records([1])}, "one"), catalogue({"zlib": records([1])}, "two")
+    repository = history(tmp_path / "r.git", old, new)
+    result = run("diff", "HEAD~1", "HEAD", "--repo", repository)
+
+    assert "TAG REMOVED  one  1 package, -1" in result.output
+    assert "NEW TAG  two  1 package, +1" in result.output
+    assert "[" not in result.output.replace("[! ]", "")
+
+
+def test_filters_by_tag_and_package(run: Run, tmp_path: Path) -> None:
+    """Globs choose tags and packages by name; what is not chosen is not counted."""
+    before = {**catalogue({"zlib": records([1]), "py-a": records([2])}), **catalogue({"zlib": records([1])}, "v1.0")}
+    after = {**catalogue({"zlib": records([3]), "py-a": records([4])}), **catalogue({"zlib": records([3])}, "v1.0")}
+    repository = history(tmp_path / "r.git", before, after)
+
+    found = diff(run, "HEAD~1", "--repo", repository, "--tag", "v*")
+    assert found["after"]["tag"] == "v1.0"
+    found = diff(run, "HEAD~1", "--repo", repository, "--tag", "!v*", "--package", "py-*")
+    assert names(found) == ["py-a"]
+    assert found["summary"]["packages"]["after"] == 1
+
+
+def test_work_tree_bare_shallow_and_subfolder(run: Run, two: Path, tmp_path: Path) -> None:
+    """Any kind of repository is read as it is; a shallow one knows what it has."""
+    git(tmp_path, "clone", "--quiet", str(two), "work")
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{two}", "shallow")
+    (tmp_path / "work" / "_cache" / "develop" / "zlib" / "specs.md").write_bytes(b"edited and not committed")
+
+    assert names(diff(run, "HEAD~1", "--repo", tmp_path / "work")) == ["zlib"]
+    assert names(diff(run, "HEAD~1", "--repo", tmp_path / "work" / "_cache")) == ["zlib"]
+    assert names(diff(run, "HEAD", "--repo", tmp_path / "shallow")) == []
+    assert run("diff", "HEAD~1", "--repo", tmp_path / "shallow").exit_code == 2
+
+
+def test_nothing_is_written_to_a_repository(run: Run, two: Path) -> None:
+    """A repository is the same after it was read, to the last byte and date."""
+
+    def snapshot() -> dict[str, tuple[int, int]]:
+        return {str(f): (f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(two.rglob("*"))}
+
+    before = snapshot()
+    diff(run, "HEAD~1", "HEAD", "--repo", two, "--jobs", "2")
+    run("show", "zlib", "--repo", two)
+
+    assert snapshot() == before
+
+
+def test_what_a_shell_says_of_git_is_not_heard(
+    run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """GIT_DIR, GIT_CONFIG_* and a user's configuration change nothing."""
+    config = tmp_path / "config"
+    config.write_text("[core]\n\tfsmonitor = touch stolen\n[diff]\n\texternal = touch stolen\n[broken\n")
+    expected = diff(run, "HEAD~1", "HEAD", "--repo", two)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.repositoryformatversion")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "99")
+
+    assert diff(run, "HEAD~1", "HEAD", "--repo", two) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"caf\xe9",
+        b"a\nb",
+        b"a\tb",
+        b'a"b',
+        b"a b",
+        b"..",
+        b".",
+        b".git",
+        b"-x",
+        b"\x1b[31m",
+        b"a" * 200,
+        b":100644 100644 a b M",
+    ],
+)
+def test_odd_names_hide_nothing(run: Run, bare: Path, name: bytes) -> None:
+    """One odd name is named itself; all the others are reported, and none is forged."""
+    good = [(f"p{n:02}".encode(), records([n])) for n in range(20)]
+    old = commit(bare, tuple(package(bare, n, document(r)) for n, r in good))
+    changed = [*((n, document(records([99 + i]))) for i, (n, _) in enumerate(good)), (name, document(records([7])))]
+    new = commit(bare, tuple(package(bare, n, data) for n, data in sorted(changed)), old)
+    result = run("diff", old, new, "--repo", bare, "--format", "json")
+    (found,) = json.loads(result.output)["changesets"]
+
+    is_a_name = name == b"-x"
+    assert len([n for n in names(found) if n.startswith("p")]) == 20
+    assert len(names(found)) == 20 + is_a_name
+    assert result.exit_code == (0 if is_a_name else 4)
+    if not is_a_name:
+        (warning,) = found["warnings"]
+        assert "of a name that nothing in a catalogue can have" in warning["message"]
+    assert "\x1b" not in result.error
+
+
+def test_names_that_differ_in_case_only(run: Run, bare: Path) -> None:
+    """Packages that some file systems take for one stay two."""
+    old = commit(bare, (package(bare, b"A", document(records([1]))), package(bare, b"a", document(records([2])))))
+    new = commit(bare, (package(bare, b"A", document(records([3]))), package(bare, b"a", document(records([2])))))
+
+    assert names(diff(run, old, new, "--repo", bare)) == ["A"]
+
+
+@pytest.fixture
+def irregular(bare: Path) -> tuple[Path, str, str]:
+    """A revision with everything that should be a document and is not."""
+    good = package(bare, b"good", document(records([1])))
+    old = commit(bare, (good,))
+    some = blob(bare, b"/etc/passwd")
+    entries = (
+        ("120000", some, b"a-link"),
+        ("160000", old, b"a-module"),
+        package(bare, b"document-is-link", b"/etc/passwd", "120000"),
+        ("40000", tree(bare, ("40000", tree(bare, ("100644", some, b"x")), b"specs.md")), b"document-is-folder"),
+        ("40000", tree(bare, ("160000", old, b"specs.md")), b"document-is-module"),
+        ("40000", tree(bare, ("100644", some, b"spec-1.json")), b"leftover"),
+        package(bare, b"good", document(records([2]))),
+        ("100644", some, b"zfile"),
+    )
+    return bare, old, commit(bare, entries, old)
+
+
+def test_what_is_no_regular_file_is_refused(run: Run, irregular: tuple[Path, str, str]) -> None:
+    """Links, modules and folders in the place of documents are named, not followed; the rest is compared."""
+    repository, old, new = irregular
+    result = run("diff", old, new, "--repo", repository, "--format", "json")
+    (found,) = json.loads(result.output)["changesets"]
+
+    assert names(found) == ["good"]
+    assert result.exit_code == 4
+    warned = {warning["path"].split("/")[-2]: warning["message"] for warning in found["warnings"]}
+    assert {"document-is-link", "document-is-folder", "document-is-module", "_cache"} == warned.keys()
+    assert "mode 120000" in warned["document-is-link"]
+    assert "'a-link' and 1 more" in warned["_cache"]
+    assert "root:" not in result.output
+
+
+def test_a_large_blob_is_not_read(run: Run, bare: Path) -> None:
+    """A gigabyte of nothing in a small pack costs no memory; it is named and skipped."""
+    big = blob(bare, b"\0" * (33 * 2**20))
+    old = commit(bare, (package(bare, b"good", document(records([1]))),))
+    large = ("40000", tree(bare, ("100644", big, b"specs.md")), b"big")
+    entries = (large, package(bare, b"good", document(records([2]))))
+    result = run("diff", old, commit(bare, entries), "--repo", bare)
+
+    assert result.exit_code == 4
+    assert "_cache/develop/big/specs.md: unreadable: larger than 32 MiB" in result.error
+    assert "1 of 2 packages changed" in result.output
+
+
+def test_a_tree_bomb_is_not_walked(run: Run, bare: Path) -> None:
+    """A hundred million files below a package are never looked at."""
+    layer = tree(bare, ("100644", blob(bare, b"x"), b"x"))
+    for _ in range(8):
+        layer = tree(bare, *(("40000", layer, f"d{n}".encode()) for n in range(10)))
+    some = blob(bare, document(records([1])))
+    entries = (
+        ("40000", tree(bare, ("40000", layer, b"bomb"), ("100644", some, b"specs.md")), b"a"),
+        ("40000", layer, b"b"),
+    )
+    found = diff(run, commit(bare, ()), commit(bare, entries), "--repo", bare)
+
+    assert names(found) == ["a"]
+    assert found["summary"]["packages"]["after"] == 1
+
+
+def test_a_damaged_document_stops_only_itself(run: Run, tmp_path: Path) -> None:
+    """The rest is compared, the exit code says that something is missing, and the totals hold."""
+    bad = {"_cache/develop/bad/specs.md": b"---\ntruncated"}
+    repository = history(tmp_path / "r.git", ONE | bad, TWO | {"_cache/develop/bad/specs.md": b"---\nstill trunc"})
+    result = run("diff", "HEAD~1", "--repo", repository)
+
+    assert result.exit_code == 4
+    assert result.error == (
+        "cachewatch: warning: _cache/develop/bad/specs.md: unreadable: "
+        "ends before the line --- that closes it; it was cut off\n"
+    )
+    assert "1 of 3 packages changed" in result.output
+
+
+def test_revisions_without_documents(run: Run, tmp_path: Path, bare: Path) -> None:
+    """Two roots, an empty catalogue and a repository without any commit have defined answers."""
+    top = tree(bare)
+    old, other = (git(bare, "commit-tree", top, "-m", message) for message in ("x", "y"))
+
+    result = run("diff", old, other, "--repo", bare)
+    assert (result.exit_code, "neither revision has a catalogue" in result.error) == (2, True)
+    assert run("diff", "HEAD", "HEAD", "--repo", bare).exit_code == 2
+    assert run("diff", "HEAD", "HEAD", "--repo", tmp_path / "nowhere").exit_code == 3
+    assert run("diff", "HEAD", "HEAD", "--repo", tmp_path).exit_code == 3
+
+
+def test_sha256_repositories(run: Run, tmp_path: Path) -> None:
+    """Object ids of 64 digits are ids too."""
+    git(tmp_path, "init", "--quiet", "--object-format=sha256", "--initial-branch=main", "long")
+    folder = tmp_path / "long" / "_cache" / "develop" / "zlib"
+    folder.mkdir(parents=True)
+    for number in (1, 2):
+        (folder / "specs.md").write_bytes(document(records([number])))
+        git(tmp_path / "long", "add", ".")
+        git(tmp_path / "long", "commit", "--quiet", "-m", "x")
+    found = diff(run, "HEAD~1", "--repo", tmp_path / "long")
+
+    assert len(found["after"]["revision"]) == 64
+    assert names(found) == ["zlib"]
+
+
+def test_history_that_is_not_a_line(run: Run, bare: Path) -> None:
+    """Between two branches there is no number of revisions to tell."""
+    root = commit(bare, (package(bare, b"a", document(records([1]))),))
+    left = commit(bare, (package(bare, b"a", document(records([2]))),), root)
+    right = commit(bare, (package(bare, b"a", document(records([3]))),), root)
+
+    assert "revision" not in run("diff", left, right, "--repo", bare).output
+    assert ", 1 revision" in run("diff", root, right, "--repo", bare).output
+
+
+def test_a_commit_from_no_calendar(run: Run, bare: Path) -> None:
+    """A date that nobody can have is no date, and nothing else is lost."""
+    top = git(bare, "rev-parse", commit(bare, (package(bare, b"a", document(records([1]))),)) + "^{tree}")
+    raw = f"tree {top}\nauthor x <x@x> 1 +0000\ncommitter x <x@x> 99999999999999999 +0000\n\nx\n".encode()
+    odd = git(bare, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=raw)
+
+    assert diff(run, odd, odd, "--repo", bare)["after"]["time"] is None
+
+
+def test_a_damaged_repository_is_one_sentence(run: Run, two: Path) -> None:
+    """Whatever is broken about a repository is an error of the source."""
+    for file in two.glob("objects/*/*"):
+        file.chmod(0o644)
+        file.write_bytes(file.read_bytes()[:10])
+    result = run("diff", "HEAD~1", "--repo", two)
+
+    assert result.exit_code in (2, 3)
+    assert result.error.startswith("cachewatch: ")
+    assert "Traceback" not in result.error
+
+
+def test_a_missing_blob_is_one_sentence(run: Run, two: Path, tmp_path: Path) -> None:
+    """A user's partial clone is read as it is: what is not in it is not fetched into it."""
+    git(two, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "--quiet", "--bare", "--filter=blob:none", f"file://{two}", "partial.git")
+    result = run("diff", "HEAD~1", "--repo", tmp_path / "partial.git")
+
+    assert result.exit_code == 3
+    assert "give --repo the URL" in result.error
+    assert result.error.count("\n") == 1
+
+
+HOSTILE_URLS = [
+    "ext::sh -c 'touch stolen'",
+    "ext::touch% stolen",
+    "fd::17",
+    "-u./stolen",
+    "--upload-pack=touch stolen",
+    "ssh://-oProxyCommand=touch/x",
+    "ssh://-oProxyCommand=touch%20stolen/x",
+    "https://user:secret@example.org/x.git",
+    "http://token@example.org/x.git",
+    "ftp://example.org/x.git",
+    "https:///x.git",
+    "https://exa\nmple.org/x",
+    "javascript://x",
+]
+
+
+@pytest.mark.parametrize("url", HOSTILE_URLS)
+def test_hostile_urls_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str) -> None:
+    """An address that runs a command or carries a password is refused before git sees it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext")
+    result = run("diff", "HEAD~1", "HEAD", f"--repo={url}")
+
+    assert result.exit_code == 2, result
+    assert "secret" not in result.error
+    assert "token" not in result.error
+    assert not (tmp_path / "stolen").exists()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_what_is_a_url() -> None:
+    """A path that exists is a path, whatever it looks like."""
+    assert clones.is_url("https://example.org/x.git")
+    assert clones.is_url("git@example.org:spack/cache.spack.io.git")
+    assert not clones.is_url(".")
+    assert not clones.is_url("no/such/folder")
+    with pytest.raises(RefusedAddress):
+        clones.check_url("ext::x")
+
+
+@pytest.mark.parametrize("can_filter", [True, False])
+def test_a_url_is_cloned_and_refreshed(run: Run, two: Path, can_filter: bool, tmp_path: Path) -> None:
+    """A URL is cloned once, without contents where the server can, and brought up to date after that."""
+    git(two, "config", "uploadpack.allowFilter", str(can_filter).lower())
+    url = f"file://{two}"
+    assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["zlib"]
+
+    folder = clones.clone_folder(url)
+    assert folder.is_dir()
+    work = tmp_path / "work"
+    git(tmp_path, "clone", "--quiet", str(two), "work")
+    (work / "_cache/develop/hdf5/specs.md").write_bytes(document(records([77])))
+    git(work, "commit", "--quiet", "-am", "x")
+    git(work, "push", "--quiet", "--force", "origin", "HEAD:main")
+
+    assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["hdf5"]
+    assert names(diff(run, "HEAD~2", "HEAD", "--repo", url)) == ["hdf5", "zlib"]
+    assert [f.name for f in folder.parent.iterdir() if f.name.startswith("new-")] == []
+
+
+def test_a_url_of_nothing(run: Run, tmp_path: Path) -> None:
+    """A server that is not there is an error of the source, and leaves nothing behind."""
+    result = run("diff", "HEAD~1", "HEAD", "--repo", f"file://{tmp_path}/nowhere.git")
+
+    assert result.exit_code == 3
+    assert "does not appear to be a git repository" in result.error
+    assert [f.name for f in (tmp_path / "cache" / "cachewatch" / "clones").iterdir() if f.is_dir()] == []
+
+
+def test_a_cache_folder_that_cannot_be_written(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who cannot write the cache is told which variable to set."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/x")
+    result = run("diff", "HEAD~1", "HEAD", "--repo", f"file://{two}")
+
+    assert result.exit_code == 3
+    assert "XDG_CACHE_HOME" in result.error
+
+
+def test_no_git_at_all(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without git on the PATH, that is what is said."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "env").symlink_to("/usr/bin/env")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    result = run("diff", "HEAD~1", "HEAD", "--repo", two)
+
+    assert result.exit_code == 3
+    assert "git is not installed" in result.error
+
+
+def test_two_processes_give_the_same_answer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of processes changes nothing but the time."""
+    monkeypatch.setattr("cachewatch.diff._WORTH_TWO_PROCESSES", 0)
+    monkeypatch.setattr("cachewatch.diff._CHUNK_BYTES", 1000)
+    before = catalogue({f"p{n:02}": records([n, 100 + n]) for n in range(30)})
+    after = catalogue({f"p{n:02}": [*records([n, 200 + n]), record(300 + n, versions=["2"])] for n in range(2, 32)})
+    repository = history(tmp_path / "r.git", before, after)
+
+    for form in ("text", "json", "jsonl", "csv", "markdown"):
+        command = ("diff", "HEAD~1", "--repo", repository, "--format", form, "--all", "--jobs")
+        one, other = (run(*command, jobs).output for jobs in (1, 2))
+        assert one == other
+        assert "p31" in one
+
+
+def test_errors_are_of_one_tree() -> None:
+    """Whoever catches the root catches everything."""
+    assert issubclass(SourceError, CachewatchError)
+    assert issubclass(UnknownRevision, CachewatchError)
+
+
+def test_a_name_that_stands_twice(run: Run, bare: Path) -> None:
+    """A tree that lists one name twice says nothing about it that could be believed."""
+    one, other = (package(bare, b"twice", document(records([n]))) for n in (1, 2))
+    old = commit(bare, (package(bare, b"a", document(records([3]))), one))
+    result = run("diff", old, commit(bare, (package(bare, b"a", document(records([4]))), one, other)), "--repo", bare)
+
+    assert result.exit_code == 4
+    assert "ignored 'twice'" in result.error
+    assert "twice" not in result.output
+
+
+def test_a_missing_tree_is_not_somebody_elses(run: Run, bare: Path) -> None:
+    """Git passes over a tree that it cannot read; nothing else takes its place."""
+    old = commit(bare, tuple(package(bare, name, document(records([n]))) for n, name in enumerate((b"a", b"b", b"c"))))
+    entries = [package(bare, name, document(records([10 + n]))) for n, name in enumerate((b"a", b"b", b"c"))]
+    new = commit(bare, tuple(entries), old)
+    lost = entries[1][1]
+    (bare / "objects" / lost[:2] / lost[2:]).unlink()
+    result = run("diff", old, new, "--repo", bare)
+
+    assert (result.exit_code, result.output) == (3, "")
+    assert "damaged or incomplete" in result.error
+
+
+@pytest.mark.parametrize("kind", ["module", "twice", "name"])
+def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path, kind: str) -> None:
+    """What stands where a tag should be is named, and nobody is told that the tag is gone."""
+    develop = tree(bare, package(bare, b"a", document(records([1]))))
+    other = tree(bare, package(bare, b"a", document(records([2]))))
+    kept = ("40000", develop, b"zzz")
+
+    def make(*entries: tuple[str, str, bytes]) -> str:
+        top = tree(bare, ("40000", tree(bare, *entries), b"_cache"))
+        return git(bare, "commit-tree", top, "-m", "x")
+
+    old = make(("40000", develop, b"develop"), kept)
+    odd = {
+        "module": [("160000", old, b"develop")],
+        "twice": [("40000", develop, b"develop"), ("40000", other, b"develop")],
+        "name": [("40000", develop, b"bad name"), ("40000", develop, b"develop")],
+    }
+    result = run("diff", old, make(*odd[kind], kept), "--repo", bare)
+
+    assert result.exit_code == 4, result
+    assert "gone" not in result.output
+    assert "ignored" in result.error
+
+
+def test_documents_that_stand_twice(run: Run, bare: Path) -> None:
+    """Of two documents of one package, neither is believed, and the package is not new."""
+    one, two = (blob(bare, document(records([n]))) for n in (1, 2))
+    old = commit(bare, (("40000", tree(bare, ("100644", one, b"specs.md")), b"p"),))
+    both = tree(bare, ("100644", one, b"specs.md"), ("100644", two, b"specs.md"))
+    result = run("diff", old, commit(bare, (("40000", both, b"p"),), old), "--repo", bare)
+
+    assert result.exit_code in (3, 4)
+    assert "[" not in result.output
+
+
+def test_zeros_before_a_mode_mean_nothing(run: Run, bare: Path) -> None:
+    """Old tools wrote 040000 for a folder."""
+    old = commit(bare, (package(bare, b"a", document(records([1]))),))
+    folder = tree(bare, ("100644", blob(bare, document(records([2]))), b"specs.md"))
+    new = commit(bare, (("040000", folder, b"a"),), old)
+
+    assert [(p["name"], p["status"]) for p in diff(run, old, new, "--repo", bare)["packages"]] == [("a", "changed")]
+
+
+def test_a_tag_that_nothing_matches(run: Run, two: Path) -> None:
+    """A gate with a slip of the pen does not pass in silence."""
+    result = run("diff", "HEAD~1", "HEAD", "--repo", two, "--tag", "develp")
+    assert (result.exit_code, "no tag matches; there are develop" in result.error) == (2, True)
+    assert run("diff", "HEAD~1", "HEAD", "--repo", two, "--kind", "bogus").exit_code == 2
+
+
+def test_a_folder_does_not_hide_a_branch(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A folder of the name of a branch is no revision of nothing."""
+    (tmp_path / "main").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert "No differences" in run("diff", "main", "HEAD", "--repo", two).output
+
+
+def test_show_follows_no_link(run: Run, bare: Path) -> None:
+    """A link in the place of a document is refused, not shown."""
+    git(bare, "update-ref", "refs/heads/main", commit(bare, (package(bare, b"a", b"/etc/passwd", "120000"),)))
+    result = run("show", "a", "--repo", bare)
+
+    assert (result.exit_code, "mode 120000" in result.error) == (4, True)
+
+
+def test_git_is_heard_where_a_thousand_files_are_open() -> None:
+    """select() takes no descriptor above 1,023, and a daemon with many connections has those."""
+    with ExitStack() as opened:
+        while opened.enter_context(Path(os.devnull).open("rb")).fileno() < 1100:
+            pass
+        assert ask(["git", "--version"], seconds=20, silence=20).output.startswith(b"git version")

@@ -1,0 +1,280 @@
+"""The past of packages, told from a repository."""
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from helpers import catalogue, history, record, records
+from msgspec.structs import replace
+
+from cachewatch.core.source import Blob, Content, Reader
+from cachewatch.git.catalogue import list_revision
+from cachewatch.git.filehistory import Trails, find_trails
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
+from cachewatch.history import NO_STACK, PackageHistory, Past, Present, lags_of, read_tag, stays_of, totals_of, walk
+from cachewatch.history.arrivals import Stay
+
+E4S, ML = ["e4s", "root"], ["ml", "root"]
+
+
+def _trails(folder: Path, since: str | None = None, tag: str = "develop") -> Trails:
+    repository = Repository(folder)
+    return find_trails(
+        repository,
+        resolve(repository, "HEAD"),
+        tag=tag,
+        since=resolve(repository, since) if since else None,
+        wanted_package=lambda _: True,
+    )
+
+
+def _only(past: Past) -> PackageHistory:
+    (package,) = past.packages
+    return package
+
+
+@pytest.fixture
+def zlib(tmp_path: Path) -> Path:
+    """Five days of zlib: 1.0 in two stacks, then 1.1 in one, a day of nothing, then in the other."""
+    states = [
+        catalogue({"zlib": [record(1, stacks=E4S), record(2, stacks=ML)]}),
+        catalogue({"zlib": [record(3, stacks=E4S, versions=["1.1"]), record(2, stacks=ML)]}),
+        {},
+        catalogue({"zlib": [record(3, stacks=E4S, versions=["1.1"]), record(4, stacks=ML, versions=["1.1"])]}),
+    ]
+    states[2] = states[1] | {"README": b"nothing of ours"}
+    return history(tmp_path / "zlib.git", *states)
+
+
+def test_each_revision_is_told(zlib: Path) -> None:
+    """What came, what went and what it was, revision by revision."""
+    past = walk(_trails(zlib))
+    first, second, third = _only(past).steps
+
+    assert len(past.revisions) == 4
+    assert (first.revision, first.specs, first.came) == (0, 2, (("e4s", "1.0"), ("ml", "1.0")))
+    assert (second.revision, second.counts) == (1, {"upgraded": 1})
+    assert (second.came, second.went) == ((("e4s", "1.1"),), (("e4s", "1.0"),))
+    assert third.revision == 3
+    assert _only(past).present.versions == {"1.1"}
+
+
+def test_stays_begin_and_end(zlib: Path) -> None:
+    """A version stays in a stack until something replaces it."""
+    stays = stays_of(_only(walk(_trails(zlib))))
+
+    assert stays == [
+        Stay("e4s", "1.0", 0, 1, is_dated=False),
+        Stay("ml", "1.0", 0, 3, is_dated=False),
+        Stay("e4s", "1.1", 1, None),
+        Stay("ml", "1.1", 3, None),
+    ]
+
+
+def test_a_lag_is_behind_the_first_stack(zlib: Path) -> None:
+    """The stack ml had 1.1 two days after e4s; of 1.0 nobody knows when it came."""
+    lags = {(lag.version, lag.stack): lag.days for lag in lags_of(walk(_trails(zlib)))}
+
+    assert lags == {("1.1", "e4s"): 0.0, ("1.1", "ml"): 2.0}
+
+
+def test_a_new_stack_is_not_late(tmp_path: Path) -> None:
+    """A stack that takes up a package does not lag behind with the versions that it finds."""
+    old, new = record(1, stacks=E4S), record(2, stacks=E4S, versions=["1.1"])
+    folder = history(
+        tmp_path / "r.git",
+        catalogue({"zlib": [old]}),
+        catalogue({"zlib": [old, new]}),
+        catalogue({"zlib": [old, new, record(3, stacks=ML, versions=["1.1"])]}),
+    )
+
+    assert [lag.stack for lag in lags_of(walk(_trails(folder)))] == ["e4s"]
+
+
+def test_totals_carry_on(tmp_path: Path) -> None:
+    """A package that did not change still counts; one that went does not."""
+    many = records(range(10, 13), stacks=E4S)
+    folder = history(
+        tmp_path / "r.git",
+        catalogue({"a": many, "b": records(range(2), stacks=ML)}),
+        catalogue({"a": many, "b": records(range(2, 4), stacks=ML), "c": records([5], stacks=["root"])}),
+        catalogue({"a": many, "c": records([5], stacks=["root"])}),
+    )
+    totals = totals_of(walk(_trails(folder)))
+
+    assert totals.specs == [5, 6, 4]
+    assert totals.packages == [2, 3, 2]
+    assert totals.changed == [0, 2, 1]
+    assert totals.stacks == {"e4s": [3, 3, 3], "ml": [2, 2, 0]}
+    assert totals.left_over == [0, 1, 1]
+    assert totals.churn == {"rebuilt": [0, 2, 0], "new": [0, 1, 0], "gone": [0, 0, 2]}
+
+
+def test_the_demo_adds_up(demo_repository: Path) -> None:
+    """Changes summed from the beginning are what is there in the end, stack by stack."""
+    past = walk(_trails(demo_repository))
+    totals = totals_of(past)
+    present: Counter[str] = Counter()
+    for package in past.packages:
+        for copies in package.present.copies:
+            present[copies.stack] += copies.count
+
+    assert totals.specs[-1] == sum(package.present.specs for package in past.packages) > 0
+    assert {stack: counts[-1] for stack, counts in totals.stacks.items() if counts[-1]} == {
+        stack: count for stack, count in present.items() if stack != NO_STACK
+    }
+    for package in past.packages:
+        assert package.steps[0].is_baseline == (package.steps[0].revision == 0)
+        for before, step in pairwise(package.steps):
+            assert before.specs + step.counts.get("new", 0) - step.counts.get("gone", 0) == step.specs
+
+
+class _Noting:
+    """A reader that notes what is read through it."""
+
+    def __init__(self, inner: Reader) -> None:
+        self.inner = inner
+        self.names: list[str] = []
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        wanted = list(blobs)
+        self.names += [blob.name for blob in wanted]
+        return self.inner.read(wanted)
+
+    def again(self) -> Reader:
+        return self
+
+
+def _noting(trails: Trails) -> tuple[Trails, _Noting]:
+    reader = _Noting(trails.reader)
+    return replace(trails, reader=reader), reader
+
+
+def test_what_is_known_is_not_read_again(zlib: Path) -> None:
+    """A second walk reads nothing; a walk that goes on reads what came and the one before it."""
+    whole = walk(_trails(zlib))
+
+    def point_at(commit: str) -> None:
+        subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", commit], check=True)
+
+    point_at(whole.revisions[1][0])
+    half = walk(_trails(zlib))
+    point_at(whole.revisions[3][0])
+    trails, later = _noting(_trails(zlib))
+    same, nothing = _noting(_trails(zlib))
+
+    assert walk(trails, half) == whole
+    assert walk(same, whole) == whole
+    assert (len(later.names), len(nothing.names)) == (2, 0)
+
+
+def test_what_comes_back_is_read_once(tmp_path: Path) -> None:
+    """A document that is put back as it was is known already."""
+    one, two = catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(1), record(2)]})
+    trails, reader = _noting(_trails(history(tmp_path / "r.git", one, two, one, two)))
+    package = _only(walk(trails))
+
+    assert len(reader.names) == 2
+    assert [step.specs for step in package.steps] == [1, 2, 1, 2]
+
+
+def test_another_history_is_read_anew(zlib: Path, tmp_path: Path) -> None:
+    """After a force-push nothing of the old history is believed."""
+    other = history(tmp_path / "other.git", catalogue({"zlib": [record(9)]}), catalogue({"zlib": [record(8)]}))
+    known = walk(_trails(zlib))
+
+    assert walk(_trails(other), known) == walk(_trails(other))
+
+
+def test_since_makes_a_baseline(zlib: Path) -> None:
+    """What is before the first revision that was asked for is not told."""
+    past = walk(_trails(zlib, since="HEAD~2"))
+
+    assert len(past.revisions) == 3
+    assert [step.revision for step in _only(past).steps] == [0, 2]
+    assert _only(past).steps[0].specs == 2
+
+
+def test_several_processes_tell_the_same(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many processes there are."""
+    monkeypatch.setattr("cachewatch.history.walking._WORTH_TWO_PROCESSES", 0)
+    monkeypatch.setattr("cachewatch.history.walking._RUN_BYTES", 1)
+
+    assert walk(_trails(demo_repository), jobs=2) == walk(_trails(demo_repository), jobs=1)
+
+
+def test_a_damaged_version_is_passed_over(tmp_path: Path) -> None:
+    """The revision that damaged a document is named, and the next one is compared with what was before."""
+    good, path = catalogue({"zlib": [record(1)]}), "_cache/develop/zlib/specs.md"
+    later = catalogue({"zlib": [record(1), record(2)]})
+    folder = history(tmp_path / "r.git", good, {path: b"---\ncut off"}, later)
+    package = _only(walk(_trails(folder)))
+
+    assert [kind for kind, _ in package.faults] == ["unreadable"]
+    assert [(step.revision, dict(step.counts)) for step in package.steps] == [(0, {}), (2, {"new": 1})]
+    assert walk(_trails(folder), walk(_trails(folder))) == walk(_trails(folder))
+
+
+def test_what_cannot_be_compared_is_no_news(tmp_path: Path, documents: Path) -> None:
+    """The first document that names hashes, after those of 2022, brought nothing: nobody knows when it all came."""
+    path = "_cache/develop/aml/specs.md"
+    old, new = sorted((documents / "aml").glob("*.md"))
+    folder = history(tmp_path / "r.git", {path: old.read_bytes()}, {path: new.read_bytes()})
+    past = walk(_trails(folder))
+    (step,) = _only(past).steps
+
+    assert [kind for kind, _ in _only(past).faults] == ["not-comparable"]
+    assert (step.revision, step.is_baseline, step.counts) == (1, True, {})
+    assert step.specs > 0
+    assert totals_of(past).churn == {}
+    assert not any(stay.is_dated for stay in stays_of(_only(past)))
+
+
+def test_a_package_can_go_and_return(tmp_path: Path) -> None:
+    """The document of a package vanishes, and comes back as it was."""
+    with_it, without = catalogue({"a": [record(1)], "b": [record(2)]}), catalogue({"a": [record(1)]})
+    past = walk(_trails(history(tmp_path / "r.git", with_it, without, with_it)))
+    package = past.packages[1]
+
+    assert [(step.revision, step.is_gone, step.specs) for step in package.steps] == [
+        (0, False, 1),
+        (1, True, 0),
+        (2, False, 1),
+    ]
+    assert package.is_there
+
+
+def test_links_and_doubles_are_named(tmp_path: Path) -> None:
+    """A document that is a link is a fault of its revision, and is never followed."""
+    folder = history(tmp_path / "r.git", catalogue({"zlib": [record(1)]}))
+    stream = (
+        b"commit refs/heads/main\ncommitter a <a@b> 1750000000 +0000\ndata 1\nx\nfrom refs/heads/main^0\n"
+        b"M 120000 inline _cache/develop/zlib/specs.md\ndata 11\n/etc/passwd\n"
+    )
+    subprocess.run(["git", f"--git-dir={folder}", "fast-import", "--quiet"], input=stream, check=True)
+    trails = _trails(folder)
+
+    assert [fault.path for fault in trails.faults] == ["_cache/develop/zlib/specs.md"]
+    assert [len(trail.steps) for trail in trails.trails] == [1]
+
+
+def test_a_tag_is_read_once(demo_repository: Path) -> None:
+    """A dated tag never changes: what is known by object id is not read again."""
+    repository = Repository(demo_repository)
+    listing = list_revision(
+        repository,
+        resolve(repository, "HEAD:develop-2025-06-01"),
+        wanted_tag=lambda _: True,
+        wanted_package=lambda _: True,
+    )
+    found = dict(read_tag(listing.blobs, listing.reader, {}))
+    known = {listing.blobs[package].name: present for package, present in found.items() if isinstance(present, Present)}
+    reader = _Noting(listing.reader)
+
+    assert len(found) == len(listing.blobs) > 1
+    assert dict(read_tag(listing.blobs, reader, known)) == found
+    assert reader.names == []

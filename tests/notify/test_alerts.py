@@ -1,0 +1,373 @@
+"""Alerts: operators are notified once when one opens and once when it is resolved, and daily of what is still open."""
+
+import re
+import shlex
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import free_port, post
+from station import Site, day, running, wait_for
+
+from cachewatch.errors import StateError, UsageError
+from cachewatch.notify import manual
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
+from cachewatch.notify.passes import tell
+from cachewatch.notify.polling import poll
+from cachewatch.notify.status import read_status
+from cachewatch.store import alerts, suppressions
+
+WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
+COMMITS = 12
+# All is well, most of it is lost in both tags, one package comes with each revision, and all is well again.
+STATES = [
+    catalogue(WHOLE) | catalogue(WHOLE, tag="v1.0"),
+    *(
+        catalogue(dict(list(WHOLE.items())[:2]) | {f"new-{number}": records([900]) for number in range(count)})
+        for count in range(COMMITS)
+    ),
+    catalogue(WHOLE | {"last": records([999])}),
+]
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git", tags: [develop], stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
+operators: {channels: [desk], after_failures: 1}
+subscriptions:
+  ml: {when: each revision, changes: [all], channels: [files]}
+"""
+MAIL = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git", tags: [develop], stale_after: 400d}}
+channels:
+  mail: {type: email, from: c@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
+operators: {channels: [desk], after_failures: 1}
+subscriptions:
+  ml: {to: [kim@example.org], when: each revision, changes: [all], channels: [mail]}
+"""
+HOUR = timedelta(hours=1)
+LOSS = "a suspicious loss in develop of public"
+SETTLED = "no digest is held for a loss in develop of public"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path, STATES)
+    made.configure(CONFIG)
+    made.run()
+    return made
+
+
+def mail(site: Site, text: str = MAIL, port: int | None = None) -> None:
+    """Configure a site that sends mail, to a server that is not there unless `port` says so."""
+    site.configure(text.replace("{port}", str(port or free_port())))
+
+
+def logged(site: Site, prefix: str) -> list[str]:
+    """Return the names of logged events that begin so."""
+    return [event["event"] for event in site.events() if event["event"].startswith(prefix)]
+
+
+def notice(site: Site, title: str) -> str:
+    """Return the text of the one notice of this title, in one line."""
+    (text,) = [stored.letter.text for stored in site.digests() if stored.letter.title == title]
+    return re.sub(r"\s+", " ", text)
+
+
+def open_alerts(site: Site) -> list[tuple[str, str, str]]:
+    """Return the kind, name and part of every open alert."""
+    return [(alert.kind, alert.name, alert.part) for alert in read_status(site.open()).alerts]
+
+
+def test_what_was_rolled_back_is_not_logged(site: Site) -> None:
+    """The notice could not be stored, so nobody was notified; it is stored and logged when there is room again."""
+    site.upstream.rename(site.folder / "away.git")
+    with site.open().database.write() as connection:
+        connection.exec_driver_sql(
+            "CREATE TRIGGER full BEFORE INSERT ON deliveries BEGIN SELECT raise(ABORT, 'no room'); END"
+        )
+    with pytest.raises(StateError, match="no room"):
+        site.run(later=HOUR)
+    assert logged(site, "alert") == []
+    with site.open().database.write() as connection:
+        connection.exec_driver_sql("DROP TRIGGER full")
+    site.run(later=HOUR)
+    assert logged(site, "alert") == ["alert.opened"]
+    assert site.notices() == ["the source public cannot be read"]
+
+
+def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Site) -> None:
+    """However many revisions come meanwhile, each with a held digest in the place of the one before."""
+    site.configure(CONFIG.replace("files]}", "files], limit: {hold_for: never}}"))
+    site.now = day(0, hour=9)
+    for number in range(1, COMMITS + 1):
+        site.publish(number)
+        site.run(later=4 * HOUR)
+    assert site.notices() == [LOSS, "1 alert is open", "1 alert is open"]
+    assert open_alerts(site) == [("suspicious-loss", "public", "develop")]
+    site.publish(COMMITS + 1)
+    site.run(later=2 * HOUR)
+    assert site.notices()[3:] == [SETTLED]
+    assert "last" in site.told()[-1]
+    site.run(later=timedelta(days=3))
+    assert len(site.notices()) == 4
+    assert open_alerts(site) == []
+
+
+@pytest.mark.parametrize(("answer", "became"), [("release", "released"), ("drop", "dropped")])
+def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer: str, became: str) -> None:
+    """It names each subscription, and its commands still answer when newer digests have taken the places of the first."""
+    more = (
+        "  hpc: {when: each revision, channels: [files], urgent: {changes: [removed, suspicious], channels: [files]}}\n"
+    )
+    site.configure(CONFIG + more)
+    site.run()
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=HOUR)
+    assert site.notices() == [LOSS]
+    said = notice(site, LOSS)
+    (opened,) = [event for event in site.events() if event["event"] == "alert.opened"]
+    assert (opened["kind"], opened["name"], opened["part"]) == ("suspicious-loss", "public", "develop")
+    assert "10 of 12 packages are gone" in said
+    assert "held for hpc/regular, hpc/urgent, ml" in said
+    assert "cachewatch preview hpc" in said
+    path = site.folder / "cachewatch.yaml"
+    (command,) = re.findall(rf"cachewatch (deliveries {answer} .*?) (?:cachewatch|---)", said)
+    assert run(*shlex.split(command), "--config", path).exit_code == 0
+    assert open_alerts(site) == []
+    site.run(later=HOUR)
+    # The command was run by the clock of this machine, which is far ahead of that of the site.
+    assert [title for title in site.notices() if "clock" not in title] == [LOSS, SETTLED]
+    with site.open().database.read() as connection:
+        states = connection.exec_driver_sql(
+            "SELECT subscription, state FROM digests WHERE state IN ('released', 'dropped') ORDER BY subscription"
+        )
+        assert states.fetchall() == [(name, became) for name in ("hpc", "hpc", "ml")]
+
+
+def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None:
+    site.configure(CONFIG + "  hpc: {when: each revision, channels: [files]}\n")
+    site.run()
+    site.publish(1)
+    site.run(later=HOUR)
+    manual.release(site.open(), "ml")
+    assert open_alerts(site) == [("suspicious-loss", "public", "develop")]
+    assert "hpc" in read_status(site.open()).alerts[0].detail
+    manual.drop_digest(site.open(), "hpc", "upstream repaired it")
+    assert open_alerts(site) == []
+    site.run(later=HOUR)
+    # The command was run by the clock of this machine, which is far ahead of that of the site.
+    assert [title for title in site.notices() if "clock" not in title] == [LOSS, SETTLED]
+
+
+def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
+    both = "urgent: {changes: [removed, suspicious], channels: [files]}"
+    site.configure(CONFIG.replace("files]}\n", f"files], {both}}}\n"))
+    site.run()
+    site.publish(1)
+    site.run(later=HOUR)
+    with pytest.raises(UsageError, match="ml has 2 held digests; name one of them: ml/regular, ml/urgent"):
+        manual.release(site.open(), "ml")
+    assert manual.release(site.open(), "ml/urgent").track == "urgent"
+    assert manual.release(site.open(), "ml").track == "regular"
+    with pytest.raises(UsageError, match="there is no digest ml"):
+        manual.release(site.open(), "ml")
+
+
+def test_the_daily_summary_lists_what_is_open(site: Site) -> None:
+    """At eight in the morning where the configuration says, with since when and the latest sentence."""
+    site.configure(CONFIG.replace("version: 1", "version: 1\ntimezone: America/New_York"))
+    site.upstream.rename(site.folder / "away.git")
+    for hour in (20, 21, 22):
+        site.now = day(0, hour=hour)
+        site.run()
+    for number in (1, 2, 3):
+        for hour in (0, 4, 11, 12, 13, 20, 23):
+            site.now = day(number, hour=hour)
+            site.run()
+    created = [stored.created for stored in site.digests() if stored.letter.title == "1 alert is open"]
+    assert created == [day(number, hour=12) for number in (1, 2, 3)]
+    (text, *_) = [stored.letter.text for stored in site.digests() if stored.letter.title == "1 alert is open"]
+    said = re.sub(r"\s+", " ", text)
+    assert "the source public cannot be read: since 2025-06-01 20:00 UTC" in said
+    assert "away.git" not in said
+    assert "cachewatch status" in said
+    assert site.notices().count("the source public cannot be read") == 1
+
+
+def test_a_time_that_lies_ahead_is_not_believed(site: Site) -> None:
+    """A clock that was a month ahead for one pass keeps no summary away for a month, nor does it send a second one."""
+    hidden = site.upstream.rename(site.folder / "away.git")
+    site.run(later=timedelta(days=30))
+    site.now -= timedelta(days=30)
+    for _ in range(24):
+        site.run(later=2 * HOUR)
+    assert sorted(site.notices()) == [
+        "1 alert is open",
+        "the clock of this machine was wrong",
+        "the source public cannot be read",
+    ]
+    assert read_status(site.open()).alerts[0].since <= site.now
+    hidden.rename(site.upstream)
+    site.run(later=HOUR)
+    assert "the source public can be read again" in site.notices()
+
+
+def test_a_report_of_what_is_open_changes_its_sentence_alone(site: Site) -> None:
+    site.upstream.rename(site.folder / "away.git")
+    site.run(later=HOUR)
+    first = read_status(site.open()).alerts[0].detail
+    (site.folder / "upstream.git").write_text("no repository")
+    site.run(later=HOUR)
+    assert site.notices() == ["the source public cannot be read"]
+    assert read_status(site.open()).alerts[0].detail != first
+
+
+def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, loopback: None) -> None:
+    """Also if operators know already that a digest could not be delivered to it."""
+    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + number))}) for number in range(6)])
+    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+        mail(site, port=server.port)
+        for number in range(4):
+            site.publish(number)
+            site.run(later=timedelta(minutes=10))
+        assert site.notices() == [
+            "a digest could not be delivered to kim@example.org",
+            "kim@example.org receives no more digests",
+        ], "in the pass of the third refusal"
+        site.publish(4)
+        site.run(later=timedelta(minutes=10))
+        assert len(site.notices()) == 2
+        said = notice(site, "kim@example.org receives no more digests")
+        assert "550 5.1.1 no such user" in said
+        assert "cachewatch deliveries restore mail kim@example.org" in said
+        assert open_alerts(site) == [("address-suppressed", "mail", "kim@example.org")]
+        server.by_recipient = {}
+        manual.restore(site.open(), "mail", "kim@example.org")
+        assert open_alerts(site) == []
+        site.publish(5)
+        site.run(later=HOUR)
+    assert site.notices()[2:] == ["kim@example.org receives digests again"]
+    assert server.received[-1].recipient == "kim@example.org"
+
+
+def test_a_suppressed_address_that_is_configured_again_is_an_alert_again(tmp_path: Path, loopback: None) -> None:
+    site = Site(tmp_path, STATES)
+    mail(site)
+    site.run()
+    with site.open().database.write() as connection:
+        suppressions.suppress(connection, "mail", "kim@example.org", "550 no", site.now)
+    for to in ("kim@example.org", "ann@example.org", "kim@example.org"):
+        mail(site, MAIL.replace("kim@example.org", to))
+        site.run(later=timedelta(minutes=10))
+    assert site.notices() == [
+        "kim@example.org receives no more digests",
+        "closed: kim@example.org receives no more digests",
+        "kim@example.org receives no more digests",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        (AlertKey(AlertKind.SOURCE_FAILED, "public"), ("{public:", "{renamed:")),
+        (AlertKey(AlertKind.SOURCE_INCOMPLETE, "public"), ("{public:", "{renamed:")),
+        (AlertKey(AlertKind.SOURCE_STALE, "public"), ("{public:", "{renamed:")),
+        (AlertKey(AlertKind.DOCUMENTS_UNREADABLE, "public", "develop"), ("", "")),
+        (AlertKey(AlertKind.SUSPICIOUS_LOSS, "public", "develop"), ("", "")),
+        (AlertKey(AlertKind.LARGE_CHANGE, "public", "develop"), ("", "")),
+        (AlertKey(AlertKind.DIGEST_HELD, "ml", "regular"), ("", "")),
+        (AlertKey(AlertKind.DIGEST_FAILED, "ml", "regular"), ("  ml:", "  renamed:")),
+        (AlertKey(AlertKind.TEMPLATE_FAILED, "ml"), ("  ml:", "  renamed:")),
+        (AlertKey(AlertKind.CHANNEL_DOWN, "unused"), ("", "")),
+        (AlertKey(AlertKind.CHANNEL_DOWN, "files"), ("files", "renamed")),
+        (AlertKey(AlertKind.DELIVERY_FAILED, "files", "/out/1.txt"), ("", "")),
+        (AlertKey(AlertKind.ADDRESS_SUPPRESSED, "mail", "kim@example.org"), ("", "")),
+    ],
+    ids=lambda value: value.kind if isinstance(value, AlertKey) else None,
+)
+def test_an_alert_that_nothing_can_resolve_is_closed(site: Site, key: AlertKey, change: tuple[str, str]) -> None:
+    """Its source, channel or subscription is gone, or nothing is held or waits that it could be about."""
+    unused = '  unused: {type: file, path: "{folder}/x/{subscription}/{key}.txt", formats: [txt]}\n'
+    site.configure(CONFIG.replace("operators:", f"{unused}operators:").replace(*change))
+    with site.open().database.write() as connection:
+        alerts.put(connection, key, "something happened", "", site.now)
+        alerts.note_notified(connection, key, site.now)
+    site.run()
+    assert open_alerts(site) == []
+    site.run(later=timedelta(days=3))
+    assert len([title for title in site.notices() if "renamed" not in title]) == 1
+
+
+def test_no_summaries_pile_up_for_a_channel_that_is_down(tmp_path: Path, loopback: None) -> None:
+    """Where operators have another channel it goes there; else one is made when theirs works again."""
+    site = Site(tmp_path, STATES)
+    mail(site, MAIL.replace("channels: [desk]", "to: [ops@example.org], channels: [mail]"))
+    site.run()
+    context = site.open()
+    open_now(context, Alert(key=AlertKey(AlertKind.CHANNEL_DOWN, "mail"), title="the channel mail does not work"))
+    for _ in range(4):
+        site.run(later=timedelta(days=1))
+    assert site.notices() == ["the channel mail does not work"]
+    both = "to: [ops@example.org], channels: [mail, desk]"
+    mail(site, MAIL.replace("channels: [desk]", both))
+    site.run()
+    assert site.notices()[1:] == ["1 alert is open"]
+    assert [each.channel for each in site.deliveries()] == ["mail", "desk"]
+
+
+def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path) -> None:
+    """Even if the service learns of both at once."""
+    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + 2 * number))}) for number in range(3)])
+    site.configure(CONFIG.replace("files]}", "files], limit: {hold_above: 1}}"))
+    site.run()
+    site.publish(1)
+    site.run(later=HOUR)
+    context = site.open()
+    manual.release(context, "ml")
+    site.publish(2)
+    site.now += HOUR
+    poll(context, context.config.sources["public"])
+    tell(context)
+    assert site.notices() == ["a large change in develop of public"] * 2
+    assert open_alerts(site) == [("large-change", "public", "develop")]
+
+
+def test_the_alerts_of_0_1_go_on(tmp_path: Path, loopback: None) -> None:
+    """They are no news, and are resolved as ever; the address that it left out without a word becomes an alert."""
+    site = Site(tmp_path, STATES)
+    (tmp_path / "state").mkdir(mode=0o700)
+    shutil.copy(Path(__file__).parents[1] / "data" / "state-0.1.db", tmp_path / "state" / "cachewatch.db")
+    old = MAIL.replace("public:", "away:").replace("upstream", "nowhere").replace("kim@", "lee@")
+    mail(site, old + "  bulk: {to: [max@example.org], channels: [mail]}\n")
+    site.now = day(6)
+    assert open_alerts(site) == [("source-failed", "away", ""), ("digest-held", "bulk", "regular")]
+    before = len(site.notices())
+    site.run()
+    # In any order: both are of one moment.
+    assert set(site.notices()[before:]) == {"3 alerts are open", "lee@example.org receives no more digests"}
+    manual.release(site.open(), "bulk")
+    manual.restore(site.open(), "mail", "lee@example.org")
+    site.run(later=HOUR)
+    assert {"no digest for bulk is held any more", "lee@example.org receives digests again"} <= set(site.notices())
+    assert open_alerts(site) == [("source-failed", "away", "")]
+
+
+def test_the_daemon_summarizes_too(site: Site) -> None:
+    key = AlertKey(AlertKind.TEMPLATE_FAILED, "ml")
+    with site.open().database.write() as connection:
+        long_ago = datetime.now(UTC) - timedelta(days=3)
+        alerts.put(connection, key, "a template for ml is wrong", "line 2", long_ago)
+        alerts.note_notified(connection, key, long_ago)
+    with running(site, "daemon"):
+        wait_for(lambda: "1 alert is open" in site.notices())

@@ -1,0 +1,595 @@
+"""Who is told what, and when: net differences, slots, holds, and nothing lost on the way."""
+
+import shlex
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from conftest import Run
+from helpers import catalogue, record, records
+from station import Site, day
+from upstream import git
+
+from cachewatch.errors import UsageError
+from cachewatch.git.mirror import Mirror
+from cachewatch.notify import manual
+from cachewatch.notify.cleanup import keep_house
+from cachewatch.notify.passes import tell
+from cachewatch.notify.polling import poll
+from cachewatch.notify.status import read_status
+
+BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
+ONE = {**BASE, "change-one": records([100])}
+TWO = {**ONE, "change-two": records([200])}
+THREE = {**TWO, "change-three": records([300])}
+STATES = [catalogue(state) for state in (BASE, ONE, TWO, BASE, TWO, THREE)]
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk], after_failures: 2}
+subscriptions:
+  ml:
+    channels: [files]
+    changes: [all]
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds change-one, then change-two, takes both back, and adds both again."""
+    made = Site(tmp_path, STATES)
+    made.configure(CONFIG)
+    return made
+
+
+def test_times_are_said_in_the_zone_of_the_configuration(tmp_path: Path) -> None:
+    """04:00 UTC of 2 June is 18:00 of 1 June on Hawaii."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([2])})])
+    site.configure(CONFIG.replace("version: 1", "version: 1\ntimezone: Pacific/Honolulu"))
+    site.run()
+    site.publish(1)
+    site.run(later=timedelta(days=1))
+    (text,) = site.told()
+    assert "\ndevelop, 31 May to 1 June 2025\n" in text
+    assert "(1 June 2025 18:00 HST)" in text
+    assert "UTC" not in text
+
+
+def test_the_first_run_is_silent(site: Site) -> None:
+    assert site.run().failed_sources == 0
+    assert site.told() == []
+
+
+def test_a_new_revision_is_told_once(site: Site) -> None:
+    site.run()
+    site.publish(1)
+    site.run()
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" not in text
+    assert (site.folder / "out" / "ml").exists()
+
+
+def test_the_log_names_a_digest_only_if_there_is_one(site: Site) -> None:
+    site.run()
+    site.publish(1)
+    site.run()
+    site.publish(2)
+    site.configure(CONFIG.replace("[all]", "[package-removed]"))
+    site.run()
+    (stored,) = site.digests()
+    made = [event for event in site.events() if event["event"] in ("digest.queued", "digest.empty")]
+    assert [event.get("digest") for event in made] == [stored.key[:12], None]
+
+
+def test_a_missed_day_is_in_the_next_digest(site: Site) -> None:
+    site.run()
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+
+
+def test_what_came_and_went_is_no_news(site: Site) -> None:
+    site.run()
+    site.publish(3)
+    site.run()
+    assert site.told() == []
+    site.publish(4)
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_what_comes_goes_and_comes_again_is_told_each_time(site: Site) -> None:
+    """Upstream went back to the very revision that it had, and forward to the very one that was told."""
+    site.run()
+    for number in (1, 0, 1, 0, 1):
+        site.publish(number)
+        site.run(later=timedelta(hours=1))
+        site.run(later=timedelta(hours=1))
+    assert ["change-one" in text for text in site.told()] == [True] * 5
+    assert len({stored.key for stored in site.digests() if stored.subscription == "ml"}) == 5
+
+
+def test_a_schedule_makes_one_digest_of_all_that_was_missed(site: Site) -> None:
+    site.configure(CONFIG + "    when: daily 07:30\n")
+    site.run()
+    site.publish(1)
+    site.run()
+    assert site.told() == []  # not due yet
+    site.publish(2)
+    site.now = day(9, hour=8)  # after a week without any run
+    site.run()
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+    (slot,) = [event for event in site.events() if event["event"] == "digest.queued"]
+    assert slot["subscription"] == "ml"
+
+
+@pytest.mark.parametrize(("before", "after", "digests"), [("weekly fri", "daily", 1), ("daily", "weekly fri", 0)])
+def test_a_schedule_that_was_changed_counts_at_once(site: Site, before: str, after: str, digests: int) -> None:
+    """Whether it is due earlier than it was, or later: seen on a Monday."""
+    site.configure(CONFIG + f"    when: {before} 07:30\n")
+    site.run()
+    site.publish(1)
+    site.configure(CONFIG + f"    when: {after} 07:30\n")
+    site.run()
+    site.now = day(1, hour=8)
+    site.run()
+    assert len(site.told()) == digests
+    site.now = day(5, hour=8)
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_a_clock_that_is_set_back_makes_no_second_digest(site: Site) -> None:
+    site.configure(CONFIG + "    when: daily 07:30\n")
+    site.run()
+    site.publish(1)
+    site.now = day(1, hour=8)
+    site.run()
+    site.now -= timedelta(hours=1)
+    site.run()
+    site.now += timedelta(days=3)
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_the_first_run_can_report(site: Site) -> None:
+    site.configure(CONFIG.replace("stale_after", "first_run: report, stale_after"))
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+
+
+def test_a_track_can_begin_in_the_past(site: Site) -> None:
+    site.configure(CONFIG.replace("stale_after", "since: 2025-06-01, stale_after"))
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+
+
+def test_urgent_kinds_are_told_at_once_and_again_in_their_place(site: Site) -> None:
+    site.configure(CONFIG + "    when: weekly mon 07:30\n    urgent: {changes: [package-removed], channels: [desk]}\n")
+    site.publish(2)
+    site.run()
+    site.publish(3)
+    site.run(later=timedelta(hours=1))
+    (urgent,) = site.digests()
+    assert (urgent.subscription, urgent.track) == ("ml", "urgent")
+    assert "change-one" in urgent.letter.text
+    assert [each.channel for each in site.deliveries()] == ["desk"]
+    site.run(later=timedelta(days=7))
+    assert [stored.track for stored in site.digests() if stored.subscription == "ml"] == ["urgent", "regular"]
+
+
+def test_a_mass_event_is_held_until_released(site: Site) -> None:
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    assert site.told() == []
+    assert site.notices() == ["a large change in develop of public"]
+    site.run()
+    assert site.notices() == ["a large change in develop of public"]  # nobody is asked twice
+    context = site.open()
+    with context.database.read() as connection:
+        (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
+    manual.release(context, key[:12])
+    site.run()
+    (text,) = site.told()
+    assert "change-two" in text
+    assert (site.folder / "out" / "ml").exists()
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    site.publish(3)
+    site.run()
+    site.run()
+    assert site.told() == []
+    assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
+    assert site.open().database.path.exists()
+
+
+def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
+    """Digests of long ago are forgotten, but not what waits for an answer."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    site.run(later=timedelta(days=1000))
+    (held,) = read_status(site.open()).held
+    manual.release(site.open(), held.key)
+    site.run()
+    (file,) = (site.folder / "out" / "ml").iterdir()
+    assert "change-two" in file.read_text()
+
+
+def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -> None:
+    """What it covers is asked about no more, and a slot that brings nothing new asks nothing."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n    when: daily 07:30\n")
+    site.run()
+    site.publish(2)
+    for number in (2, 3, 4):
+        site.now = day(number, hour=8)
+        site.run()
+    assert site.notices() == ["a large change in develop of public", "1 alert is open", "1 alert is open"]
+    site.publish(3)
+    site.now = day(5, hour=8)
+    site.run()
+    assert site.notices()[3:] == ["no large change in develop of public is held"], "the newer one is empty"
+    assert read_status(site.open()).alerts == ()
+
+
+def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
+    """Nobody is asked twice: the command in the notice is right for the newer one too. Its key stands in `status`."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    keys = []
+    for number in (2, 5):
+        site.publish(number)
+        site.run(later=timedelta(hours=1))
+        (held,) = read_status(site.open()).held
+        keys.append(held.key)
+    assert site.notices() == ["a large change in develop of public"]
+    (notice,) = (site.folder / "desk").rglob("*.txt")
+    assert "cachewatch deliveries release ml\n" in notice.read_text()
+    with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} replaced it"):
+        manual.release(site.open(), keys[0])
+    assert manual.release(site.open(), "ml").key == keys[1]
+
+
+def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) -> None:
+    """The branch was set back to the very revision that was told last, so there is nothing new to take its place."""
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    site.publish(0)
+    site.run()
+    assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
+    assert read_status(site.open()).alerts == ()
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" not in text
+
+
+def test_a_dropped_digest_is_told_to_nobody(site: Site) -> None:
+    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.run()
+    context = site.open()
+    with context.database.read() as connection:
+        (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
+    manual.drop_digest(context, key, "a test of theirs")
+    site.publish(3)
+    site.configure(CONFIG)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text  # gone again, which is told
+
+
+def test_quiet_windows_hold_and_merge(site: Site) -> None:
+    site.configure(CONFIG + "quiet: [{from: 2025-06-01, to: 2025-06-03}]\n")
+    site.run()
+    site.publish(1)
+    site.now = day(1)
+    site.run()
+    site.publish(2)
+    site.now = day(2)
+    site.run()
+    assert site.told() == []
+    assert read_status(site.open()).quiet_until == day(3, hour=0)
+    site.now = day(3, hour=1)
+    site.run()
+    assert read_status(site.open()).quiet_until is None
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "change-two" in text
+
+
+@pytest.mark.parametrize(("if_empty", "weeks", "digests"), [("skip", 13, 0), ("send", 13, 13), ("monthly", 13, 3)])
+def test_an_empty_digest_is_sent_only_where_wanted(site: Site, if_empty: str, weeks: int, digests: int) -> None:
+    site.configure(CONFIG + f"    when: weekly mon 07:30\n    if_empty: {if_empty}\n")
+    site.run()
+    for _ in range(weeks):
+        site.run(later=timedelta(weeks=1))
+    assert abs(len(site.told()) - digests) <= 1
+
+
+def test_a_failing_source_is_told_to_operators_once_and_never_to_readers(site: Site) -> None:
+    site.run()
+    hidden = site.upstream.rename(site.folder / "away.git")
+    for _ in range(4):
+        assert site.run(later=timedelta(hours=1)).failed_sources == 1
+    assert site.notices() == ["the source public cannot be read"]
+    hidden.rename(site.upstream)
+    site.publish(1)
+    site.run(later=timedelta(hours=1))
+    assert site.notices() == ["the source public cannot be read", "the source public can be read again"]
+    assert len(site.told()) == 1
+    assert {each.channel for each in site.deliveries() if each.channel == "files"} == {"files"}
+
+
+def test_a_document_that_would_kill_a_parser_stops_nothing(tmp_path: Path) -> None:
+    """It is named, the rest is told, and no later pass dies of it either."""
+    bomb = {"_cache/develop/bomb/specs.md": b"---\ntitle: " + b"[" * 30_000 + b"\n---"}
+    site = Site(tmp_path, [catalogue(BASE), catalogue(ONE) | bomb, catalogue(TWO) | bomb])
+    site.configure(CONFIG)
+    site.run()
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=timedelta(hours=1))
+    first, second = site.told()
+    assert "change-one" in first
+    assert "bomb" in first
+    assert "change-two" in second
+
+
+def test_one_failing_source_stops_only_itself(site: Site) -> None:
+    broken = "sources: {broken: {git: {folder}/nowhere.git}, public:"
+    site.configure(CONFIG.replace("sources: {public:", broken))
+    assert site.run().failed_sources == 1
+    site.publish(1)
+    assert site.run().failed_sources == 1
+    assert len(site.told()) == 1
+
+
+def test_a_stale_source_is_said_in_digests(site: Site) -> None:
+    site.configure(CONFIG.replace("400d", "4d"))
+    site.run()
+    assert site.notices() == []
+    site.now = day(20)
+    site.run()
+    assert site.notices() == ["the source public has no news"]
+    assert "It answers, but upstream may have stopped publishing." in site.told("(operators)")[-1]
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "no news for 19 days" in text
+
+
+def test_a_stale_source_that_cannot_be_read_is_not_said_to_answer(site: Site) -> None:
+    site.configure(CONFIG.replace("400d", "4d"))
+    site.run()
+    site.upstream.rename(site.folder / "away.git")
+    site.now = day(20)
+    site.run()
+    (said,) = site.told("(operators)")
+    assert "It cannot be read either." in said
+    assert "It answers" not in said
+
+
+def test_who_asks_for_more_is_not_told_of_the_past(site: Site) -> None:
+    site.configure(CONFIG + "    match: {packages: [zlib]}\n")
+    site.run()
+    site.publish(1)
+    site.run()
+    site.configure(CONFIG)
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "change-two" in text
+    assert "change-one" not in text
+
+
+def test_an_upstream_that_rewrote_its_history_is_compared_all_the_same(site: Site) -> None:
+    site.publish(1)
+    site.run()
+    site.publish(0)
+    subprocess.run(["git", f"--git-dir={site.upstream}", "gc", "-q", "--prune=now"], check=True)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "rewrote its history" in text
+    assert site.notices() == ["notice about the source public"]
+
+
+def collect_garbage(site: Site) -> None:
+    """Throw away what nothing refers to: upstream, and then in the clone, as git does sooner or later."""
+    clone = site.open().clone_folder("public")
+    for repository in (site.upstream, clone):
+        git(repository, "reflog", "expire", "--expire=now", "--all")
+        git(repository, "gc", "--quiet", "--prune=now")
+
+
+def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) -> None:
+    """The next digest begins there."""
+    site.run()
+    site.publish(1)
+    site.run()
+    site.publish(0)
+    context = site.open()
+    assert poll(context, context.config.sources["public"])
+    keep_house(context)
+    collect_garbage(site)
+    tell(context)
+    assert ["change-one" in text for text in site.told()] == [True, True]
+    assert "cannot be known" not in " ".join(site.told()[-1].split())
+
+
+def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
+    """Released, it is what was told last, and the next digest begins there."""
+    site.configure(CONFIG + "    when: weekly mon 07:30\n    limit: {hold_above: 1}\n")
+    site.run()
+    site.publish(2)
+    site.now = day(1, hour=8)
+    site.run()
+    (held,) = read_status(site.open()).held
+    site.publish(1)
+    site.run(later=timedelta(days=1))
+    collect_garbage(site)
+    manual.release(site.open(), held.key)
+    site.run(later=timedelta(days=7))
+    first, second = site.told()
+    assert "change-two" in first
+    assert "change-two" in second
+    assert "cannot be known" not in " ".join(second.split())
+
+
+def test_what_no_digest_begins_at_any_more_is_let_go(site: Site) -> None:
+    """Else the clone would keep each revision that anybody was ever told of."""
+    context = site.open()
+    clone = Mirror(context.clone_folder("public"), str(site.upstream))
+    for number in range(3):
+        site.publish(number)
+        site.run()
+        keep_house(context)
+        assert set(clone.pins().values()) == {site.commits[number]}
+
+
+def test_what_cannot_be_known_is_said(site: Site) -> None:
+    site.publish(1)
+    site.run()
+    with site.open().database.write() as connection:
+        connection.exec_driver_sql("UPDATE cursors SET revision = ?", ("f" * 40,))
+    site.publish(2)
+    site.run()
+    (text,) = site.told()
+    assert "cannot be known" in " ".join(text.split())
+    site.run()
+    assert len(site.told()) == 1
+
+
+def test_a_new_snapshot_is_compared_with_the_one_before(tmp_path: Path) -> None:
+    first = catalogue(BASE) | catalogue(BASE, tag="develop-2025-06-01")
+    second = first | catalogue(ONE, tag="develop-2025-06-08")
+    site = Site(tmp_path, [first, second])
+    site.configure(CONFIG)
+    site.run()
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    assert "change-one" in text
+    assert "zlib" not in text
+
+
+def test_readers_hear_only_of_what_they_asked_for(tmp_path: Path) -> None:
+    before = {"zlib": [record(1, stacks=["e4s", "root"])], "cuda": [record(2, stacks=["ml-cuda", "root"])]}
+    after = {
+        "zlib": [record(1, stacks=["e4s", "root"]), record(3, stacks=["e4s", "root"], versions=["2.0"])],
+        "cuda": [record(2, stacks=["ml-cuda", "root"]), record(4, stacks=["ml-cuda", "root"], versions=["2.0"])],
+    }
+    site = Site(tmp_path, [catalogue(before), catalogue(after)])
+    site.configure(CONFIG.replace("  ml:\n", "  gpu:\n    match: {stacks: [ml-*]}\n    channels: [files]\n  ml:\n", 1))
+    site.run()
+    site.publish(1)
+    site.run()
+    (gpu,), (everything,) = site.told("gpu"), site.told("ml")
+    assert "cuda" in gpu
+    assert "zlib" not in gpu
+    assert "zlib" in everything
+
+
+@pytest.mark.parametrize(
+    ("compilers", "told"),
+    [("gcc", ["hdf5", "zlib"]), ("clang", ["cuda"]), ('"!gcc"', ["cuda"]), ("gcc@13*", ["hdf5"]), ("gc", [])],
+)
+def test_a_compiler_without_a_version_is_every_version(tmp_path: Path, compilers: str, told: list[str]) -> None:
+    """A subscription means by `gcc` and `clang` what `diff --compiler` does."""
+    named = {"zlib": "gcc@11.4.0", "hdf5": "gcc@13.2.0", "cuda": "llvm@19.1.0"}
+    states = [
+        {name: [record(number + 10 * step, compiler=compiler, versions=[f"{step}.0"])]}
+        for step in (1, 2)
+        for number, (name, compiler) in enumerate(named.items())
+    ]
+    before, after = (
+        {name: found for each in half for name, found in each.items()} for half in (states[:3], states[3:])
+    )
+    site = Site(tmp_path, [catalogue(before), catalogue(after)])
+    site.configure(CONFIG.replace("changes: [all]", f"match: {{compilers: [{compilers}]}}"))
+    site.run()
+    site.publish(1)
+    site.run()
+
+    assert [name for name in sorted(named) if any(name in text for text in site.told())] == told
+
+
+def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> None:
+    """It is whole however long it is, and has every filter, so that it can be pasted."""
+    before = {"zlib": [record(1)]}
+    after = {"zlib": [record(1), record(2, versions=["9.0"])], "hdf5": [record(3, versions=["1.14"]), record(4)]}
+    site = Site(tmp_path, [catalogue(before), catalogue(after)])
+    wanted = (
+        'match: {tags: [develop], packages: ["/^zl.b$/", hdf5, "!xz*"], versions: ["@1.14:"], compilers: ["gcc@*"]}'
+    )
+    site.configure(CONFIG.replace("changes: [all]", f"{wanted}\n    changes: [default, +rebuilt, -compiler, -os]"))
+    site.run()
+    site.publish(1)
+    site.run()
+
+    (text,) = site.told()
+    assert "changes default, +rebuilt, -compiler, -os" in " ".join(text.split())
+    (command,) = [line for line in text.splitlines() if line.startswith("    cachewatch diff ")]
+    shown = run(*shlex.split(command)[1:])
+    assert shown.exit_code == 0, shown.error
+    assert "0 -> 2 (+2: 1 in new packages, 1 in upgrades)" in " ".join(shown.output.split())
+
+
+@pytest.mark.parametrize(
+    ("zone", "night", "at"),
+    [
+        ("Europe/Berlin", "2025-10-26", "02:30"),  # twice in that night
+        ("Europe/Berlin", "2026-03-29", "02:30"),  # and not at all
+        ("Australia/Lord_Howe", "2026-04-05", "01:45"),  # twice, half an hour apart
+        ("Africa/Cairo", "2026-04-24", "00:15"),  # skipped at midnight
+    ],
+)
+def test_one_digest_a_day_whatever_the_clocks_do(site: Site, zone: str, night: str, at: str) -> None:
+    """Looked at every quarter of an hour for three nights, in the second of which clocks are set."""
+    schedule = f"    when: daily {at}\n    if_empty: send\n"
+    site.configure(CONFIG.replace("state:", f"timezone: {zone}\nstate:", 1) + schedule)
+    noon = datetime.fromisoformat(f"{night}T12:00").replace(tzinfo=ZoneInfo(zone))
+    site.now = (noon - timedelta(days=2)).astimezone(UTC)
+    site.run()
+    context = site.open()
+    for _ in range(3 * 24 * 4):
+        site.now += timedelta(minutes=15)
+        tell(context)
+    days = [
+        stored.created.astimezone(ZoneInfo(zone)).date() for stored in site.digests() if stored.subscription == "ml"
+    ]
+    assert [str(day) for day in days] == [str(noon.date() + timedelta(days=number)) for number in (-1, 0, 1)]

@@ -1,0 +1,319 @@
+"""Subscriptions that watch an environment, or stay with a snapshot: real caches, and small ones."""
+
+import json
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from conftest import ROOT, Run
+from helpers import START, catalogue, record, records, spec_hash
+from station import Site
+
+from cachewatch.environments.lockfiles import open_environment
+from cachewatch.notify.status import read_status
+from cachewatch.sources.buildcache.opening import Cache
+from cachewatch.sources.recorder import record as record_state
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt, json, html, md]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk], after_failures: 2}
+subscriptions:
+  ml:
+    channels: [files]
+    changes: [all]
+"""
+V3 = ["1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "5-spec-removed-still-referenced"]
+V3 += ["6-pruned-to-current", "7-full-rebuild", "8-second-compiler"]
+
+
+def lock(path: Path, *specs: tuple[str, str, str]) -> Path:
+    """Write a lock file of these packages, versions and hashes."""
+    arch = {"platform": "linux", "platform_os": "ubuntu22.04", "target": "x86_64_v3"}
+    nodes = {key: {"name": name, "version": version, "arch": arch} for name, version, key in specs}
+    path.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": nodes}))
+    return path
+
+
+def site_of(folder: Path, *states: dict[str, bytes], **match: object) -> Site:
+    """Return a site with one subscription."""
+    site = Site(folder, states)
+    site.configure(f"{CONFIG}    match: {json.dumps(match)}\n")
+    return site
+
+
+def digest_of(site: Site) -> dict[str, object]:
+    """Return the JSON of the only digest, which is of the form that the schema says."""
+    (stored,) = [stored for stored in site.digests() if stored.subscription == "ml"]
+    data: dict[str, object] = json.loads(stored.letter.json)
+    jsonschema.validate(data, json.loads((ROOT / "config/digest.schema.json").read_text()))
+    return data
+
+
+def told_after(site: Site, number: int) -> str:
+    """Let the site see the first revision, and then another one; return what it says."""
+    site.run()
+    site.publish(number)
+    site.run(later=timedelta(days=number))
+    (text,) = site.told()
+    return text
+
+
+@pytest.fixture(scope="module")
+def real(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The history of a real cache, recorded state by state."""
+    into = tmp_path_factory.mktemp("recorded") / "history.git"
+    for number, state in enumerate(V3):
+        cache = Cache(address=str(buildcaches / "v3" / state))
+        record_state(cache, into, is_confirmed=True, now=START + timedelta(days=number))
+    return into
+
+
+@pytest.mark.parametrize("states", [(4, 5), (4, 6), (5, 7), (6, 7), (4, 8)])
+def test_a_real_environment_adds_up(
+    real: Path, buildcaches: Path, tmp_path: Path, run: Run, states: tuple[int, int]
+) -> None:
+    """What a digest says is what `coverage` says of both states, and the difference between them."""
+    before, after = states
+    path = buildcaches / "v3/env/4/spack.lock"
+    site = real_site(tmp_path, real, path, before)
+    site.run()
+    site.publish(after - 1)
+    site.run()
+    counts = [
+        json.loads(
+            run("coverage", str(path), "--repo", str(real), "--rev", site.commits[n - 1], "--format=json").output
+        )
+        for n in (before, after)
+    ]
+    had, has = ({spec["hash"]: spec for spec in found["specs"]} for found in counts)
+    removed = {key for key in had if had[key]["verdict"] == "there" != has[key]["verdict"]}
+
+    environment = digest_of(site)["environment"]
+    assert isinstance(environment, dict)
+    assert environment["binaries"] == len(has)
+    assert environment["before"] == counts[0]["counts"]["there"]
+    assert environment["after"] == counts[1]["counts"]["there"]
+    assert environment["now"] == {word: counts[1]["counts"][word] for word in ("there", "rebuilt", "usable", "lost")}
+    for word in ("lost", "usable", "rebuilt"):
+        expected = {key for key in removed if has[key]["verdict"] == word}
+        assert {row["hash"] for row in environment[word]["rows"]} == expected
+        assert {row["verdict"] for row in environment[word]["rows"]} <= {word}
+    assert environment["removed"] == len(removed)
+    assert environment["with_another_build"] == len(removed) - environment["lost"]["count"]
+    assert environment["before"] - len(removed) + environment["came"]["count"] == environment["after"]
+    assert environment["headline"].startswith(f"{len(removed)} of {len(has)} binaries removed: ") == bool(removed)
+
+
+def real_site(folder: Path, real: Path, path: Path, first: int) -> Site:
+    """Return a site that watches the recorded history with the lock file."""
+    site = site_of(folder, catalogue({"zlib": records([1])}), environment=str(path))
+    subprocess.run(["git", "clone", "-q", "--mirror", real, folder / "real.git"], check=True)
+    site.upstream = (folder / "real.git").rename(folder / "cache.git")
+    site.configure((folder / "cachewatch.yaml").read_text().replace("upstream.git", "cache.git"))
+    site.commits = site._git("rev-list", "--reverse", "main").split()
+    site.publish(first - 1)
+    return site
+
+
+OURS = [("zlib", "1.0", spec_hash(1)), ("hdf5", "1.0", spec_hash(10)), ("curl", "1.0", spec_hash(20))]
+ALL = {"zlib": records([1]), "hdf5": records([10]), "curl": records([20]), "other": records([30])}
+LESS = {"zlib": records([2]), "curl": records([20]), "other": records([31])}
+
+
+def test_losses_come_first(tmp_path: Path) -> None:
+    """Binaries that were removed are told by name, and packages of others are not told at all."""
+    site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=str(lock(tmp_path / "spack.lock", *OURS)))
+    text = told_after(site, 1)
+    assert "2 of 3 binaries removed: 1 has another build, 1 needs a source build" in " ".join(text.split())
+    act = "ACT no version is left of hdf5: build from source. 1 more has another build, which you get when you re-concretize"
+    assert act in " ".join(text.split())
+    said = " ".join(text.split("YOUR ENVIRONMENT")[1].split("----")[0].split())
+    assert "Of 3 binaries, 3 were in the cache and 1 are: 2 removed (1 rebuilt, 0 usable, 1 lost), 0 added." in said
+    assert f"run) hdf5@1.0/{spec_hash(10)[:7]} there is none Rebuilt: 1 binary" in said
+    assert f"zlib@1.0/{spec_hash(1)[:7]} there is /{spec_hash(2)[:7]}" in said
+    assert "other " not in said.replace("another ", "")
+
+
+def test_what_to_do_is_said_though_the_tag_has_nothing_to_tell(tmp_path: Path) -> None:
+    """Of the packages that were asked for nothing changed, and binaries of the environment are lost."""
+    path = str(lock(tmp_path / "spack.lock", *OURS))
+    site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=path, packages=["curl"])
+    assert "ACT     no version is left of hdf5: build from source." in told_after(site, 1)
+
+
+def test_what_the_machines_cannot_use_is_no_news(tmp_path: Path) -> None:
+    """Builds of the needed packages for other systems and processors come and go unsaid; one that runs there is told."""
+    path = lock(tmp_path / "spack.lock", *OURS)
+    elsewhere = [record(2, versions=["2.0"], target="neoverse_v1"), record(3, versions=["2.0"], os="rhel8")]
+    stronger = [record(4, versions=["2.0"], target="x86_64_v4")]
+    states = [ALL, ALL | {"zlib": [record(1), *elsewhere, *stronger]}]
+    states.append(states[1] | {"zlib": [*states[1]["zlib"], record(5, versions=["3.0"], target="x86_64_v2")]})
+    site = site_of(tmp_path, *map(catalogue, states), environment=str(path))
+    site.run()
+    for number, count in ((1, 0), (2, 1)):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+        assert len(site.told()) == count
+    assert "3.0" in site.told()[0]
+    assert all(word not in site.told()[0] for word in ("neoverse_v1", "rhel8", "x86_64_v4"))
+
+
+def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
+    """Before a prune: every binary has a second copy; after it: all have another build."""
+    both = {name: [record(n, stacks=["root"]), record(n + 1)] for name, n in (("zlib", 1), ("hdf5", 10), ("curl", 20))}
+    pruned = {name: found[1:] for name, found in both.items()}
+    path = lock(tmp_path / "spack.lock", *OURS)
+    site = site_of(tmp_path, *map(catalogue, (ALL, both, pruned)), environment=str(path))
+    site.run()
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+    headlines = sorted(json.loads(stored.letter.json)["environment"]["headline"] for stored in site.digests())
+    assert headlines == [
+        "3 of 3 binaries removed: all have another build",
+        "every binary has a second copy, the old ones go at the next prune",
+    ]
+
+
+def test_changes_elsewhere_are_no_news(tmp_path: Path) -> None:
+    site = site_of(
+        tmp_path,
+        catalogue(ALL),
+        catalogue(ALL | {"other": records([31])}),
+        environment=str(lock(tmp_path / "spack.lock", *OURS)),
+    )
+    site.run()
+    site.publish(1)
+    site.run()
+    assert site.told() == []
+
+
+def test_the_environment_is_read_anew(tmp_path: Path) -> None:
+    """Whoever concretizes again needs not restart anything."""
+    path = lock(tmp_path / "spack.lock", *OURS[:1])
+    site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=str(path))
+    site.run()
+    lock(path, *OURS)
+    site.publish(1)
+    site.run()
+    assert "2 of 3 binaries removed" in site.told()[0]
+
+
+@pytest.mark.parametrize("broken", [None, "{", '{"_meta": {"lockfile-version": 1}}'])
+def test_a_broken_environment_is_told_to_operators(tmp_path: Path, run: Run, broken: str | None) -> None:
+    """No crash, and nothing is lost: with the file back, the digest is made."""
+    path = lock(tmp_path / "spack.lock", *OURS)
+    site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=str(path))
+    site.run()
+    path.unlink() if broken is None else path.write_text(broken)
+    site.publish(1)
+    assert site.run().failed_sources == 0
+    assert site.told() == []
+    assert site.notices() == ["digests cannot be created for ml/regular"]
+    checked = run("config", "check", "--config", str(tmp_path / "cachewatch.yaml"))
+    assert checked.exit_code == 2
+    assert "subscriptions.ml.match.environment" in checked.error
+    assert str(path) in checked.error
+
+    lock(path, *OURS)
+    site.run(later=timedelta(hours=2))
+    assert "2 of 3 binaries removed" in site.told()[0]
+
+
+def snapshots(**packages: dict[str, list[dict[str, object]]]) -> dict[str, bytes]:
+    """Return the catalogue of several tags: develop_2025_06_01 is written with hyphens."""
+    return {
+        path: data
+        for tag, content in packages.items()
+        for path, data in catalogue(content, tag=tag.replace("_", "-")).items()
+    }
+
+
+def test_what_the_newest_snapshot_would_change(tmp_path: Path) -> None:
+    """For an environment: what it would gain and lose."""
+    ours = lock(tmp_path / "spack.lock", *OURS)
+    first = snapshots(develop_2025_06_01=LESS)
+    second = first | snapshots(develop_2025_06_08={"hdf5": records([10]), "zlib": records([1])})
+    site = site_of(tmp_path, first, second, environment=str(ours), pinned="develop-2025-06-01")
+    text = " ".join(told_after(site, 1).split())
+    assert "develop-2025-06-01 is 1 behind the newest, develop-2025-06-08, in public" in text
+    assert "It is the oldest that is left" in text
+    assert "would remove 1 and add 2 of your 3 binaries: 1 in the cache now, 2 then" in text
+    found: Any = digest_of(site)["pinned"]
+    assert found[0]["environment"]["lost"]["rows"][0]["package"] == "curl"
+
+
+def test_what_the_newest_snapshot_would_change_at_large(tmp_path: Path) -> None:
+    """Without an environment: for everything that the subscription is about."""
+    first = snapshots(develop_2025_06_01=ALL)
+    newer = {"zlib": [record(2, versions=["2.0"])], "curl": records([20]), "other": records([30])}
+    site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=newer), pinned="develop-2025-06-01")
+    text = " ".join(told_after(site, 1).split())
+    assert "Moving to the newest would lose: 1 package removed (hdf5)" in text
+    assert "zlib" in text.split("It would gain:")[1]
+    digest_of(site)
+
+
+def test_a_pinned_snapshot_that_is_gone(tmp_path: Path) -> None:
+    first = snapshots(develop_2025_06_01=ALL, develop_2025_06_08=ALL)
+    site = site_of(tmp_path, first, snapshots(develop_2025_06_08=ALL), pinned="develop-2025-06-01")
+    text = told_after(site, 1)
+    assert text.lower().startswith("pinned develop-2025-06-01 gone")
+    assert "develop-2025-06-01 is not there any more in public" in " ".join(text.split())
+
+
+def test_explain_knows_of_both(tmp_path: Path, run: Run) -> None:
+    path = lock(tmp_path / "spack.lock", *OURS)
+    site = site_of(tmp_path, catalogue(ALL), environment=str(path), pinned="develop-2025-06-01")
+    site.run()
+    config = str(tmp_path / "cachewatch.yaml")
+    assert "needs 1 binary of it" in run("explain", "--config", config, "hdf5").output
+    assert "pinned: develop-2025-06-01" in run("explain", "--config", config, "hdf5").output
+    assert "is not notified" in (told := run("explain", "--config", config, "other").output)
+    assert "does not need it" in told
+    shown = run("preview", "--config", config, "ml")
+    assert "YOUR ENVIRONMENT" in shown.output
+
+
+def test_a_document_that_cannot_be_read_is_no_loss(tmp_path: Path) -> None:
+    path = lock(tmp_path / "spack.lock", *OURS)
+    broken = catalogue(LESS | {"hdf5": records([10])})
+    name = next(name for name in broken if "/hdf5/" in name)
+    site = site_of(tmp_path, catalogue(ALL), broken | {name: b"---\n- : [\n"}, environment=str(path))
+    told_after(site, 1)
+    environment = digest_of(site)["environment"]
+    assert isinstance(environment, dict)
+    assert environment["lost"]["count"] == 0
+    assert environment["rebuilt"]["count"] == 1
+
+
+def test_environments_are_read_with_their_folder(tmp_path: Path) -> None:
+    """A folder is as good as the file in it."""
+    lock(tmp_path / "spack.lock", *OURS)
+    assert open_environment(tmp_path).packages == {"zlib", "hdf5", "curl"}
+
+
+def test_only_what_an_environment_needs_can_hold_its_digest(tmp_path: Path) -> None:
+    """A mass event elsewhere holds nothing up; one among the needed packages does."""
+    base = {"zlib": records([1])}
+    states = [base, base | {"other": records(range(100, 160))}, base | {"zlib": records(range(1, 80))}]
+    match = {"environment": str(lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1))))}
+    site = Site(tmp_path, [catalogue(state) for state in states])
+    site.configure(
+        f"{CONFIG}    match: {json.dumps(match)}\n    limit: {{hold_above: 50}}\n  all: {{channels: [files], changes: [all], limit: {{hold_above: 50}}}}\n"
+    )
+    site.run()
+    held = []
+    for number in (1, 2):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+        held.append([each.subscription for each in read_status(site.open()).held])
+    assert held == [["all"], ["all", "ml"]]

@@ -1,0 +1,235 @@
+"""A delivery in hand belongs to one run for a time: what that run cannot write down, or never says, comes back by itself."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import Post, free_port, header, post
+from station import Site, wait_for
+
+from cachewatch.core.delivery import Answer, Carrier, Parcel
+from cachewatch.errors import StateError, UsageError
+from cachewatch.notify import delivering, manual
+from cachewatch.notify.context import Context
+from cachewatch.notify.delivering import deliver
+from cachewatch.notify.recovery import recover, resume
+from cachewatch.store import database, outbox
+from cachewatch.store.outbox import Delivery, Lease, State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+HOUR = timedelta(hours=1)
+BASE = {"zlib": records(range(3))}
+STATES = [
+    catalogue(BASE | {f"change-{number}": records([100 + number]) for number in range(count)}) for count in range(3)
+]
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {to: [kim@example.org, lee@example.org], channels: [mail], changes: [all]}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A digest for two readers waits for a server."""
+    made = Site(tmp_path, STATES)
+    made.configure(CONFIG.replace("{port}", str(free_port())))
+    made.run()
+    made.publish(1)
+    made.run()
+    made.now += HOUR
+    return made
+
+
+@pytest.fixture
+def server(site: Site) -> Iterator[Post]:
+    """The server is there now."""
+    with post() as running:
+        site.configure(CONFIG.replace("{port}", str(running.port)))
+        yield running
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivering, "_PATIENCE", (0.01,))
+
+
+@contextmanager
+def no_answer_can_be_written(site: Site) -> Iterator[None]:
+    """Let SQLite refuse what a disk without room, or one that fails, would refuse; claims go on."""
+    with closing(sqlite3.connect(site.folder / "state" / "cachewatch.db")) as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE UPDATE OF state ON deliveries WHEN new.state = 'sent' "
+            "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
+        yield
+        connection.execute("DROP TRIGGER full")
+
+
+def mails(site: Site) -> dict[str, Delivery]:
+    """Return the first delivery by mail to each reader."""
+    return {each.target.partition("@")[0]: each for each in reversed(site.deliveries()) if each.channel == "mail"}
+
+
+def claimed(context: Context, lasting: timedelta = HOUR) -> Delivery:
+    """Begin to send a mail, and get no further."""
+    with context.database.write() as connection:
+        found = outbox.claim(connection, "mail", context.clock(), Lease(owner=context.owner, lasting=lasting))
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: Site, server: Post) -> None:
+    """No second copy is sent, whoever comes after it does not wait for ever, and the log says it once."""
+    context = site.open()
+    with no_answer_can_be_written(site):
+        for _ in range(3):
+            with pytest.raises(StateError, match="database or disk is full"):
+                deliver(context, "mail")
+        assert mails(site)["kim"].state is State.SENDING
+    site.publish(2)
+    site.run()  # makes another digest, and has no lease of the first
+    assert mails(site)["kim"].state is State.SENDING
+    assert deliver(context, "mail") == 0
+    assert [received.recipient for received in server.received].count("kim@example.org") == 2
+    assert {each.state for each in site.deliveries()} == {State.SENT}
+    assert [event["event"] for event in site.events()].count("answer.unwritten") == 1
+
+
+def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process holds it longer than a writer waits; the same pass writes the answer, and sends no copy."""
+    monkeypatch.setattr(database, "_PRAGMAS", ("busy_timeout = 50", "foreign_keys = ON"))
+    monkeypatch.setattr(delivering, "_PATIENCE", (0.1,) * 100)
+    attempt, threads = delivering._attempt, []
+
+    def attempt_and_lock(carrier: Carrier, parcel: Parcel) -> Answer:
+        answer = attempt(carrier, parcel)
+        if parcel.target == "kim@example.org":
+            is_locked = threading.Event()
+            threads.append(threading.Thread(target=lock, args=(is_locked,)))
+            threads[-1].start()
+            assert is_locked.wait(10)
+        return answer
+
+    def lock(is_locked: threading.Event) -> None:
+        with closing(sqlite3.connect(site.folder / "state" / "cachewatch.db")) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            is_locked.set()
+            wait_for(lambda: "answer.unwritten" in site.said.getvalue())
+
+    monkeypatch.setattr(delivering, "_attempt", attempt_and_lock)
+    assert site.run().dead == 0
+    threads[0].join()
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert len(server.received) == 2
+
+
+def test_a_lease_that_is_over_goes_out_again_and_holds_up_nobody(site: Site, server: Post) -> None:
+    """The daemon goes on without the one who claimed it: the same bytes under the same Message-ID, then the next."""
+    lost = claimed(site.open(), lasting=2 * HOUR)
+    with site.open().database.read() as connection:
+        bytes_then = outbox.parcel(connection, lost.id).payload
+    site.publish(2)
+    site.run(later=HOUR)
+    assert (mails(site)["kim"].state, len(server.received)) == (State.SENDING, 2), "only lee's"
+    site.run(later=HOUR)
+    first, second = [received for received in server.received if received.recipient == "kim@example.org"]
+    assert header(first.content, "Message-ID") == lost.message_id
+    assert first.content.replace(b"\r\n", b"\n").strip() == bytes_then.replace(b"\r\n", b"\n").strip()
+    assert header(second.content, "Message-ID") != lost.message_id
+    with site.open().database.read() as connection:
+        story = [event for _, event, _ in outbox.story(connection, lost.id)]
+    assert story[-2:] == ["expired", "sent"]
+    assert mails(site)["kim"].may_have_arrived
+    (event,) = [event for event in site.events() if event["event"] == "lease.expired"]
+    assert (event["id"], event["target"]) == (lost.id, "kim@example.org")
+
+
+def test_an_answer_after_the_end_of_the_lease_is_still_true(
+    site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine was suspended while the server took the mail: it was given back meanwhile, and nobody claimed it."""
+    attempt = delivering._attempt
+
+    def attempt_and_sleep(carrier: Carrier, parcel: Parcel) -> Answer:
+        answer = attempt(carrier, parcel)
+        site.now += 10 * HOUR
+        recover(site.open())
+        return answer
+
+    monkeypatch.setattr(delivering, "_attempt", attempt_and_sleep)
+    site.run()
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert len(server.received) == 2
+    assert [event["event"] for event in site.events()].count("lease.expired") == 2
+
+
+def test_an_answer_that_another_run_has_overtaken_changes_nothing(
+    site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = delivering._attempt
+
+    def attempt_and_lose(carrier: Carrier, parcel: Parcel) -> Answer:
+        monkeypatch.setattr(delivering, "_attempt", attempt)
+        answer = attempt(carrier, parcel)
+        site.now += 10 * HOUR
+        deliver(site.open(), "mail")  # another host
+        return answer
+
+    monkeypatch.setattr(delivering, "_attempt", attempt_and_lose)
+    site.run()
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert sorted(received.recipient[:3] for received in server.received) == ["kim", "kim", "lee"]
+    assert len({received.content for received in server.received}) == 2
+    with site.open().database.read() as connection:
+        story = [event for _, event, _ in outbox.story(connection, mails(site)["kim"].id)]
+    assert story[-3:] == ["expired", "sent", "late"]
+    assert [event["event"] for event in site.events()].count("answer.late") == 1
+
+
+def test_whoever_holds_the_state_takes_back_at_once_what_another_had(site: Site, server: Post) -> None:
+    lost = claimed(site.open())
+    context = site.open()
+    resume(context)
+    assert deliver(context, "mail") == 0
+    assert header(server.received[0].content, "Message-ID") == lost.message_id
+    assert len(server.received) == 2
+
+
+def test_what_is_being_sent_is_retried_only_by_force(site: Site, server: Post, run: Run) -> None:
+    context = site.open()
+    number = claimed(context).id
+    with pytest.raises(UsageError, match=f"is being sent by {context.owner}, and comes back by itself at .* --force"):
+        manual.retry(site.open(), number)
+    manual.retry(site.open(), number, is_forced=True)
+    site.run()
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert mails(site)["kim"].may_have_arrived
+
+
+def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> None:
+    lease = Lease(owner="here/1/a", lasting=timedelta(days=36500))  # the command goes by the clock of this machine
+    with site.open().database.write() as connection:
+        found = outbox.claim(connection, "mail", site.now, lease)
+        assert found is not None
+    options: tuple[Any, ...] = (found.id, "--config", site.folder / "cachewatch.yaml")
+    assert "  being sent by here/1/a, until 2125-" in run("deliveries", "show", *options).output
+    refused = run("deliveries", "retry", *options)
+    assert (refused.exit_code, "is being sent by here/1/a" in refused.error) == (2, True)
+    assert run("deliveries", "retry", "--force", *options).output == f"{found.id}: due now\n"
+    assert mails(site)["kim"].state is State.QUEUED

@@ -1,0 +1,97 @@
+"""Live build caches watched by a daemon: from a folder, over HTTP, and as a catalogue."""
+
+import json
+import shlex
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from caches import database, installs, node, put, write_v2, write_v3
+from conftest import Run
+from helpers import catalogue, records
+from servers import files, serving
+from station import Site, log, running, wait_for
+
+from cachewatch.notify.polling import poll
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources:
+  near: {type: buildcache, url: {folder}/near, tag: mine, poll: {every: 1s, jitter: 0s}}
+  far: {type: buildcache, url: "{url}/far", stack: ours, poll: {every: 1s, jitter: 0s}}
+  many: {type: catalogue, url: "{url}/cache_spack_io_index.json", poll: {every: 1s, jitter: 0s}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  near: {channels: [files], changes: [all], match: {sources: [near]}}
+  far: {channels: [files], changes: [all], match: {sources: [far], packages: [cmake], stacks: [ours]}}
+  many: {channels: [files], changes: [all], match: {sources: [many], tags: [develop]}}
+"""
+
+
+def publish(folder: Path, *names: str) -> None:
+    """Let all three caches hold these packages."""
+    found = installs(*map(node, names))
+    write_v2(folder / "near", database(found, version="7"))
+    write_v3(folder / "far", database(found), compression="gzip")
+    checksum = write_v3(folder / "develop", database(found))
+    url = f"s3://spack-binaries/develop/blobs/sha256/{checksum[:2]}/{checksum}"
+    put(folder / "cache_spack_io_index.json", json.dumps({"develop": [{"label": "root", "url": url}]}).encode())
+
+
+def digests(site: Site) -> dict[str, dict[str, Any]]:
+    """Return what was written, by subscription."""
+    found = {path.parent.name: json.loads(path.read_bytes()) for path in site.folder.glob("out/*/*.json")}
+    assert len(list(site.folder.glob("out/*/*.json"))) == len(found), "each change is told once"
+    return found
+
+
+def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Path, run: Run) -> None:
+    """Each change is told once over several polls, and the command in the footer shows it again."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    publish(tmp_path, "zlib")
+    with serving(files(tmp_path)) as server:
+        site.configure(CONFIG.replace("{url}", server.url))
+        with running(site, "daemon") as daemon:
+            wait_for(lambda: log(site).count("track.begun") == 3)
+            publish(tmp_path, "zlib", "cmake")
+            wait_for(lambda: len(digests(site)) == 3)
+            polls = log(site).count("source.polled")
+            wait_for(lambda: log(site).count("source.polled") >= polls + 6)
+            daemon.send_signal(signal.SIGTERM)
+            assert daemon.wait(25) == 0
+    status = json.loads(run("status", "--json", "--config", tmp_path / "cachewatch.yaml").output)
+    assert [(source["name"], source["failures"], source["error"]) for source in status["sources"]] == [
+        (name, 0, "") for name in ("near", "far", "many")
+    ]
+    for name, digest in digests(site).items():
+        (command,) = digest["commands"]
+        shown = run(*shlex.split(command)[1:])
+        assert shown.exit_code == 0, shown.error
+        assert "cmake" in shown.output, name
+        assert "zlib" not in shown.output, "nothing became of it"
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "header"),
+    [("token_file", "s3cret", "Bearer s3cret"), ("login_file", "me:password", "Basic bWU6cGFzc3dvcmQ=")],
+)
+def test_a_cache_is_asked_with_the_credentials_that_are_configured(
+    tmp_path: Path, key: str, content: str, header: str
+) -> None:
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    publish(tmp_path, "zlib")
+    (tmp_path / "secret").write_text(content)
+    (tmp_path / "secret").chmod(0o600)
+    with serving(files(tmp_path)) as server:
+        config = CONFIG.replace("stack: ours,", f"stack: ours, credentials: {{{key}: secret}},")
+        site.configure(config.replace("{url}", server.url))
+        context = site.open()
+        assert poll(context, context.config.sources["far"])
+    assert {asked.headers.get("authorization") for asked in server.asked} == {header}

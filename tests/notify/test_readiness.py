@@ -1,0 +1,302 @@
+"""Whether the service does its work: what `status --check` and /readyz find wrong, and what they find right."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Run
+from helpers import catalogue, records
+from station import Site
+
+from cachewatch.notify.context import Context
+from cachewatch.notify.metrics import SERIES, DaemonStatus, metrics
+from cachewatch.notify.passes import tell
+from cachewatch.notify.polling import poll
+from cachewatch.notify.readiness import Readiness, judge
+from cachewatch.notify.status import read_status
+from cachewatch.store import outbox
+from cachewatch.store.outbox import Lease
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
+operators: {channels: []}
+subscriptions: {ml: {channels: [files], changes: [all]}}
+"""
+DAEMON = DaemonStatus(tick=1.0, started=1.0, job_failures={"tell": 2}, failing_jobs=0)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds a package; nothing was fetched yet."""
+    made = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})])
+    made.configure(CONFIG)
+    return made
+
+
+@contextmanager
+def opened(site: Site) -> Iterator[Context]:
+    context = site.open()
+    with closing(context.database):
+        yield context
+
+
+def judged(site: Site) -> Readiness:
+    with opened(site) as context:
+        return judge(read_status(context), context.config, site.now)
+
+
+def problems(site: Site) -> list[str]:
+    return [found.what for found in judged(site).problems]
+
+
+def test_a_service_that_works_has_no_problems(site: Site) -> None:
+    """Nor while a digest was delivered just now."""
+    site.run()
+    site.publish(1)
+    site.run()
+    assert judged(site) == Readiness(problems=(), warnings=())
+
+
+def test_a_source_that_is_not_polled(site: Site) -> None:
+    """Never, or for more than three of its intervals."""
+    assert problems(site) == ["the source public was never polled"]
+    site.run()
+    site.now += 3 * HOUR
+    assert problems(site) == []
+    site.now += timedelta(minutes=1)
+    assert problems(site) == ["the source public was polled 3 hours ago, but should be polled every 60 minutes"]
+
+
+def test_a_source_that_cannot_be_read(site: Site) -> None:
+    """From as many failures in a row on as operators are notified after, with its words."""
+    site.run()
+    shutil.rmtree(site.upstream)
+    site.run()
+    site.run()
+    assert problems(site) == []
+    site.run()
+    (found,) = judged(site).problems
+    assert found.what == "the source public failed 3 times in a row"
+    assert str(site.upstream) in found.detail
+    assert str(site.folder) not in found.what
+
+
+def test_a_channel_that_does_not_work(site: Site) -> None:
+    """Until it is tried again, and then until it works."""
+    site.run()
+    site.publish(1)
+    (site.folder / "out").write_text("a file where a folder should be")
+    site.run()
+    (found,) = judged(site).problems
+    assert found.what == "the channel files does not work; next attempt in 60 minutes"
+    assert found.detail
+    (site.folder / "out").unlink()
+    site.run(later=HOUR)
+    assert problems(site) == []
+
+
+def test_a_delivery_that_nobody_tries(site: Site) -> None:
+    """An hour after it was due; where nothing is polled that often, after that interval."""
+    site.run()
+    site.publish(1)
+    with opened(site) as context:
+        assert poll(context, context.config.sources["public"])
+        tell(context)
+    site.now += HOUR
+    assert problems(site) == []
+    site.now += timedelta(minutes=1)
+    assert problems(site) == ["a delivery through files was due 61 minutes ago, but was not attempted"]
+    site.configure(CONFIG.replace("stale_after: 4000d", "stale_after: 4000d, poll: {every: 1d}"))
+    assert problems(site) == []
+    site.now += timedelta(days=1)
+    assert problems(site) == ["a delivery through files was due 25 hours ago, but was not attempted"]
+
+
+def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
+    """Once its lease is over."""
+    site.run()
+    site.publish(1)
+    with opened(site) as context:
+        assert poll(context, context.config.sources["public"])
+        tell(context)
+        with context.database.write() as connection:
+            assert outbox.claim(connection, "files", site.now, Lease(owner="gone", lasting=timedelta(minutes=5)))
+    assert problems(site) == []
+    site.now += timedelta(minutes=6)
+    assert problems(site) == ["1 delivery through files were claimed, but have no result since"]
+
+
+def test_a_channel_that_is_gone_while_something_waits_for_it(site: Site) -> None:
+    """It was renamed, perhaps."""
+    site.run()
+    site.publish(1)
+    (site.folder / "out").write_text("a file where a folder should be")
+    site.run()
+    site.configure(CONFIG.replace("{files: {type", "{archive: {type").replace("[files]", "[archive]"))
+    assert problems(site) == ["deliveries wait for the channel files, which is no longer configured"]
+
+
+def test_a_digest_that_is_late(site: Site) -> None:
+    """For an hour, in which it is not quiet."""
+    site.configure(CONFIG.replace("changes: [all]", "changes: [all], when: daily 12:00"))
+    site.run()
+    late = "the digest of ml was due 61 minutes ago"
+    site.now = site.now.replace(hour=13, minute=0)
+    assert not any("digest" in found for found in problems(site))
+    site.now += timedelta(minutes=1)
+    assert late in problems(site)
+    with (site.folder / "cachewatch.yaml").open("a") as file:
+        file.write(f"quiet: [{{days: {site.now:%a}}}]\n".lower())
+    assert late not in problems(site)
+    site.now = (site.now + timedelta(days=1)).replace(hour=1, minute=0)
+    assert not any("digest" in found for found in problems(site))
+    site.now += timedelta(minutes=1)
+    assert late in problems(site)
+
+
+def test_a_digest_that_cannot_be_made(site: Site) -> None:
+    """Its clone is gone."""
+    site.run()
+    site.publish(1)
+    with opened(site) as context:
+        assert poll(context, context.config.sources["public"])
+        shutil.rmtree(site.folder / "state" / "sources")
+        tell(context)
+    assert problems(site) == ["digests cannot be created for ml"]
+
+
+def test_what_failed_for_good_is_a_warning(site: Site) -> None:
+    """Operators were notified of it, and the service goes on."""
+    site.run()
+    site.publish(1)
+    with opened(site) as context:
+        assert poll(context, context.config.sources["public"])
+        tell(context)
+        with context.database.write() as connection:
+            (delivery,) = outbox.find(connection)
+            outbox.settle(connection, delivery, outbox.State.DEAD, now=site.now, said="550 no")
+    found = judged(site)
+    assert found.is_ready
+    assert [each.what for each in found.warnings] == ["1 delivery through files failed for good"]
+
+
+def test_status_check(site: Site, run: Run) -> None:
+    """0 and a sentence, or 1 and what is wrong, in words or as JSON; 5 where there is no state."""
+    config = ("--config", site.folder / "cachewatch.yaml")
+    assert run("status", "--check", *config).exit_code == 5
+    assert run("once", *config).exit_code == 0
+    done = run("status", "--check", *config)
+    assert (done.exit_code, done.output) == (0, "no problems\n")
+    shutil.rmtree(site.upstream)
+    for _ in range(3):
+        run("once", *config)
+    done = run("status", "--check", *config)
+    assert done.exit_code == 1
+    assert done.output.startswith("problem: the source public failed 3 times in a row: ")
+    done = run("status", "--check", "--json", *config)
+    assert (done.exit_code, json.loads(done.output)["problems"][0]["what"]) == (
+        1,
+        "the source public failed 3 times in a row",
+    )
+    assert run("status", *config).exit_code == 0
+
+
+def parsed(text: str) -> Mapping[str, float]:
+    """Read Prometheus' text form as strictly as it is written down: HELP, TYPE, then all samples of a series."""
+    found: dict[str, float] = {}
+    seen: list[str] = []
+    for line in text.splitlines():
+        if head := re.fullmatch(r"# HELP (\w+) (\S.*)", line):
+            seen.append(head[1])
+        elif head := re.fullmatch(r"# TYPE (\w+) (gauge|counter)", line):
+            assert head[1] == seen[-1]
+            assert (head[2] == "counter") == head[1].endswith("_total")
+        else:
+            sample = re.fullmatch(
+                r'(\w+)(\{\w+="(?:[^"\\\n]|\\[\\"n])*"(?:,\w+="(?:[^"\\\n]|\\[\\"n])*")*\})? (\S+)', line
+            )
+            assert sample, line
+            assert sample[1] == seen[-1]
+            assert f"{sample[1]}{sample[2] or ''}" not in found
+            found[f"{sample[1]}{sample[2] or ''}"] = float(sample[3])
+    assert len(seen) == len(set(seen))
+    assert tuple(seen) == tuple(SERIES)
+    return found
+
+
+def measured(site: Site) -> Mapping[str, float]:
+    with opened(site) as context:
+        return parsed(metrics(context, DAEMON))
+
+
+def test_counters_are_there_before_anything_happened(site: Site) -> None:
+    """So that the first failure is an increase."""
+    found = measured(site)
+    for name in (
+        'cachewatch_poll_failures_total{source="public"}',
+        'cachewatch_deliveries_total{channel="files",result="dead"}',
+        'cachewatch_digests_total{subscription="ml",result="held"}',
+        'cachewatch_outbox_rows{channel="files",state="dead"}',
+        'cachewatch_open_alerts{kind="channel-down"}',
+        'cachewatch_source_last_poll_timestamp_seconds{source="public"}',
+    ):
+        assert found[name] == 0, name
+    assert found['cachewatch_job_failures_total{job="tell"}'] == 2
+    assert found["cachewatch_ready"] == 0
+
+
+def test_figures_see_what_is_wrong(site: Site) -> None:
+    """A source that fails, a channel that is blocked, what waits, what is late, and alerts."""
+    site.configure(CONFIG.replace("changes: [all]", "changes: [all], when: daily 12:00"))
+    site.run()
+    assert measured(site)["cachewatch_ready"] == 1
+    site.publish(1)
+    (site.folder / "out").write_text("a file where a folder should be")
+    site.run(later=timedelta(days=1))
+    shutil.rmtree(site.upstream)
+    for _ in range(3):
+        site.run()
+    site.now += timedelta(days=1)
+    found = measured(site)
+    assert found['cachewatch_poll_failures_total{source="public"}'] == 3
+    assert found['cachewatch_source_failures{source="public"}'] == 3
+    assert found['cachewatch_source_last_poll_timestamp_seconds{source="public"}'] == site.now.timestamp() - 86400
+    assert found['cachewatch_source_poll_interval_seconds{source="public"}'] == 3600
+    assert found['cachewatch_outbox_rows{channel="files",state="queued"}'] == 1
+    assert found['cachewatch_outbox_overdue_seconds{channel="files"}'] == pytest.approx(23 * 3600)
+    assert found['cachewatch_channel_failures{channel="files"}'] >= 1
+    assert found['cachewatch_open_alerts{kind="channel-down"}'] == 1
+    assert found['cachewatch_open_alerts{kind="source-failed"}'] == 1
+    assert found['cachewatch_stream_late_seconds{subscription="ml",stream="regular"}'] > 0
+    assert found["cachewatch_problems"] >= 3
+    site.now -= timedelta(hours=23, minutes=30)
+    assert measured(site)['cachewatch_channel_blocked{channel="files"}'] == 1
+
+
+def test_digests_are_counted(site: Site) -> None:
+    site.run()
+    site.publish(1)
+    site.run()
+    assert measured(site)['cachewatch_digests_total{subscription="ml",result="ready"}'] == 1
+
+
+def test_labels_are_escaped(site: Site) -> None:
+    """Whatever a configuration may ever take for a name."""
+    with opened(site) as context:
+        text = metrics(context, DaemonStatus(tick=1, started=1, job_failures={'a "b" \\ \n c': 1}, failing_jobs=0))
+    assert parsed(text)['cachewatch_job_failures_total{job="a \\"b\\" \\\\ \\n c"}'] == 1
+
+
+def test_every_series_is_described() -> None:
+    """In docs/service.md, and no other."""
+    text = (ROOT / "docs/service.md").read_text()
+    assert {name for name in re.findall(r"`((?:cachewatch|process)_\w+)", text) if "." not in name} == set(SERIES)

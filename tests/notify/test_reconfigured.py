@@ -1,0 +1,229 @@
+"""What waits or is held while the configuration changes: nothing is lost without a word, and nobody gets what is not theirs."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import free_port, post
+from msgspec.structs import replace
+from station import Site, running, wait_for
+
+from cachewatch.config.model import EmailConfig
+from cachewatch.config.reading import read_config
+from cachewatch.errors import UsageError
+from cachewatch.notify import manual
+from cachewatch.notify.review import review
+from cachewatch.store import digests, health
+from cachewatch.store.outbox import State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+HOUR = timedelta(hours=1)
+BASE = {"zlib": records(range(3))}
+STATES = [
+    catalogue(BASE | {f"change-{number}": records([100 + number]) for number in range(count)}) for count in range(3)
+]
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {to: [kim@example.org, Lee@example.org], channels: [mail, desk], changes: [all]}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A digest for two readers waits for a server that is away."""
+    made = Site(tmp_path, STATES)
+    configure(made)
+    made.run()
+    made.publish(1)
+    made.run()
+    assert states(made) == {"kim": State.DEFERRED, "Lee": State.QUEUED}
+    return made
+
+
+def configure(site: Site, *changes: tuple[str, str], port: int | None = None) -> None:
+    """Write the configuration with some words in the place of others."""
+    text = CONFIG.replace("{port}", str(port or free_port()))
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    site.configure(text)
+
+
+def states(site: Site, channel: str = "mail") -> dict[str, State]:
+    """Return the state of the last delivery to each target."""
+    return {each.target.partition("@")[0]: each.state for each in site.deliveries() if each.channel == channel}
+
+
+def held(site: Site) -> list[str]:
+    """Return the keys of what waits for an operator."""
+    with site.open().database.read() as connection:
+        return [stored.key for stored in digests.all_held(connection)]
+
+
+def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
+    """What waited for her is dropped with the reason, and cannot be sent by hand either; the others get theirs."""
+    with post() as server:
+        configure(site, ("kim@example.org, Lee@example.org", "lee@example.org"), port=server.port)
+        site.run(later=HOUR)
+        kim = next(each for each in site.deliveries() if each.target.startswith("kim"))
+        with pytest.raises(
+            UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
+        ):
+            manual.retry(site.open(), kim.id)
+    assert [received.recipient for received in server.received] == ["Lee@example.org"]
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
+    assert (kim.said, kim.attempts) == ("kim@example.org is no longer a recipient of ml", 1)
+    assert '"delivery.dropped"' in site.said.getvalue()
+    assert (
+        "no longer a recipient" in run("deliveries", "show", kim.id, "--config", site.folder / "cachewatch.yaml").output
+    )
+
+
+def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> None:
+    """Nor through a channel that is gone; the command says why."""
+    with post() as server:
+        configure(site, port=server.port)
+        site.run(later=HOUR)
+        kim = next(each for each in site.deliveries() if each.target.startswith("kim"))
+        configure(site, ("kim@example.org, Lee@example.org", "lee@example.org"), port=server.port)
+        with pytest.raises(
+            UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
+        ):
+            manual.resend(site.open(), kim.id)
+        configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
+        with pytest.raises(UsageError, match="its channel mail is no longer configured"):
+            manual.resend(site.open(), kim.id)
+        site.run(later=HOUR)
+    assert len(server.received) == 2
+
+
+def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> None:
+    with post() as server:
+        configure(
+            site, ("channels: [mail, desk]", "channels: [desk]"), ("to: [kim@example.org, Lee@example.org], ", "")
+        )
+        configure_other = "  other: {to: [kim@example.org], channels: [mail]}\n"
+        path = site.folder / "cachewatch.yaml"
+        path.write_text(path.read_text() + configure_other)
+        site.run(later=HOUR)
+    assert server.received == []
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.DROPPED}
+
+
+def test_a_renamed_subscription_loses_nothing(site: Site) -> None:
+    """Its readers are readers still, so they get what was made under the old name."""
+    with post() as server:
+        configure(site, ("  ml:", "  machine-learning:"), port=server.port)
+        site.run(later=HOUR)
+    assert {received.recipient for received in server.received} == {"kim@example.org", "Lee@example.org"}
+
+
+def test_a_key_without_effect_is_named_at_the_start(site: Site, run: Run) -> None:
+    """The service works on, and says in a sentence what to remove."""
+    configure(site, ("[all]}", "[all], group_by: stack}"))
+    done = run("once", "--config", site.folder / "cachewatch.yaml", "--log-format", "json")
+
+    (said,) = [each for each in map(json.loads, done.error.splitlines()) if each["event"] == "config.obsolete"]
+    assert (
+        said["advice"] == "subscriptions.ml.group_by no longer has any effect: lists are grouped by package; remove it"
+    )
+    assert done.exit_code == 0
+
+
+def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site) -> None:
+    with post() as server:
+        configure(
+            site, ("  ml:", "  other:"), ("kim@example.org, Lee@example.org", "ann@example.org"), port=server.port
+        )
+        site.run(later=HOUR)
+    assert server.received == []
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.DROPPED}
+
+
+def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, run: Run) -> None:
+    """Operators are notified once; it goes out when the channel is back, and the alert is resolved."""
+    path = site.folder / "cachewatch.yaml"
+    with post() as server:
+        configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
+        for _ in range(3):
+            site.run(later=HOUR)
+        assert site.notices() == ["the channel mail is no longer configured"]
+        shown = run("status", "--config", path).output
+        assert "mail  1 deferred, 1 queued" in shown
+        assert "drop the deliveries in `cachewatch deliveries list --open --channel mail`" in shown
+        listed = run("deliveries", "list", "--open", "--channel", "mail", "--config", path).output
+        assert listed.count("(the channel is no longer configured)") == 2
+        assert server.received == []
+        configure(site, port=server.port)
+        site.run(later=HOUR)
+    assert states(site) == {"kim": State.SENT, "Lee": State.SENT}
+    assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []
+
+
+def test_what_is_held_is_shown_and_released_under_another_configuration(site: Site, run: Run) -> None:
+    """Also of a subscription that is no more: somebody has to decide, and who was removed gets nothing."""
+    path = site.folder / "cachewatch.yaml"
+    with post() as server:
+        configure(site, ("changes: [all]", "changes: [all], limit: {hold_above: 1}"), port=server.port)
+        site.publish(2)
+        site.run(later=HOUR)
+        site.publish(0)
+        site.run(later=HOUR)
+        (key,) = held(site)
+        server.received.clear()
+        configure(site, ("  ml:", "  ml2:"), ("kim@example.org, ", ""), port=server.port)
+        site.run(later=HOUR)
+        shown = run("status", "--config", path).output
+        assert "a subscription that is no longer configured" in shown
+        assert f"`cachewatch deliveries release {key[:12]}`" in shown
+        manual.release(site.open(), key[:12])
+        site.run(later=HOUR)
+    assert [received.recipient for received in server.received] == ["Lee@example.org"]
+    assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
+
+
+def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
+    """Whoever restarts the daemon has mended something, or wants to see whether it was."""
+    with site.open().database.write() as connection:
+        fares = health.channel(connection, "mail")
+        health.save_channel(connection, replace(fares, blocked_until=datetime.now(UTC) + HOUR))
+    with post(port=smtp_port(site)) as server, running(site, "daemon"):
+        wait_for(lambda: len(server.received) == 2)
+    with site.open().database.read() as connection:
+        assert health.channel(connection, "mail").blocked_until is None
+
+
+def smtp_port(site: Site) -> int:
+    channel = read_config(site.folder / "cachewatch.yaml").channels["mail"]
+    assert isinstance(channel, EmailConfig)
+    return channel.smtp.port
+
+
+def test_alerts_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
+    """Nothing would end them; those that something waits for stay."""
+    (site.folder / "upstream.git").rename(site.folder / "away.git")
+    for _ in range(3):
+        site.run(later=HOUR)
+    path = site.folder / "cachewatch.yaml"
+    (site.folder / "away.git").rename(site.folder / "upstream.git")
+    configure(site, ("{public:", "{renamed:"), ("  mail:", "  post:"), ("[mail,", "[post,"))
+    review(site.open())
+    site.run(later=HOUR)
+    alerts = json.loads(run("status", "--json", "--config", path).output)["alerts"]
+    assert [(alert["kind"], alert["name"]) for alert in alerts] == [("channel-down", "mail")]
+    for each in site.deliveries():
+        if each.channel == "mail":
+            manual.drop_delivery(site.open(), each.id, "nobody reads it")
+    review(site.open())
+    assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []

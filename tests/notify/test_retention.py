@@ -1,0 +1,150 @@
+"""How long the state keeps what is done: bytes for a month, what became of them for a year, what waits for good."""
+
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import post
+from station import Site
+
+from cachewatch.errors import UsageError
+from cachewatch.notify import manual
+from cachewatch.store.outbox import State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+DAY = timedelta(days=1)
+BASE = {"zlib": records(range(3))}
+STATES = [catalogue(BASE | {f"change-{n}": records([100 + n]) for n in range(count)}) for count in range(5)]
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
+  feed: {type: feed, path: "{folder}/out/{subscription}.atom"}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {to: [kim@example.org], channels: [mail, feed], changes: [all]}
+"""
+
+
+def payloads(site: Site) -> dict[str, list[int]]:
+    """Return how many bytes are kept of each delivery, by channel."""
+    found: dict[str, list[int]] = {}
+    with sqlite3.connect(site.folder / "state" / "cachewatch.db") as connection:
+        for channel, size in connection.execute("SELECT channel, length(payload) FROM deliveries ORDER BY id"):
+            found.setdefault(channel, []).append(size)
+    return found
+
+
+def play(site: Site, *, config: str = CONFIG, replies: dict[str, str] | None = None) -> None:
+    """Publish and deliver two revisions, a day apart."""
+    with post(by_recipient=replies or {}) as server:
+        site.configure(config.replace("{port}", str(server.port)))
+        site.run()
+        for number in (1, 2):
+            site.publish(number)
+            site.run(later=DAY)
+
+
+def wait(site: Site, days: int) -> None:
+    """Let days pass in which the service runs, and make a pass at their end."""
+    site.live(days * DAY)
+    site.run()
+
+
+def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> None:
+    site = Site(tmp_path, STATES)
+    play(site, config=CONFIG + "retention: {metadata: 60d}\n")
+    assert all(all(sizes) for sizes in payloads(site).values())
+    wait(site, 29)
+    assert all(payloads(site)["mail"])
+    wait(site, 2)
+    assert payloads(site)["mail"] == [0, 0]
+    assert all(payloads(site)["feed"])
+    first = site.deliveries()[0]
+    shown = run("deliveries", "show", first.id, "--config", tmp_path / "cachewatch.yaml")
+    assert "change-0" in shown.output
+    raw = run("deliveries", "show", first.id, "--raw", "--config", tmp_path / "cachewatch.yaml")
+    assert raw.exit_code == 2
+    assert "retention: payload" in raw.error
+    with pytest.raises(UsageError, match="retention: payload"):
+        manual.resend(site.open(), first.id)
+    wait(site, 60)
+    assert [each.channel for each in site.deliveries() if each.channel != "desk"] == []
+
+
+def test_a_feed_keeps_all_of_its_entries(tmp_path: Path) -> None:
+    site = Site(tmp_path, STATES)
+    play(site)
+    wait(site, 40)
+    site.publish(3)
+    site.run(later=DAY)
+    feed = (tmp_path / "out" / "ml.atom").read_text()
+    assert feed.count("<entry>") == 3
+
+
+def test_what_waits_or_can_be_retried_keeps_its_bytes(tmp_path: Path) -> None:
+    site = Site(tmp_path, STATES)
+    play(site, replies={"kim@example.org": "550 5.1.1 no such user"})
+    wait(site, 40)
+    assert {each.state for each in site.deliveries() if each.channel == "mail"} == {State.DEAD}
+    assert all(payloads(site)["mail"])
+
+
+def test_the_configuration_decides(tmp_path: Path) -> None:
+    site = Site(tmp_path, STATES)
+    play(site, config=CONFIG + "retention: {payload: 2d, metadata: 5d}\n")
+    wait(site, 3)
+    assert payloads(site)["mail"] == [0, 0]
+    wait(site, 3)
+    assert payloads(site) == {}
+
+
+def test_a_clock_that_is_ahead_deletes_nothing(tmp_path: Path) -> None:
+    site = Site(tmp_path, STATES)
+    play(site)
+    site.run(later=500 * DAY)
+    site.now -= 500 * DAY
+    site.run()
+    assert payloads(site)["mail"] != [0, 0]
+    assert len(payloads(site)["mail"]) == 2
+
+
+def test_bytes_are_not_kept_longer_than_what_they_belong_to(tmp_path: Path, run: Run) -> None:
+    site = Site(tmp_path, STATES[:1])
+    site.configure(CONFIG.replace("{port}", "25") + "retention: {payload: 30d, metadata: 20d}\n")
+    done = run("config", "check", "--config", tmp_path / "cachewatch.yaml")
+    assert done.exit_code == 2
+    assert "metadata" in done.error
+
+
+def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: Path, run: Run) -> None:
+    """The address kept refusing while the digest was held; `once` says with its exit code that nobody got it."""
+    config = CONFIG.replace("channels: [mail, feed]", "channels: [mail]")
+    held = (
+        config
+        + "  bulk: {to: [kim@example.org], channels: [mail], changes: [all], limit: {hold_above: 1}, when: weekly mon 07:30}\n"
+    )
+    site = Site(tmp_path, STATES)
+    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+        site.configure(held.replace("{port}", str(server.port)))
+        site.run()
+        for number in (1, 2, 3):
+            site.publish(number)
+            site.run(later=DAY / 2)
+        (waiting,) = site.held()
+        manual.release(site.open(), waiting.key)
+        received = server.commands.count("RCPT")
+        result = site.run()
+        assert server.commands.count("RCPT") == received
+    assert [each.state for each in site.deliveries() if each.digest == waiting.key] == [State.SUPPRESSED]
+    site.publish(4)
+    result = site.run(later=DAY)
+    assert (result.dead, result.suppressed) == (0, 1)
+    assert run("deliveries", "list", "--dead", "--config", tmp_path / "cachewatch.yaml").exit_code == 0

@@ -1,0 +1,147 @@
+"""Silences: what they hide, what they count, and what they leave."""
+
+from collections import Counter
+from collections.abc import Iterable, Set
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import catalogue, history, record
+
+from cachewatch.config.model import Match, Silence
+from cachewatch.core.kinds import DEFAULT
+from cachewatch.core.model import Kind, PackageChange
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.core.statements import items_of
+from cachewatch.diff import changesets
+from cachewatch.notify.silences import Silencing, Wants
+from cachewatch.sources.opening import open_comparison
+
+TODAY = date(2026, 11, 21)
+
+
+def silence(
+    name: str = "quiet", until: date = date(2026, 12, 1), changes: Iterable[Kind] = (), **match: Any
+) -> Silence:
+    """Return a silence that holds, unless told otherwise."""
+    return Silence(name=name, match=Match(**match), changes=frozenset(changes) or None, until=until, reason="migration")
+
+
+class Sections:
+    """Keeps as what the items of a package are told."""
+
+    def __init__(self, wants: Wants) -> None:
+        self._wants = wants
+        self._told: list[str] = []
+
+    def add(self, change: PackageChange) -> None:
+        """Take one package."""
+        self._told += [f"{one.package} {one.stories[0].kind}" for one in items_of(change) if self._wants(one.kinds)]
+
+    def take(self) -> list[str]:
+        """Hand over."""
+        told, self._told = self._told, []
+        return told
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two packages, each upgraded in one stack and gone from another, and one that is new."""
+    before = [record(1, stacks=["e4s"]), record(2, stacks=["ml"], target="aarch64")]
+    after = [record(3, stacks=["e4s"], versions=["2.0"])]
+    states = (
+        catalogue({"llvm": before, "zlib": before}),
+        catalogue({"llvm": after, "zlib": after, "new": [record(9, stacks=["ml"])]}),
+    )
+    return history(tmp_path_factory.mktemp("silences") / "catalogue.git", *states)
+
+
+def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tuple[list[str], dict[str, int]]:
+    """Return the lines that are told, and how many packages each silence hid."""
+
+    def wants(found: Set[Kind]) -> bool:
+        return bool(found & kinds)
+
+    hidden: Counter[str] = Counter()
+    silencing = Silencing(silences, wants, source="public", tag="develop", day=TODAY)
+    opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
+    with opened as comparison:
+        (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
+        lines = [line for body in silencing.heard(changeset, hidden).bodies() for line in body]
+    assert changeset.outcome.adds_up
+    return sorted(lines), dict(hidden)
+
+
+VERSIONS = [Kind.UPGRADED, Kind.VERSION_ADDED, Kind.VERSION_REMOVED]
+ALL = ["llvm place-lost", "llvm upgraded", "new package-added", "zlib place-lost", "zlib upgraded"]
+
+
+@pytest.mark.parametrize(
+    ("silences", "gone", "hidden"),
+    [
+        ([], [], {}),
+        ([silence(packages=("llvm*",))], ["llvm place-lost", "llvm upgraded"], {"quiet": 1}),
+        ([silence(packages=("llvm*",), until=TODAY)], [], {}),
+        ([silence(packages=("llvm*",), tags=("v*",))], [], {}),
+        ([silence(packages=("llvm*",), sources=("mine",))], [], {}),
+        ([silence(packages=("gcc",))], [], {}),
+        ([silence(changes=VERSIONS)], ["llvm upgraded", "zlib upgraded"], {"quiet": 3}),
+        # The line says that a version came, too.
+        ([silence(changes=[Kind.UPGRADED])], [], {"quiet": 2}),
+        ([silence(packages=("llvm",), changes=VERSIONS)], ["llvm upgraded"], {"quiet": 1}),
+        # Nobody would have been told of it anyway.
+        ([silence(changes=[Kind.REBUILT])], [], {}),
+        # Of llvm and zlib something happened elsewhere too, so they are told in full.
+        ([silence(stacks=("ml",))], ["new package-added"], {"quiet": 1}),
+        ([silence(stacks=("e4s",))], [], {}),
+        (
+            [silence(stacks=("*",), packages=("!llvm",))],
+            ["new package-added", "zlib place-lost", "zlib upgraded"],
+            {"quiet": 2},
+        ),
+        ([silence(targets=("x86*",))], ["new package-added"], {"quiet": 1}),
+        (
+            [silence("a", packages=("llvm",), changes=VERSIONS), silence("b", packages=("llvm", "new"))],
+            ["llvm place-lost", "llvm upgraded", "new package-added"],
+            {"a": 1, "b": 2},
+        ),
+    ],
+)
+def test_what_is_hidden(repository: Path, silences: list[Silence], gone: list[str], hidden: dict[str, int]) -> None:
+    """Only what a silence covers wholly is hidden, and counted under its name."""
+    lines, counts = told(repository, *silences)
+
+    assert lines == [line for line in ALL if line not in gone]
+    assert counts == hidden
+
+
+def test_what_nobody_wanted_is_not_counted(repository: Path) -> None:
+    """Of two kinds that are silent, only what somebody would have been told is hidden."""
+    quiet = silence(changes=[Kind.UPGRADED, Kind.PACKAGE_ADDED])
+
+    assert told(repository, quiet, kinds={Kind.PACKAGE_ADDED}) == ([], {"quiet": 1})
+    assert told(repository, silence(changes=[Kind.UPGRADED]), kinds={Kind.PACKAGE_ADDED}) == (["new package-added"], {})
+
+
+def test_a_stack_that_is_not_silent(tmp_path: Path) -> None:
+    """What two stacks share is told while only one of them is silent."""
+    states = [catalogue({"zlib": [record(1, stacks=stacks)]}) for stacks in (["a", "b", "c"], ["c"])]
+    repository = history(tmp_path / "catalogue.git", *states)
+
+    assert told(repository, silence(stacks=("a",)))[0] == ["zlib place-lost"]
+    assert told(repository, silence(stacks=("a", "b")))[0] == []
+
+
+def test_events_of_whole_tags() -> None:
+    """A silence of a whole tag hides its events; one of packages does not."""
+    events = ({Kind.STACK_EVENT}, {Kind.PRUNE})
+
+    def wanted(silenced: Silence) -> list[bool]:
+        silencing = Silencing([silenced], lambda _: True, source="public", tag="develop", day=TODAY)
+        return [silencing.wants(kinds) for kinds in events]
+
+    assert wanted(silence(tags=("develop",))) == [False, False]
+    assert wanted(silence(changes=[Kind.STACK_EVENT])) == [False, True]
+    assert wanted(silence(packages=("llvm",))) == [True, True]
+    assert wanted(silence(stacks=("ml",))) == [True, True]

@@ -1,0 +1,223 @@
+"""Names, versions and variants of strangers come out harmless in every format, and never lost."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from digests import digest_of, read
+from helpers import catalogue, history, record
+
+from cachewatch.core.delivery import Letter
+from cachewatch.render.csv import csv_table
+from cachewatch.render.lint import lint_letter
+from cachewatch.render.mail import MAX_HTML, render_letter
+
+HOSTILE = {
+    "element": "<x-cw onmouseover=alert(1)>",
+    "script": "</pre><script>alert(1)</script>",
+    "attribute": '"\'><x-cw a="',
+    "entity": "&lt;x-cw&gt;",
+    "newline": "a\nBcc: victim@example.org\n\nx",
+    "carriage return": "a\r\nX-Evil: 1",
+    "separator": "a\u2028b\u2029c\u0085d",
+    "override": "safe\u202egnp.exe",
+    "isolate": "a\u2066b\u200bc\ufeff",
+    "colour": "\x1b[31mred\x1b[0m",
+    "title": "\x1b]0;owned\x07",
+    "c1": "\x9b31m",
+    "backspace": "good\x08\x08\x08\x08evil",
+    "formula": "=cmd|'/C calc'!A0",
+    "plus": "+1+1",
+    "minus": "-1+1",
+    "at": "@SUM(1)",
+    "tab": "\t=1",
+    "markdown link": "[click](javascript:alert(1))",
+    "image": "![x](https://evil.example/x.png)",
+    "table": "a|b|c\\",
+    "code": "``` `x` ```",
+    "mention": "@everyone <!channel> @all",
+    "address": "https://evil.example/",
+    "template": "{{ 7 * 7 }}{% raw %}",
+    "from": "From nobody",
+    "long": "x" * 1_000,
+    "long words": "<b> " * 250,
+    "shell": "x; rm -rf ~; $(id) `id`",
+    "option": "--upload-pack=x",
+}
+
+# What must not be seen as it is: controls, direction marks, zero widths, separators.
+UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+@pytest.fixture(scope="module", params=list(HOSTILE.values()), ids=list(HOSTILE))
+def hostile(request: pytest.FixtureRequest) -> str:
+    """One of the texts."""
+    text = request.param
+    assert isinstance(text, str)
+    return text
+
+
+@pytest.fixture(scope="module")
+def repository(hostile: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of two states in which everything that strangers write is hostile."""
+    values = {
+        "compiler": f"{hostile}@1",
+        "os": hostile,
+        "target": hostile,
+        "variants": [hostile],
+        "stacks": [hostile, "root"],
+    }
+    before = {
+        "fell": [record(1, versions=["2"]), record(2, versions=[hostile])],
+        "gone": [record(3, versions=[hostile], **values)],
+        "moved": [record(4)],
+        "rose": [record(5, **{**values, "versions": ["1"]})],
+        hostile.replace("/", "_").replace("\0", "")[:200]: [record(6)],
+    }
+    after = {
+        "fell": [record(11, versions=["1"])],
+        "moved": [record(4, stacks=["e4s", hostile, "root"])],
+        "new": [record(12, versions=[hostile], **values)],
+        "rose": [record(13, **{**values, "versions": ["2"]}), record(14, variants=["+x", hostile])],
+    }
+    return history(tmp_path_factory.mktemp("hostile") / "r.git", catalogue(before), catalogue(after))
+
+
+@pytest.fixture(scope="module")
+def letter(repository: Path, hostile: str) -> Letter:
+    """The digest of that, for a subscription that is as hostile."""
+    return render_letter(digest_of(read(repository), description=hostile, why=(hostile,), operator=hostile))
+
+
+def test_a_mail(letter: Letter, hostile: str) -> None:
+    """The HTML has no element, script or link but ours, keeps to its size, and passes the lint."""
+    bases = (
+        "https://cache.spack.io/package/",
+        "https://hpc.example.org/",
+        "mailto:cachewatch+unsubscribe@hpc.example.org",
+    )
+
+    assert not UNSAFE.search(letter.html)
+    assert elements(letter.html) <= {
+        *("html", "head", "meta", "title", "style", "body", "table", "tr", "td", "th", "caption", "div", "h1", "h2", "h3"),
+        *("p", "b", "br", "small", "a", "pre", "hr", "ul", "li"),
+    }  # fmt: skip
+    assert len(letter.html.encode()) <= MAX_HTML
+    assert [finding for finding in lint_letter(letter, bases=bases) if finding.where == "html"] == []
+
+
+def test_a_subject(letter: Letter) -> None:
+    """The title is one line of ASCII that fits, whatever it is about."""
+    assert letter.title.isascii()
+    assert letter.title.isprintable()
+    assert len(letter.title) <= 78 - len("[ml-team] ")
+
+
+def test_text(letter: Letter) -> None:
+    """Lines that fit, and nothing in them that moves a cursor or begins a message."""
+    assert not UNSAFE.search(letter.text)
+    assert all(len(line) <= 78 or " " not in line.strip() for line in letter.text.splitlines())
+    assert not any(line.startswith(("From ", "Bcc:", "X-Evil")) for line in letter.text.splitlines())
+
+
+def test_markdown(letter: Letter) -> None:
+    """No link, image, element or mention but ours once code is set aside; no table that breaks."""
+    assert not UNSAFE.search(letter.markdown)
+    plain = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", letter.markdown)
+    plain = re.sub(r"\]\(<https://(cache\.spack\.io|hpc\.example\.org)/[^>]*>\)", "", plain)
+    plain = re.sub(r"\]\(<mailto:cachewatch[^>]*>\)", "", plain)
+    assert not re.search(r"(?<!\\)\]\(", plain)
+    assert not re.search(r"(?<!\\)<[a-z!/]", plain)
+    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in letter.markdown.splitlines() if row.startswith("| ")}
+    assert widths <= {3, 4}  # the two tables of a digest
+
+
+def test_spack_lines_are_plain(letter: Letter) -> None:
+    """Nobody pastes a command that does more than it seems to."""
+    lines = [line.strip() for line in letter.text.splitlines() if line.strip().startswith("spack ")]
+
+    assert all(re.fullmatch(r"spack [a-z]+( [A-Za-z0-9@./:_=-]+)+", line) for line in lines), lines
+
+
+def test_json_keeps_everything(letter: Letter, hostile: str) -> None:
+    """JSON is ASCII, and has what there was, to the letter."""
+    assert letter.json.isascii()
+    data = json.loads(letter.json)
+    (tag,) = data["tags"]
+    versions = {row["after"] for row in tag["changes"]["rows"] if row["package"] == "new"}
+
+    assert versions == {hostile}
+
+
+# What a spreadsheet computes; names behind signs, as variants are, are names that it does not know.
+FORMULA = re.compile(r"[=@\t\r]|[+-][^A-Za-z]|[+-].*[^A-Za-z0-9_.,:=+~ -]")
+
+
+def test_csv(run: Run, repository: Path) -> None:
+    """No cell that a spreadsheet would run, and no cell that breaks its line."""
+    output = run("diff", "HEAD~1", "--repo", repository, "--format", "csv").output
+    lines = list(csv.reader(io.StringIO(output, newline="")))
+
+    assert {len(line) for line in lines} == {15}
+    assert not any(FORMULA.match(cell) for line in lines for cell in line)
+    assert len(lines) == len(output.split("\r\n")) - 1
+    assert not UNSAFE.search(output.replace("\r\n", ""))
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u00a0", "\u3000", "\u200b", "\u00ad", " \u00a0 ", "\ufe0f"])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+def test_no_blank_hides_a_formula(blank: str, sign: str) -> None:
+    """What some spreadsheet computes although it does not begin a cell has an apostrophe before it."""
+    (line,) = csv.reader(io.StringIO(csv_table([{"name": f"{blank}{sign}SUM(1;2)"}]).decode(), newline=""))
+
+    assert line[3].startswith("'")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "stat"])
+def test_reports(run: Run, repository: Path, form: str) -> None:
+    """A terminal is not harmed, and what is new is named all the same."""
+    how = ("--stat",) if form == "stat" else ("--format", form)
+    output = run("diff", "HEAD~1", "--repo", repository, "--all", *how).output
+
+    assert not UNSAFE.search(output)
+    assert not any(line.startswith(("From ", "Bcc:", "X-Evil")) for line in output.splitlines())
+    assert {"fell", "gone", "moved", "new", "rose"} <= set(re.findall(r"\w+", output))
+
+
+def test_a_report_as_markdown(run: Run, repository: Path) -> None:
+    """No link, image or element once code is set aside; every row of a table has its four cells."""
+    output = run("diff", "HEAD~1", "--repo", repository, "--all", "--format", "markdown").output
+    plain = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", output)
+
+    assert not re.search(r"(?<!\\)\]\(", plain)
+    assert not re.search(r"(?<!\\)<[a-z!/]", plain)
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in output.splitlines() if row.startswith("| ")} == {5}
+
+
+@pytest.mark.parametrize("most", [(), ("--all",)])
+def test_a_page(run: Run, repository: Path, most: tuple[str, ...]) -> None:
+    """A page has one script, which is ours, and no address at all."""
+    page = run("diff", "HEAD~1", "--repo", repository, "--format", "html", *most).output
+
+    assert not UNSAFE.search(page)
+    assert "x-cw" not in elements(page)
+    assert page.count("<script>") == 1
+    assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["#changes"]
+
+
+def elements(html: str) -> set[str]:
+    """Name all elements of `html`."""
+    found: set[str] = set()
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.add(tag)
+            assert not any(name.startswith("on") for name, _ in attrs)
+
+    Reader().feed(html)
+    return found

@@ -1,0 +1,382 @@
+"""How a report looks: text for people, and nothing in it that harms a terminal, a table or a page."""
+
+import csv
+import io
+import json
+import random
+import re
+import sys
+import unicodedata
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import scripted
+from conftest import Golden, Run
+from helpers import START, catalogue, document, history, record, records
+from pairs import some_pair
+
+from cachewatch.core.safetext import safe
+from cachewatch.git.writing import NewRevision, write_repository
+from cachewatch.render.colour import Palette
+
+
+def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path, golden: Golden) -> None:
+    """The report on the bundled documents, to the letter; pytest --rewrite-golden when it should change."""
+    output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository).output
+
+    golden("demo.txt", output)
+
+
+def test_the_demo_as_markdown(run: Run, demo_repository: Path, golden: Golden) -> None:
+    """The same as Markdown, to the letter."""
+    output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "markdown").output
+
+    golden("demo.md", output)
+
+
+def test_the_demo_as_a_page(run: Run, demo_repository: Path, golden: Golden) -> None:
+    """The same as HTML, to the letter."""
+    golden(
+        "demo.html",
+        run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "html").output,
+    )
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 200])
+def test_lines_fit(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """No line is wider than the terminal, down to sixty columns; wrapping loses no word."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--all").output
+    monkeypatch.setenv("COLUMNS", "400")
+    wide = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--all").output
+
+    assert max(map(len, output.splitlines())) <= max(width, 60)
+    assert re.sub(r"\s+", "", output) == re.sub(r"\s+", "", wide)
+
+
+def test_ascii_unless_the_documents_are_not(run: Run, demo_repository: Path) -> None:
+    """A report is plain ASCII of its own."""
+    for form in ("text", "json", "jsonl", "csv"):
+        assert run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format", form).output.isascii()
+
+
+def test_colour_is_for_terminals(run: Run, demo_repository: Path) -> None:
+    """Colour is painted when asked for, and only on what differs of a version."""
+    command = ("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository)
+    plain, painted = run(*command).output, run(*command, "--color", "always").output
+
+    assert "\x1b" not in plain
+    assert "1.2.\x1b[31m0\x1b[0m -> 1.2.\x1b[32m1\x1b[0m" in painted
+    assert re.sub(r"\x1b\[\d*m", "", painted) == plain
+
+
+def test_a_palette_that_is_off() -> None:
+    """Without colour, text is left alone."""
+    assert Palette(is_on=False).paint("x", "red") == "x"
+    assert Palette(is_on=True).paint("x", "") == "x"
+
+
+def test_long_sections_are_capped_and_add_up(run: Run, tmp_path: Path) -> None:
+    """What is not printed is counted, with its specs, and --all prints it."""
+    before = {f"p{n:03}": records([n]) for n in range(50)}
+    after = {
+        name: found + records(range(1000 + 9 * n, 1002 + 9 * n + n % 3), versions=["0.9"])
+        for n, (name, found) in enumerate(before.items())
+    }
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+    command = ("diff", "HEAD~1", "--repo", repository)
+    short, long = run(*command).output, run(*command, "--all").output
+
+    lines = re.findall(r"^  p\d+  0\.9 added  \+(\d+)", short, re.MULTILINE)
+    (hidden,) = re.findall(r"^  \.\.\. and (\d+) more, \+(\d+) \(--all\)$", short, re.MULTILINE)
+    assert "OLDER VERSIONS ADDED  50 packages, +149\n" in short
+    assert (len(lines), int(hidden[0])) == (20, 30)
+    assert sum(map(int, lines)) + int(hidden[1]) == 149
+    assert lines == sorted(lines, reverse=True)  # the most important are shown
+    assert sum(map(int, re.findall(r"^  p\d+  0\.9 added  \+(\d+)", long, re.MULTILINE))) == 149
+    assert "..." not in long
+
+
+def test_what_is_routine_is_cut_first(run: Run, tmp_path: Path) -> None:
+    """Of further copies a few lines are enough."""
+    before = {f"p{n:03}": records([n]) for n in range(100)}
+    after = before | {f"p{n:03}": records([n, 100 + n]) for n in range(9)}
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+    output = run("diff", "HEAD~1", "--repo", repository).output
+
+    assert "MORE COPIES  9 packages, +9\n" in output
+    assert len(re.findall(r"^  p\d+  \+1  in e4s$", output, re.MULTILINE)) == 5
+    assert "\n  ... and 4 more, +4 (--all)\n" in output
+
+
+def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> None:
+    """With filters, packages that do not match are in no count, and the shares are those of the lists."""
+    still = {"still": [record(50, target="aarch64")]}
+    before = {**still, "old": records([1]), "both": [record(2), record(3, stacks=["ml"])]}
+    after = {
+        **still,
+        "both": [record(12), record(13, stacks=["ml"], versions=["2.0"])],
+        "new": records([4], stacks=["ml"]),
+    }
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+
+    def total(*options: str) -> str:
+        return " ".join(run("diff", "HEAD~1", "--repo", repository, *options).output.split("\n\n")[-1].split())
+
+    assert total() == (
+        "1 of 3 packages changed, 1 new, 1 removed; their specs: 3 -> 3 "
+        "(+3: 1 in new packages, 1 in upgrades, 1 rebuilt; -3: 1 in removed packages, 1 in upgrades, 1 rebuilt)"
+    )
+    assert total("--stack", "e4s") == (
+        "1 of 3 packages changed, 1 of them only rebuilt, 1 removed; their specs in your selection: 2 -> 1 "
+        "(+1: 1 rebuilt; -2: 1 in removed packages, 1 rebuilt)"
+    )
+    assert total("--kind", "upgraded") == (
+        "1 of 3 packages changed; their specs: 2 -> 2 (+2 -2: 1 in upgrades, 1 rebuilt)"
+    )
+    assert total("--kind", "downgraded") == "Nothing of what was asked for."
+    assert total("--target", "aarch64") == "No differences in your selection of 3 packages."
+
+
+@pytest.mark.parametrize("options", [(), ("--stack", "ml"), ("--package", "p00*"), ("--target", "x"), ("--all",)])
+def test_headings_add_up_to_the_total(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """What came and went by the headings is what the last sentence says, and it leads from before to after."""
+    chance = random.Random(5)
+    pairs = {f"p{n:03}": some_pair(chance) for n in range(60)}
+    # So many do not change that nothing is said of the whole tag.
+    still = {f"p{n:03}": records([n]) for n in range(100, 500)}
+    states = [catalogue(still | {name: pair[side] for name, pair in pairs.items()}) for side in (0, 1)]
+    output = run("diff", "HEAD~1", "--repo", history(tmp_path / "r.git", *states), *options).output
+    *blocks, total = output.replace(",", "").strip().split("\n\n")[1:]
+    total = " ".join(total.split())
+
+    sums = {sign: sum(map(int, re.findall(rf"[ (]\{sign}(\d+)", total))) for sign in "+-="}
+    headings = [line for block in blocks for line in block.splitlines() if line[0] != " "]
+    rebuilt = sum(int(count) for line in headings for count in re.findall(r"^REBUILT  (\d+)", line))
+    told = {sign: sum(int(n) for line in headings for n in re.findall(rf" \{sign}(\d+)", line)) for sign in "+-="}
+    assert {**told, "+": told["+"] + rebuilt, "-": told["-"] + rebuilt} == sums
+    before, after = map(int, re.findall(r"(\d+) -> (\d+) \(", total)[0])
+    assert before + sums["+"] - sums["-"] == after
+    assert rebuilt
+    assert len(headings) > 6
+
+
+@pytest.mark.parametrize("name", scripted.WEEKS)
+def test_a_scripted_week(run: Run, golden: Golden, tmp_path: Path, name: str) -> None:
+    """A week of one cause, to the letter: the cause is a heading, and a screen holds it."""
+    scripted.digest_of(tmp_path, name)
+    tag = "develop-2026-11-08" if name == "new-snapshot" else "develop"
+    output = run("diff", "HEAD~1", "--repo", tmp_path / "catalogue.git", "--tag", tag).output
+
+    golden(f"weeks/terminal/{name}.txt", output)
+    assert len(output.splitlines()) <= 20
+
+
+EVIL = "\x1b[31mred\x1b[0m\x9b31m\x07\b\u202e\u2028\r\n\t=cmd|'!A0 <b>&*_[x](y)`|"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "csv", "markdown", "stat"])
+def test_hostile_text_does_no_harm(run: Run, tmp_path: Path, form: str) -> None:
+    """No control character of a document reaches a terminal, in no format."""
+    for name, number in (("a.md", 1), ("b.md", 2)):
+        found = [
+            record(number, versions=[EVIL + str(number)], stacks=[EVIL + "s"], target=EVIL, os=EVIL, compiler=EVIL),
+            record(9, stacks=[EVIL + str(number)]),
+        ]
+        (tmp_path / name).write_bytes(document(found, package=EVIL.replace('"', "").replace("\n", "")))
+    options = ["--stat"] if form == "stat" else ["--format", form]
+    result = run("diff", tmp_path / "a.md", tmp_path / "b.md", *options)
+
+    allowed = {"\n", "\r"} if form == "csv" else {"\n"}
+    harmful = {c for c in result.output + result.error if (not c.isprintable() and c not in allowed) or c == "\u202e"}
+    assert result.exit_code == 0, result.error
+    assert harmful == set()
+
+
+def test_json_holds_hostile_text_as_it_is(run: Run, tmp_path: Path) -> None:
+    """Escaped in the bytes, whole in the values."""
+    for name, number in (("a.md", 1), ("b.md", 2)):
+        (tmp_path / name).write_bytes(document([record(number, versions=[EVIL + str(number) + "\U0001f600\x7f"])]))
+    output = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "json").output
+    (package,) = json.loads(output)["changesets"][0]["packages"]
+
+    assert output.isascii()
+    assert package["versions"]["added"] == [EVIL + "2\U0001f600\x7f"]
+
+
+def test_formulas_are_text(run: Run, tmp_path: Path) -> None:
+    """A spreadsheet never computes what a document says."""
+    for name, number, version in (("a.md", 1, "1"), ("b.md", 2, "=cmd()")):
+        (tmp_path / name).write_bytes(document([record(number, versions=[version])]))
+    output = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "csv").output
+    table = list(csv.DictReader(io.StringIO(output)))
+
+    assert [row["name"] for row in table if row["change"] == "version-added"] == ["'=cmd()"]
+    assert not any(cell.startswith(("=", "@")) for row in table for cell in row.values())
+
+
+@pytest.mark.parametrize(
+    ("variants", "cell"),
+    [
+        (["+shared", "~static", "build_system=cmake"], "build_system=cmake +shared ~static"),
+        (["+shared", "cflags=-O2"], "cflags=-O2 +shared"),
+        (["+cuda", "+shared"], "+cuda +shared"),
+        (["+cmd|' /C calc'!A0"], "'+cmd|' /C calc'!A0"),
+        (["+SUM(A1)"], "'+SUM(A1)"),
+        (["+1"], "'+1"),
+    ],
+)
+def test_variants_are_data(run: Run, tmp_path: Path, variants: list[str], cell: str) -> None:
+    """An apostrophe stands only before what a spreadsheet would compute."""
+    for name, found in (("a.md", []), ("b.md", [record(1, variants=variants)])):
+        (tmp_path / name).write_bytes(document(found))
+    output = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "csv").output
+    (row,) = [row for row in csv.DictReader(io.StringIO(output)) if row["change"] == "spec-added"]
+
+    assert row["variants"] == cell
+
+
+def test_a_table_holds_everything(run: Run, demo_repository: Path) -> None:
+    """The lines of the table are the facts of the JSON."""
+    command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
+    table = list(csv.DictReader(io.StringIO(run(*command, "csv").output)))
+    (found,) = json.loads(run(*command, "json").output)["changesets"]
+
+    added = {spec["hash"] for p in found["packages"] for spec in p["specs"]["added"]}
+    assert {row["hash"] for row in table if row["change"] == "spec-added"} == added
+    assert sum(int(row["count"]) for row in table if row["change"] == "rebuilt") == found["summary"]["specs"]["rebuilt"]
+    (total,) = [row for row in table if row["change"] == "total"]
+    assert (total["before"], total["after"]) == ("228", "473")
+
+
+def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
+    """Line by line, JSON Lines hold what JSON holds."""
+    command = ("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--format")
+    (found,) = json.loads(run(*command, "json").output)["changesets"]
+    lines = [json.loads(line) for line in run(*command, "jsonl").output.splitlines()]
+
+    assert lines[0] == {
+        "type": "changeset",
+        "schema": "cachewatch.core.changesets/2",
+        "before": found["before"],
+        "after": found["after"],
+    }
+    assert [line for line in lines if line["type"] == "package"] == [
+        {"type": "package", **p} for p in found["packages"]
+    ]
+    assert lines[-1] == {"type": "summary", **found["summary"]}
+
+
+def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
+    """Like git diff --stat, but of specs."""
+    output = run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--stat").output
+
+    assert " py-keras       |     0 -> 130    +130 in new packages\n" in output
+    assert " py-build       |    24 -> 24     +3 -3 in upgrades, =1 in lost builds\n" in output
+    assert output.splitlines()[-1].endswith(
+        "-21: 3 in upgrades, 3 of older versions, 15 rebuilt; =1: 1 in lost builds)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\x1b[1m", "\\x1b[1m"),
+        ("\u202e", "\\u202e"),
+        ("\ud800", "\\ud800"),
+        ("é", "é"),
+        ("a\nb", "a\\x0ab"),
+        ("a\u00ad\u034f\u3164b", "a\\xad\\u034f\\u3164b"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+)
+def test_safe_text(text: str, shown: str) -> None:
+    """What cannot be seen is written out."""
+    assert safe(text) == shown
+
+
+# Default_Ignorable_Code_Point outside of Cf, as DerivedCoreProperties.txt lists it.
+IGNORED = (
+    *(0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2065, 0x3164, *range(0xFE00, 0xFE10), 0xFFA0),
+    *(*range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)),
+)
+
+
+def test_nothing_unseen_is_safe() -> None:
+    """Every control, format, separator of lines, half and ignorable character is written out; all ASCII stays."""
+    unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    left = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in unseen]
+
+    assert [hex(code) for code in (*left, *IGNORED) if safe(chr(code)) == chr(code)] == []
+    assert safe("".join(map(chr, range(32, 127)))) == "".join(map(chr, range(32, 127)))
+
+
+def test_names_are_ascii(run: Run, tmp_path: Path) -> None:
+    """A letter that looks like another is seen as what it is, wherever a name is shown."""
+    for name, version in (("before.md", "1"), ("after.md", "1.\u0430")):
+        (tmp_path / name).write_bytes(document([record(1, versions=[version], stacks=["\u0435", "root"])]))
+    for arguments in (
+        ("show", tmp_path / "after.md"),
+        *(("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", f) for f in ("text", "markdown", "html")),
+    ):
+        output = run(*arguments).output
+        assert "\u0430" not in output
+        assert "\u0435" not in output
+
+
+def test_show(run: Run, demo_repository: Path, golden: Golden) -> None:
+    """The table of a package, to the letter."""
+    output = run("show", "py-build", "--repo", demo_repository).output
+
+    golden("show.txt", output)
+
+
+def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
+    """Left-over specs and last copies are marked, and so is how long nothing happened."""
+    one = catalogue(
+        {"zlib": [record(1), record(2, stacks=["root"]), record(3, versions=["2.0"]), record(4, versions=["2.0"])]}
+    )
+    repository = history(tmp_path / "r.git", one, one | catalogue({"other": records([9])}))
+    output = run("show", "zlib", "--repo", repository).output
+
+    table = [line.split() for line in output.splitlines()]
+    assert ["2.0", "e4s", "2"] in table
+    assert ["1.0", "(no", "stack)", "1L"] in table
+    assert ["e4s", "1!"] in table
+    assert "document unchanged since 2025-06-01" in output
+    assert run("show", "zlib", "--repo", repository, "--rev", "2025-06-01", "--tag", "develop").exit_code == 0
+
+
+def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """A wrong name is answered with the right ones; a document that cannot be read, with the reason."""
+    (tmp_path / "bad.md").write_bytes(b"x")
+    (tmp_path / "good.md").write_bytes(document(records([1, 1])))
+
+    assert "did you mean py-build?" in run("show", "py-bild", "--repo", demo_repository).error
+    assert run("show", "../x", "--tag", "develop", "--repo", demo_repository).exit_code == 2
+    assert run("show", tmp_path / "bad.md").exit_code == 4
+    assert run("show", tmp_path).exit_code == 4
+    shown = run("show", tmp_path / "good.md")
+    assert "zlib" in shown.output
+    assert "listed 2 times" in shown.error
+
+
+@pytest.mark.parametrize(
+    ("apart", "said"),
+    [
+        (timedelta(seconds=1), "1 minute later"),
+        (timedelta(minutes=-45), "45 minutes earlier"),
+        (timedelta(hours=20), "20 hours later"),
+        (timedelta(days=7), "7 days later"),
+    ],
+)
+def test_how_far_apart(run: Run, tmp_path: Path, apart: timedelta, said: str) -> None:
+    """The head says how far the two states are apart, in words that fit."""
+    revisions = [
+        NewRevision(message="x", time=START + n * apart, files=catalogue({"zlib": records([n])})) for n in (0, 1)
+    ]
+    write_repository(tmp_path / "r.git", revisions)
+
+    assert f", 1 revision, {said})" in run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output

@@ -1,0 +1,189 @@
+"""Templates of users: preferred to ours file by file, given plain data, and held in a cage."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import Run
+
+from cachewatch.errors import TemplateError
+from cachewatch.render import filters, templates
+from cachewatch.render.context import view
+from cachewatch.render.mail import render_letter
+from cachewatch.render.samples import sample_digest, sample_notice
+from cachewatch.render.templates import render_all
+from cachewatch.runtime import resources
+
+
+def caged(folder: Path, text: str, name: str = "t.txt.j2", **context: object) -> str:
+    """Render `text` as a template of a user, but for the process of its own."""
+    (folder / name).write_text(text)
+    (rendered,) = templates._render_caged(str(folder), [(name, context)])
+    return rendered
+
+
+def apart(folder: Path, text: str) -> str:
+    """Render `text` as a template of a user, with all that holds it."""
+    (folder / "t.txt.j2").write_text(text)
+    (rendered,) = render_all([("t.txt.j2", {})], folder)
+    return rendered
+
+
+def test_one_file_can_be_replaced(tmp_path: Path) -> None:
+    """A part of one's own takes the place of ours, and all else stays."""
+    (tmp_path / "_footer.html.j2").write_text("<p>Ask {{ digest.operator }}.</p>")
+    ours, theirs = (render_letter(sample_digest(), templates_dir=folder) for folder in (None, tmp_path))
+
+    assert "<p>Ask hpc-software@example.org.</p>" in theirs.html
+    assert "You get this" not in theirs.html
+    assert "py-safetensors" in theirs.html
+    assert theirs.text == ours.text
+
+
+def test_a_template_of_another_name(tmp_path: Path) -> None:
+    """A subscription can have its own template for one form, and ours for the others."""
+    (tmp_path / "site.txt.j2").write_text("{{ digest.subscription }}: {{ sentence }}\n")
+    letter = render_letter(sample_digest(), templates_dir=tmp_path, template="site.html.j2")
+
+    assert letter.text.startswith("sample: ")
+    assert letter.html == render_letter(sample_digest()).html
+    with pytest.raises(TemplateError, match="there is no template nowhere"):
+        render_letter(sample_digest(), templates_dir=tmp_path, template="nowhere.html.j2")
+
+
+def test_html_is_escaped_and_text_is_not(tmp_path: Path) -> None:
+    """What a template prints as HTML is text, not markup."""
+    assert caged(tmp_path, "{{ x }}", "t.html.j2", x="<b>&") == "&lt;b&gt;&amp;"
+    assert caged(tmp_path, "{{ x }}", x="<b>&") == "<b>&"
+    assert apart(tmp_path, "plain") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n{{ digest.nothing }}", "line 2: .*nothing"),
+        ("{% if %}", "line 1"),
+        ("\n\n{{ 1 / 0 }}", "line 3: ZeroDivisionError"),
+        ("{{ ''.__class__ }}", "unsafe"),
+        ("{{ digest.update({}) }}", "unsafe"),
+        ("{{ digest | attr('__class__') }}", "unsafe|has no"),
+        ("{% include 'gone.j2' %}", "there is no template gone.j2"),
+        ("{% include '../secret.txt' %}", "there is no template"),
+        ("{{ lipsum() }}", "lipsum"),
+        ("{{ range(10 ** 9) }}", "Range too big"),
+        ("{{ 'x' * 10 ** 8 }}", "more than 10 MiB"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
+    """The file, the line and the reason."""
+    with pytest.raises(TemplateError, match=message) as error:
+        caged(tmp_path, text, digest={"some": "thing"})
+
+    assert "t.txt.j2" in str(error.value)
+
+
+def test_a_template_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline ends it."""
+    monkeypatch.setattr(templates, "_SECONDS", 1.0)
+    loop = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
+    with pytest.raises(TemplateError, match="longer than 1 seconds"):
+        apart(tmp_path, loop)
+
+
+def test_a_template_that_grows(tmp_path: Path) -> None:
+    """The limit of memory ends it, and this process lives."""
+    with pytest.raises(TemplateError, match="memory"):
+        apart(tmp_path, "{% set x = 'x' * 10 ** 10 %}")
+
+
+def test_a_template_that_cannot_be_read(tmp_path: Path) -> None:
+    """Neither bytes that are no text nor a flood of them get into Jinja2."""
+    (tmp_path / "a.txt.j2").write_bytes(b"\xff")
+    (tmp_path / "b.txt.j2").write_bytes(b"x" * (2**20 + 1))
+    with pytest.raises(TemplateError, match="not UTF-8"):
+        render_all([("a.txt.j2", {})], tmp_path)
+    with pytest.raises(TemplateError, match="more than 1,048,576 bytes"):
+        render_all([("b.txt.j2", {})], tmp_path)
+
+
+def test_the_context_is_plain_data() -> None:
+    """Templates are given nothing that could do anything."""
+
+    def check(value: object) -> None:
+        assert type(value) in (dict, list, str, int, bool, type(None)), value
+        if isinstance(value, dict):
+            assert not {"items", "keys", "values", "get", "copy", "pop", "update"} & value.keys()
+            for inner in value.values():
+                check(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                check(inner)
+
+    check(view(sample_digest()))
+
+
+def test_the_commands(run: Run, tmp_path: Path) -> None:
+    """List, show, render and check: what a user does to make a template."""
+    listed = run("template", "list")
+    (tmp_path / "_footer.html.j2").write_text(run("template", "show", "_footer.html.j2").output + "<p>Mine.</p>")
+    rendered = run("template", "render", "digest.html.j2", "--templates-dir", tmp_path)
+    good = run("template", "check", "--templates-dir", tmp_path)
+    (tmp_path / "mine.txt.j2").write_text("{{ digest.nonsense }}")
+    bad = run("template", "check", "--templates-dir", tmp_path)
+
+    assert "  digest.html.j2" in listed.output
+    assert "* _footer.html.j2" in run("template", "list", "--templates-dir", tmp_path).output
+    assert "<p>Mine.</p>" in rendered.output
+    assert (good.exit_code, bad.exit_code) == (0, 6)
+    assert "mine.txt.j2: line 1" in bad.error
+    assert "digest.html.j2: ok" in bad.output
+
+
+def test_what_cannot_be_shown_or_rendered(run: Run) -> None:
+    """Names that are none, and parts, which mean nothing alone."""
+    assert "no template x.j2" in run("template", "show", "x.j2").error
+    assert "no template" in run("template", "show", "../README.md").error
+    assert "parts are rendered as part of them" in run("template", "render", "_footer.html.j2").error
+    assert run("template", "render", "nothing.html.j2").exit_code == 6
+    assert sample_notice().title in run("template", "render", "notice.txt.j2").output
+
+
+def test_all_templates_are_listed(run: Run) -> None:
+    """Whatever there is for digests and notices, is listed."""
+    shipped = {file.name for file in (Path(__file__).parents[1] / "templates").glob("[dn_]*.j2")}
+    listed = run("template", "list").output
+
+    assert [name for name in sorted(shipped) if name not in listed and not name.startswith("_page")] == []
+
+
+def test_the_context_is_documented() -> None:
+    """Every name that a template is given stands in docs/templates.md, and every filter."""
+    text = (Path(__file__).parents[1] / "docs/templates.md").read_text()
+
+    def names(value: object) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | {name for inner in value.values() for name in names(inner)}
+        return {name for inner in value for name in names(inner)} if isinstance(value, list) else set()
+
+    missing = {name for name in names(view(sample_digest())) if f"{name}`" not in text}
+    missing |= {name for name in filters.FILTERS if f"| {name}" not in text.replace("\\|", "|")}
+    assert missing == set()
+
+
+def test_json_keeps_to_its_schema() -> None:
+    """The sample, which has everything, and notices' neighbours validate."""
+    schema = json.loads(resources.config("digest.schema.json"))
+    validator = jsonschema.Draft202012Validator(schema)
+
+    validator.check_schema(schema)
+    assert list(validator.iter_errors(json.loads(render_letter(sample_digest()).json))) == []
+
+
+@pytest.mark.parametrize(
+    ("until", "age"),
+    [("04:00:20", "1 minute"), ("04:20:00", "20 minutes"), ("06:10:00", "2 hours"), ("03:59:00", "1 minute")],
+)
+def test_how_old_data_is(until: str, age: str) -> None:
+    """In minutes while it is fresh."""
+    assert filters.FILTERS["days_until"]("2025-06-01T04:00:00Z", f"2025-06-01T{until}Z") == age

@@ -1,0 +1,191 @@
+"""A process of our own works within limits, and its end is a sentence."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cachewatch.errors import UnreadableDocument, WorkFailed
+from cachewatch.runtime import worker as workers
+from cachewatch.runtime.worker import Limits, Worker
+
+SMALL = Limits(megabytes=100, seconds=1, seconds_per_megabyte=0)
+
+
+@contextmanager
+def another_thread() -> Iterator[None]:
+    """Let this process have one, so that it cannot fork."""
+    is_over = threading.Event()
+    thread = threading.Thread(target=is_over.wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+@pytest.fixture(params=["forked", "from a server"])
+def worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """A worker with small limits, made in either way."""
+    monkeypatch.setattr(Worker, "may_fork", request.param == "forked")
+    if request.param == "forked":
+        # Threads that earlier tests left are idle: a fork takes no lock of theirs along.
+        monkeypatch.setattr(threading, "active_count", lambda: 1)
+        with Worker(limits=SMALL) as made:
+            yield made
+    else:
+        with another_thread(), Worker(limits=SMALL) as made:
+            yield made
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def take(megabytes: int) -> int:
+    return len(bytearray(megabytes * 2**20))
+
+
+def answer_with(megabytes: int) -> bytes:
+    return bytes(megabytes * 2**20)
+
+
+def refuse() -> None:
+    raise UnreadableDocument("is no document")
+
+
+def fail() -> None:
+    raise KeyError("a mistake of ours")
+
+
+def end(code: int) -> None:
+    os._exit(code)
+
+
+def end_by(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def end_the_first_time(marker: Path) -> str:
+    if marker.exists():
+        return "done"
+    marker.touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "not reached"
+
+
+def count_files() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  descriptors are no paths
+
+
+def test_work_is_done_elsewhere(worker: Worker) -> None:
+    """One process does one thing after the other."""
+    first, second = worker.do(os.getpid), worker.do(os.getpid)
+    assert first == second != os.getpid()
+    assert worker.do(take, 10) == 10 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "said"),
+    [
+        (spin, (), "reading it took more than 1 seconds of processor time"),
+        (time.sleep, (60,), "reading it took more than 4 seconds"),
+        (take, (200,), "reading it took more than 100 MB of memory"),
+        (fail, (), "cachewatch failed on it: KeyError('a mistake of ours'); please report it"),
+        (end, (3,), "the process that read it ended with exit code 3"),
+        (end_by, (signal.SIGSEGV,), "the process that read it ended with SIGSEGV"),
+        (end_by, (signal.SIGKILL,), "the process that read it was killed, perhaps for want of memory"),
+    ],
+)
+def test_what_ends_it_is_said(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, function: object, arguments: tuple[object, ...], said: str
+) -> None:
+    """And the next piece of work is done as if nothing had happened."""
+    if function is spin:
+        monkeypatch.setattr(workers, "_PATIENCE", 1_000)  # on a busy machine, a second of the processor takes long
+    with pytest.raises(WorkFailed) as failure:
+        worker.do(function, *arguments)  # type: ignore[arg-type]
+    assert str(failure.value) == said
+    assert worker.do(take, 10) == 10 * 2**20
+
+
+def test_an_answer_that_has_no_room(worker: Worker) -> None:
+    """Memory counts while an answer is sent, too."""
+    with pytest.raises(WorkFailed, match="MB of memory"):
+        worker.do(answer_with, 60)
+
+
+def test_our_own_errors_are_raised_here(worker: Worker) -> None:
+    """They are answers."""
+    with pytest.raises(UnreadableDocument, match="is no document"):
+        worker.do(refuse)
+
+
+def test_who_was_killed_once_is_asked_again(worker: Worker, tmp_path: Path) -> None:
+    """The system may have killed it for what others took."""
+    assert worker.do(end_the_first_time, tmp_path / "marker") == "done"
+
+
+def test_more_may_take_longer(worker: Worker) -> None:
+    """The limit grows with what there is to do."""
+    limits = Limits(seconds=1, seconds_per_megabyte=2)
+    assert [limits.processor_seconds(size) for size in (0, 2**20, 10 * 2**20)] == [1, 3, 21]
+
+
+def test_work_ends_when_we_do(worker: Worker) -> None:
+    """Whoever waits is asked several times a second whether to go on, and nothing is left behind."""
+
+    class Ending(Exception):
+        """A signal came."""
+
+    has_begun = threading.Event()
+
+    def go_on() -> None:
+        if has_begun.is_set():
+            raise Ending
+
+    with Worker(limits=Limits(), go_on=go_on) as other:
+        pid = other.do(os.getpid)
+        has_begun.set()
+        with pytest.raises(Ending):
+            other.do(time.sleep, 600)
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_what_is_slow_is_said_once(worker: Worker) -> None:
+    """And what is not, not at all."""
+    said: list[str] = []
+    worker.do(os.getpid, when_slow=lambda: said.append("fast"))
+    worker.do(time.sleep, 2, when_slow=lambda: said.append("slow"))
+    assert said == ["slow"]
+
+
+def test_it_holds_no_files_of_ours(worker: Worker, tmp_path: Path) -> None:
+    """A lock of ours would outlive us."""
+    with (tmp_path / "file").open("w"):
+        assert worker.do(count_files) <= 6
+
+
+def test_preparing_counts_towards_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries reserve memory when they are loaded."""
+    kept: list[bytearray] = []
+    monkeypatch.setattr(Worker, "may_fork", True)
+    with Worker(limits=SMALL, prepare=lambda: kept.append(bytearray(300 * 2**20))) as worker:
+        assert worker.do(take, 10) == 10 * 2**20
+
+
+def test_a_closed_worker_begins_anew() -> None:
+    """Who needs it again gets another one."""
+    with Worker() as worker:
+        worker.start()
+        first = worker.do(os.getpid)
+        worker.close()
+        assert worker.do(os.getpid) != first

@@ -1,0 +1,529 @@
+"""The static site: what it says, what it writes, and what it leaves alone."""
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from conftest import ROOT, Run
+from helpers import HOSTILE, catalogue, history, hostile_states, record, records
+from letters import letter
+
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
+from cachewatch.site import ArchivedDigest, build
+from cachewatch.site.naming import file_name, shown
+from cachewatch.site.plots import bars, clock, steps
+from cachewatch.site.reading import Catalogue, plan, read
+from cachewatch.site.writing import Folder
+from cachewatch.store import digests
+from cachewatch.store.database import Database
+from cachewatch.store.digests import DigestState, Stored
+
+
+class _Reader(HTMLParser):
+    """Collects what the tests ask of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.scripts = 0
+        self.events: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.scripts += tag == "script"
+        self.links += [value for name in ("href", "src", "action") if (value := found.get(name))]
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        self.events += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def _page(file: Path) -> _Reader:
+    reader = _Reader()
+    reader.feed(file.read_text("utf-8"))
+    return reader
+
+
+def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> Catalogue:
+    opened = Repository(repository)
+    planned = plan(
+        opened,
+        resolve(opened, revision),
+        since=None,
+        wanted_tag=lambda _: True,
+        wanted_package=lambda _: True,
+        known=folder.remembered(),
+    )
+    return read(planned, jobs=1, progress=lambda _: None)
+
+
+class _Archive:
+    def __init__(self, digests: Iterable[ArchivedDigest] = ()) -> None:
+        self._digests = digests
+
+    def digests(self) -> Iterable[ArchivedDigest]:
+        return self._digests
+
+
+@pytest.fixture
+def built(run: Run, demo_repository: Path, tmp_path: Path) -> Path:
+    """The site of the demo."""
+    result = run("site", tmp_path / "site", "--repo", demo_repository)
+    assert result.exit_code == 0, result.error
+    return tmp_path / "site"
+
+
+def _files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(file.relative_to(folder)): (file.stat().st_mtime_ns, file.read_bytes())
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def test_there_is_a_page_for_everything(built: Path) -> None:
+    """Packages, stacks and tags have pages; so have their lists."""
+    names = {str(file.relative_to(built)) for file in built.rglob("*.html")}
+
+    assert {"index.html", "packages.html", "stacks.html", "tags.html", "revisions.html"} <= names
+    assert {"package/py-build.html", "stack/e4s.html", "tag/develop.html", "tag/develop-2025-06-01.html"} <= names
+
+
+def test_every_link_leads_somewhere(built: Path) -> None:
+    """Links are relative and lead to a page, a part of one, or a style sheet that is there."""
+    for file in built.rglob("*.html"):
+        page = _page(file)
+        assert len(page.ids) == len(set(page.ids)), file
+        for link in page.links:
+            assert not link.startswith(("/", "http:", "https:", "//")), (file, link)
+            if link.startswith("data:"):
+                continue
+            path, _, fragment = link.partition("#")
+            target = (file.parent / unquote(path)).resolve() if path else file
+            assert target.is_file(), (file, link)
+            assert built.resolve() in target.parents
+            assert not fragment or fragment in _page(target).ids
+
+
+def test_a_package_is_told(built: Path) -> None:
+    """The matrix has the numbers that `show` prints, with words for what colour says."""
+    text = " ".join(" ".join(_page(built / "package/py-build.html").text).split())
+
+    assert "The newest version is" in text
+    assert "last copy" in text
+    assert "In other tags" in text
+    assert "develop-2025-06-01" in text
+    assert "came 1.2.1 in e4s-neoverse_v1 went 1.2.0 in e4s-neoverse_v1, 1.2.1 in radiuss" in text
+
+
+def test_totals_agree_with_show(run: Run, demo_repository: Path, built: Path) -> None:
+    """What a page counts is what the command counts."""
+    said = run("show", "py-build", "--repo", demo_repository).output
+    numbers = re.search(r"(\d+) specs, (\d+) versions, (\d+) stacks, (\d+) targets", said)
+    assert numbers is not None
+    page = (built / "package/py-build.html").read_text()
+
+    for number, label in zip(numbers.groups(), ("specs", "versions", "stacks", "targets"), strict=True):
+        assert f"<dt>{label}</dt><dd>{number}</dd>" in page
+
+
+def test_a_second_build_touches_nothing(run: Run, demo_repository: Path, built: Path) -> None:
+    """Nothing changed, so no page is rendered, and no file has another time."""
+    before = _files(built)
+    result = run("site", built, "--repo", demo_repository)
+    after = _files(built)
+
+    assert "0 files written" in result.error
+    assert {n: v for n, v in before.items() if ".cachewatch" not in n} == {
+        n: v for n, v in after.items() if ".cachewatch" not in n
+    }
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    """A revision that touches one package rewrites its page and the lists, and no other package's."""
+    first = catalogue({name: records([number], stacks=["e4s"]) for number, name in enumerate("abc")})
+    second = {**first, **catalogue({"b": [record(9, stacks=["ml"], versions=["2.0"])]})}
+    repository = history(tmp_path / "r.git", first, second)
+    path = tmp_path / "site"
+    folder = Folder(path)
+    build(folder, _read(repository, folder, "HEAD~1"), _Archive(), title="T")
+    before = _files(path)
+    folder = Folder(path)
+    build(folder, _read(repository, folder), _Archive(), title="T")
+    after = _files(path)
+    written = {name for name in after if before.get(name) != after[name] and name.endswith(".html")}
+    whole = tmp_path / "whole"
+    build(Folder(whole), _read(repository, Folder(whole)), _Archive(), title="T")
+
+    assert "package/b.html" in written
+    assert not {"package/a.html", "package/c.html"} & written
+    assert {n: c for n, (_, c) in _files(whole).items() if n.endswith(".html")} == {
+        n: c for n, (_, c) in after.items() if n.endswith(".html")
+    }
+
+
+def test_a_package_page_says_what_was_the_last_change(tmp_path: Path) -> None:
+    """A removed document is said to be gone, and since when."""
+    both = catalogue({"a": [record(1)], "b": [record(2)]})
+    repository = history(tmp_path / "r.git", both, catalogue({"a": [record(1)]}))
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(repository, folder), _Archive(), title="T")
+    text = " ".join(_page(tmp_path / "site/package/b.html").text)
+
+    assert "Gone." in text
+    assert "2025-06-02" in text
+    assert '<span class="label">gone</span>' in (tmp_path / "site/packages.html").read_text()
+
+
+def test_rebuilds_in_a_row_are_one_line(tmp_path: Path) -> None:
+    """Whoever asks what happened is not told the same five times."""
+    states = [catalogue({"a": [record(number)]}) for number in range(5)]
+    states.append(catalogue({"a": [record(9, versions=["2.0"])]}))
+    repository = history(tmp_path / "r.git", *states)
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(repository, folder), _Archive(), title="T")
+    text = " ".join(" ".join(_page(tmp_path / "site/package/a.html").text).split())
+
+    assert "2025-06-05" in text
+    assert "4 rebuilt in 4 revisions from 2025-06-02 on" in text
+    assert "1 upgraded came 2.0 in e4s went 1.0 in e4s" in text
+
+
+def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
+    """A page of the last build that is none now goes; what others put there stays."""
+    old = history(tmp_path / "old.git", catalogue({"a": [record(1)], "b": [record(2)]}))
+    new = history(tmp_path / "new.git", catalogue({"a": [record(1)]}))
+    path = tmp_path / "site"
+    for repository in (old, new):
+        folder = Folder(path)
+        build(folder, _read(repository, folder), _Archive(), title="T")
+        (path / "CNAME").write_text("cache.example.org")
+
+    assert not (path / "package/b.html").exists()
+    assert (path / "package/a.html").exists()
+    assert (path / "CNAME").exists()
+
+
+def test_a_build_that_was_killed_is_made_good(
+    demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a site is known for what it is, and no page of it is trusted."""
+    path, whole = tmp_path / "site", tmp_path / "whole"
+    put, count = Folder.put, iter(range(9))
+    folder = Folder(path)
+    read_before = _read(demo_repository, folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "put", lambda self, *page: put(self, *page) if next(count) < 8 else _interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            build(folder, read_before, _Archive(), title="T")
+    (path / "index.html").write_text("half")
+    for target in (path, whole):
+        folder = Folder(target)
+        build(folder, _read(demo_repository, folder), _Archive(), title="T")
+
+    assert {n: c for n, (_, c) in _files(path).items()} == {n: c for n, (_, c) in _files(whole).items()}
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_several_processes_write_the_same(
+    demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many processes render."""
+    monkeypatch.setattr("cachewatch.site._PAGES_AT_ONCE", 2)
+    for jobs in (1, 2):
+        folder = Folder(tmp_path / str(jobs))
+        build(folder, _read(demo_repository, folder), _Archive(), title="T", jobs=jobs)
+
+    one, two = (_files(tmp_path / name) for name in "12")
+    assert {n: c for n, (_, c) in one.items()} == {n: c for n, (_, c) in two.items()}
+
+
+def test_a_foreign_folder_is_refused(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """Nothing is written where something else is."""
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/index.html").write_text("mine")
+    result = run("site", tmp_path / "precious", "--repo", demo_repository)
+
+    assert result.exit_code == 2
+    assert "something other than a site of cachewatch" in result.error
+    assert (tmp_path / "precious/index.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"edition": "cachewatch.site/0", "pages": {"../x": "k"}}'])
+def test_a_damaged_memory_is_no_obstacle(built: Path, demo_repository: Path, damage: bytes) -> None:
+    """What is remembered is only a help; and a list of pages written by somebody else removes nothing outside."""
+    outside = built.parent / "x"
+    outside.write_text("mine")
+    (built / ".cachewatch/history.msgpack").write_bytes(damage)
+    before = {n: c for n, (_, c) in _files(built).items() if n.endswith(".html")}
+    if damage.startswith(b'{"edition"'):
+        (built / ".cachewatch/pages.json").write_bytes(damage)
+    folder = Folder(built)
+    build(folder, _read(demo_repository, folder), _Archive(), title="Build cache")
+
+    assert {n: c for n, (_, c) in _files(built).items() if n.endswith(".html")} == before
+    assert outside.read_text() == "mine"
+
+
+def test_hostile_text_is_harmless(tmp_path: Path) -> None:
+    """Names, versions and targets by a stranger: nothing runs, nothing lands elsewhere, nothing is invisible."""
+    repository = history(tmp_path / "r.git", *hostile_states())
+    path = tmp_path / "deep" / "site"
+    folder = Folder(path)
+    build(folder, _read(repository, folder), _Archive(), title=HOSTILE[0])
+
+    assert {p.name for p in tmp_path.iterdir()} == {"r.git", "deep"}
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["site"]
+    for file in path.rglob("*.html"):
+        assert re.fullmatch(r"[a-z0-9._+~-]{1,100}", file.name), file
+        text = file.read_text("utf-8")
+        page = _page(file)
+        assert page.scripts == 1 + (file.name == "packages.html"), file
+        assert page.events == []
+        assert not any(link.startswith("javascript:") for link in page.links)
+        assert "x" * 200 not in text
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b]", text)
+    listed = re.search(r'id="index">(.*?)</script>', (path / "packages.html").read_text(), re.DOTALL)
+    assert listed is not None
+    assert len(json.loads(listed[1])) == len(HOSTILE)
+    assert len(list((path / "stack").iterdir())) == len(set(HOSTILE))
+
+
+def test_file_names_are_harmless_and_different() -> None:
+    """Every name has a file name of its own, in one case, that is no device and leads nowhere else."""
+    names = [*HOSTILE, "zlib", "py-build", "libstdc++", "aux", "aux.h", ".hidden", "-rf", "", "a" * 81, "\udc80"]
+    files = [file_name(name) for name in names]
+
+    assert len({name.casefold() for name in files}) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9_][a-z0-9._+~-]{0,99}", name) for name in files)
+    assert [file_name(name) for name in ("zlib", "py-build", "libstdc++")] == ["zlib", "py-build", "libstdc++"]
+    assert "con" not in files
+    assert "aux.h" not in files
+
+
+def test_shown_text_has_an_end() -> None:
+    """Of very long text both ends are shown, and how much there is."""
+    assert shown("a" * 60 + "b" * 60).startswith("a" * 50)
+    assert shown("a" * 60 + "b" * 60).endswith("b (120 characters)")
+    assert shown("zlib\u202e") == "zlib\\u202e"
+
+
+def _digest(key: str, day: int) -> ArchivedDigest:
+    return ArchivedDigest(
+        key=key,
+        subscription="ml team",
+        title=f"2 packages gone <{day}>",
+        period=f"2025-06-0{day}",
+        created=datetime(2025, 6, day, tzinfo=UTC),
+        html=f"<!doctype html><title>{day}</title>",
+        feed="feeds/ml-team.atom",
+    )
+
+
+def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
+    """The newest first, each with its page as it was sent, and the feed of the subscription."""
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(demo_repository, folder), _Archive([_digest("k/1", 1), _digest("k/2", 2)]), title="T")
+    index = (tmp_path / "site/index.html").read_text()
+    links = re.findall(r'href="(digest/[^"]+)"', index)
+
+    assert [(tmp_path / "site" / link).read_text() for link in links] == [
+        "<!doctype html><title>2</title>",
+        "<!doctype html><title>1</title>",
+    ]
+    assert "2 packages gone &lt;2&gt;" in index
+    assert re.search(
+        r'<link rel="alternate" type="application/atom\+xml" title="ml team" href="feeds/ml-team.atom">', index
+    )
+
+
+def _kept(key: str, **values: Any) -> Stored:
+    told = letter(key=key, html=f"<!doctype html><title>{key}</title>", is_notice=values.pop("is_notice", False))
+    return Stored(
+        key=key,
+        subscription=told.subscription,
+        track="regular",
+        title=told.title,
+        period=told.period,
+        created=told.created,
+        reason="",
+        advances=(),
+        letter=told,
+        short=told,
+        **({"state": DigestState.READY} | values),
+    )
+
+
+def test_digests_come_from_the_state(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """What went out is shown with its feed; what is held, and what was only for operators, is not."""
+    database = Database(tmp_path / "state")
+    with database.write() as connection:
+        for kept in (_kept("one"), _kept("two", state=DigestState.HELD), _kept("three", is_notice=True)):
+            digests.add(connection, kept)
+    database.close()
+    result = run(
+        *("site", tmp_path / "site", "--repo", demo_repository),
+        *("--state", tmp_path / "state", "--feed", "feeds/{subscription}.atom"),
+    )
+
+    assert result.exit_code == 0, result.error
+    assert [file.name for file in (tmp_path / "site/digest").iterdir()] == ["one.html"]
+    assert 'href="feeds/ml-team.atom"' in (tmp_path / "site/index.html").read_text()
+
+
+def test_a_state_that_is_not_there_is_said(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """Nothing is made where a state was expected, and no feed is a script."""
+    missing = run("site", tmp_path / "site", "--repo", demo_repository, "--state", tmp_path / "none")
+    Database(tmp_path / "state").close()
+    script = run(
+        *("site", tmp_path / "site", "--repo", demo_repository),
+        *("--state", tmp_path / "state", "--feed", "javascript:alert(1)"),
+    )
+
+    assert (missing.exit_code, script.exit_code) == (5, 2)
+    assert "there is no state yet" in missing.error
+    assert not (tmp_path / "none").exists()
+    assert not (tmp_path / "site").exists()
+
+
+def test_tags_can_be_chosen(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """One tag only: its packages, and no word of another."""
+    run("site", tmp_path / "site", "--repo", demo_repository, "--tag", "develop-2025-06-01", "--title", "Snapshot")
+
+    assert [file.name for file in (tmp_path / "site/tag").iterdir()] == ["develop-2025-06-01.html"]
+    assert "<title>Snapshot</title>" in (tmp_path / "site/index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--tag", "nothing"], "no such tag"),
+        (["--rev", "nowhere"], "not a revision"),
+        (["--since", "1999-01-01"], "no revision that old"),
+        (["--repo", "/nowhere"], "no such folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    run: Run, demo_repository: Path, tmp_path: Path, options: list[str], complaint: str
+) -> None:
+    """One sentence, and nothing written."""
+    result = run("site", tmp_path / "site", "--repo", demo_repository, *options)
+
+    assert complaint in result.error
+    assert result.exit_code in (2, 3)
+    assert not (tmp_path / "site").exists()
+
+
+def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
+    """A package that only a release has is found all the same, and its page says where it is."""
+    states = {**catalogue({"a": [record(1)]}), **catalogue({"old": [record(2, versions=["0.9"])]}, "v0.23.1")}
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(history(tmp_path / "r.git", states), folder), _Archive(), title="T")
+    text = " ".join(_page(tmp_path / "site/packages.html").text)
+    page = " ".join(_page(tmp_path / "site/package/old.html").text)
+
+    assert "in other tags" in text
+    assert (
+        json.loads(re.findall(r'id="index">(.*?)</script>', (tmp_path / "site/packages.html").read_text())[0])[1] == []
+    )
+    assert "There is no binary of it in develop." in page
+    assert "0.9" in page
+
+
+def test_damaged_documents_are_named(run: Run, tmp_path: Path) -> None:
+    """The rest is built, and the exit code says that something is missing."""
+    good = catalogue({"a": [record(1)], "b": [record(2)]})
+    damaged = {**good, "_cache/develop/b/specs.md": b"---\ncut", "_cache/v1.0/c/specs.md": b"<<<<<<< HEAD"}
+    repository = history(tmp_path / "r.git", good, damaged)
+    result = run("site", tmp_path / "site", "--repo", repository)
+
+    assert result.exit_code == 4
+    assert "_cache/develop/b/specs.md: unreadable" in result.error
+    assert "_cache/v1.0/c/specs.md: unreadable" in result.error
+    assert (tmp_path / "site/package/b.html").is_file()
+
+
+def test_what_cannot_be_written_is_named(demo_repository: Path, tmp_path: Path) -> None:
+    """A file where the site should be, and a folder where a page should be."""
+    (tmp_path / "file").write_text("")
+    folder = Folder(tmp_path / "site")
+    (tmp_path / "site/package/py-build.html").mkdir(parents=True)
+
+    with pytest.raises(UsageError, match="cannot be used"):
+        Folder(tmp_path / "file")
+    with pytest.raises(SourceError, match=r"py-build\.html: cannot be written"):
+        build(folder, _read(demo_repository, folder), _Archive(), title="T")
+
+
+def test_a_site_has_a_past_of_one_revision(tmp_path: Path) -> None:
+    """One revision: no plots, no changes, and still every page."""
+    repository = history(tmp_path / "r.git", catalogue({"a": [record(1)]}))
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(repository, folder), _Archive(), title="T")
+
+    assert "One revision, of 2025-06-01." in (tmp_path / "site/index.html").read_text()
+    assert "so nothing has happened" in (tmp_path / "site/revisions.html").read_text()
+
+
+def test_clocks_that_run_backwards_stand_still() -> None:
+    """A commit from before its parent is drawn where the parent is; one without a date as well."""
+    times = [datetime(2025, 6, day, tzinfo=UTC) for day in (1, 5, 3, 11)]
+
+    assert clock([times[0], times[1], times[2], None, times[3]]).places == (0, 40, 40, 40, 100)
+    assert clock([None, None]).places == (0, 100)
+    assert clock([]).places == ()
+
+
+@pytest.mark.parametrize(
+    ("last", "labels"),
+    [
+        (datetime(2025, 6, 4, tzinfo=UTC), ["2 Jun", "3 Jun", "4 Jun"]),
+        (datetime(2025, 6, 28, tzinfo=UTC), ["2 Jun", "9 Jun", "16 Jun", "23 Jun"]),
+        (datetime(2026, 5, 1, tzinfo=UTC), ["Jul 2025", "Oct 2025", "Jan 2026", "Apr 2026"]),
+        (datetime(2029, 6, 1, tzinfo=UTC), ["Jan 2026", "Jan 2027", "Jan 2028", "Jan 2029"]),
+    ],
+)
+def test_an_axis_has_few_round_marks(last: datetime, labels: list[str]) -> None:
+    """Days, weeks, quarters or years, as many as fit."""
+    ticks = clock([datetime(2025, 6, 1, tzinfo=UTC), last]).ticks
+
+    assert [tick.label for tick in ticks] == labels
+    assert all(0 <= tick.at <= 100 for tick in ticks)
+
+
+def test_marks_do_not_touch_the_end() -> None:
+    """Where there is room for what came last, the axis ends with a word for it."""
+    where = clock([datetime(2025, 6, 1, tzinfo=UTC), datetime(2025, 6, 5, tzinfo=UTC)], past=0.96)
+
+    assert where.places == (0, 96)
+    assert [tick.label for tick in where.ticks] == ["2 Jun", "3 Jun", "4 Jun", "now"]
+
+
+def test_lines_and_bars_stay_inside() -> None:
+    """A line holds its value until the next; a bar that is there is seen; both keep to the box."""
+    assert steps([0, 50, 100], [1, 2, 2], 2) == "M0 50H50V0H100"
+    lefts = re.findall(r"M([\d.]+) 100v-([\d.]+)h([\d.]+)", bars([0, 50, 100], [1, 0, 1000], 1000))
+
+    assert [float(height) for _, height, _ in lefts] == [4.0, 100.0]
+    assert all(0 <= float(left) <= 100 - float(width) for left, _, width in lefts)
+
+
+def test_templates_are_all_counted() -> None:
+    """A change of any template builds every page anew."""
+    from cachewatch.site import _TEMPLATES  # noqa: PLC0415
+
+    assert {file.name for file in (ROOT / "templates/site").glob("*.j2")} == set(_TEMPLATES)

@@ -1,0 +1,124 @@
+"""Real build caches with the right answer worked out by hand: each state and each transition, with and without HTTP."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from servers import files, serving
+from truths import STATES, TRANSITIONS, V3, History, Truth, expected, row
+
+from cachewatch.sources.buildcache import Fresh
+from cachewatch.sources.buildcache.address import open_mirror
+from cachewatch.sources.buildcache.index import read_index
+from cachewatch.sources.buildcache.layouts import fetch_index
+
+
+def check(place: str | Path, truth: Truth) -> None:
+    """Hold what is read at `place` to the truth."""
+    mirror = open_mirror(place, {})
+    file = fetch_index(mirror, Fresh())
+    assert file is not None
+    index = read_index(file.content, "index")
+    again = fetch_index(mirror, file.fresh)
+    mirror.close()
+
+    assert (index.version, index.faults) == (truth.version, ())
+    assert {binary.hash: row(binary) for binary in index.binaries} == expected(truth)
+    assert index.others == truth.records - len(truth.specs)
+    assert {binary.platform for binary in index.binaries} == {"linux"}
+    assert again is None
+
+
+@pytest.mark.parametrize(("kind", "state"), STATES)
+def test_every_state_in_a_folder(
+    buildcaches: Path, truths: dict[tuple[str, str], Truth], kind: str, state: str
+) -> None:
+    """Each spec of each state, and nothing that is not in the cache; the second look finds nothing new."""
+    check(buildcaches / kind / state, truths[kind, state])
+
+
+@pytest.mark.usefixtures("loopback")
+@pytest.mark.parametrize(("kind", "state"), STATES)
+def test_every_state_over_http(buildcaches: Path, truths: dict[tuple[str, str], Truth], kind: str, state: str) -> None:
+    """The same behind a web server, where the second look is one request."""
+    with serving(files(buildcaches / kind / state)) as server:
+        check(server.url, truths[kind, state])
+        assert len(server.asked) == {"2": 4, "3": 3}[kind[1]]
+        assert server.asked[-1].path.endswith(("index.manifest.json", "index.json.hash"))
+
+
+@pytest.mark.parametrize(("kind", "number"), TRANSITIONS)
+def test_every_transition(
+    run: Run,
+    histories: dict[str, History],
+    truths: dict[tuple[str, str], Truth],
+    kind: str,
+    number: int,
+) -> None:
+    """What was recorded, compared: exactly the hashes that came and went, and no revision where none did."""
+    before, after = V3[number - 1], V3[number]
+    history, truth = histories[kind], truths[kind, after]
+
+    result = run(
+        "diff", history.revisions[before], history.revisions[after], "--repo", history.folder, "--format", "json"
+    )
+
+    packages = json.loads(result.output)["changesets"][0]["packages"]
+    added = sorted(spec["hash"][:7] for package in packages for spec in package["specs"]["added"])
+    removed = sorted(spec["hash"][:7] for package in packages for spec in package["specs"]["removed"])
+    assert (result.exit_code, added, removed) == (0, truth.added, truth.removed)
+    assert (history.revisions[before] == history.revisions[after]) == (not truth.added and not truth.removed)
+
+
+def summary(run: Run, history: History, before: int, after: int) -> dict[str, dict[str, int]]:
+    """Return what became of each package between two states, by number: only what is not zero."""
+    revisions = [history.revisions[V3[number - 1]] for number in (before, after)]
+    result = run("diff", *revisions, "--repo", history.folder, "--format", "json")
+    told = ("rebuilt", "upgraded", "downgraded", "recompiled", "reconfigured", "moved", "new", "gone")
+    return {
+        package["name"]: {word: package["specs"][word] for word in told if package["specs"][word]}
+        for package in json.loads(result.output)["changesets"][0]["packages"]
+    }
+
+
+@pytest.mark.parametrize("kind", ["v3", "v2"])
+def test_the_story(run: Run, histories: dict[str, History], kind: str) -> None:
+    """The transitions mean what TRUTH.md tells of them."""
+    history = histories[kind]
+
+    assert summary(run, history, 1, 2) == {"cw-stack": {"new": 1}, "cw-torch": {"new": 2}}
+    assert summary(run, history, 2, 3) == {"cw-solver": {"new": 1}, "cw-stack": {"new": 1}, "cw-torch": {"new": 2}}
+    assert summary(run, history, 3, 4) == {"cw-torch": {"new": 1}}
+    assert summary(run, history, 4, 5) == {"cw-solver": {"gone": 1}}
+    assert summary(run, history, 5, 6) == {"cw-stack": {"gone": 1}, "cw-torch": {"gone": 3}}
+    assert summary(run, history, 6, 7) == {
+        "zlib": {"upgraded": 1},
+        "hdf5": {"rebuilt": 1},
+        "cw-solver": {"rebuilt": 1},
+        "cw-stack": {"rebuilt": 1},
+        "cw-torch": {"rebuilt": 2},
+    }
+    assert sum(change["new"] for change in summary(run, history, 7, 8).values()) == 7
+    if kind == "v3":
+        last = summary(run, history, 7, 10)
+        assert (
+            len(last),
+            all(change == {"new": c, "gone": c} for change in last.values() for c in [change["new"]]),
+        ) == (8, True)
+
+
+@pytest.mark.parametrize("kind", ["v3", "v2"])
+def test_what_was_recorded_is_a_sound_repository(histories: dict[str, History], kind: str) -> None:
+    """One commit for each state that differs, nothing loose, nothing missing, stacks in the list of tags."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", histories[kind].folder, *arguments], capture_output=True, check=True, text=True
+        )
+        return done.stdout + done.stderr
+
+    assert len(git("log", "--format=%h").split()) == len(set(histories[kind].revisions.values()))
+    assert git("fsck", "--strict", "--no-dangling") == ""
+    assert git("show", "HEAD:_data/tags.yaml") == "- name: develop\n  stacks:\n  - cache\n  - root\n"

@@ -1,0 +1,482 @@
+"""How an index is read: every form of a spec since Spack 0.10, and the way back from documents to an index."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from caches import GCC, Installs, database, edge, installs, many, node, put, write_v2, write_v3
+from conftest import ROOT, Run
+from helpers import spec_hash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachewatch.core.model import FaultKind
+from cachewatch.documents import parse
+from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
+from cachewatch.documents.writing import Binary, Listed, write_document
+from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.sources.buildcache import Fresh
+from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address
+from cachewatch.sources.buildcache.index import Index, read_index
+from cachewatch.sources.buildcache.layouts import fetch_index, read_manifest
+from cachewatch.sources.buildcache.opening import Cache
+from cachewatch.sources.recorder import record
+
+LLVM = "l" * 32
+
+
+def only(found: Installs, version: str = "8") -> Binary:
+    """Return the one spec that an index holds."""
+    index = read_index(database(found, version), "index")
+    assert index.faults == ()
+    (binary,) = index.binaries
+    return binary
+
+
+def old(name: str, **values: Any) -> dict[str, Any]:
+    """Return a spec of forms 2 to 4, which names its compiler."""
+    return node(name, **({"compiler": {"name": "gcc", "version": "8.5.0"}, "dependencies": []} | values))
+
+
+FORMS = {
+    "5": {"zlib": {key: value for key, value in old("zlib").items() if key != "name"}},
+    "6": old("zlib", dependencies=[{"name": "cmake", "hash": "c" * 32, "type": ["build"]}]),
+    "7": old("zlib", dependencies=[edge("cmake", "c" * 32)]),
+    "8": node("zlib", dependencies=[edge("gcc", "o" * 32, "c")]),
+    "9": node("zlib", dependencies=[edge("gcc", "o" * 32, "c")], provided_virtuals=["zlib-api"]),
+}
+
+
+@pytest.mark.parametrize("version", FORMS)
+def test_every_form_of_a_spec(version: str) -> None:
+    """Databases 5 to 8 and a newer one say the same."""
+    found = installs(FORMS[version])
+    found["o" * 32] = {"spec": node("gcc", "8.5.0", dependencies=[]), "in_buildcache": False}
+    index = read_index(database(found, version), "index")
+
+    assert [(b.package, b.version, b.compiler, b.target) for b in index.binaries] == [
+        ("zlib", "1.0", "gcc@8.5.0", "x86_64_v3")
+    ]
+    assert [fault.is_loss for fault in index.faults] == ([False] if version == "9" else [])
+
+
+def test_a_version_may_be_a_number() -> None:
+    """As JSON of other tools has it."""
+    assert read_index(json.dumps({"database": {"version": 8, "installs": {}}}).encode(), "x").faults == ()
+
+
+def test_dependencies_by_name() -> None:
+    """The oldest form has them under their names; a spec of it finds its compiler all the same."""
+    wrapped = {"a": {**node("a", dependencies={"gcc": {"hash": GCC, "type": ["build"], "virtuals": ["c"]}})}}
+
+    assert only(installs(wrapped)).compiler == "gcc@12.2.0"
+
+
+@pytest.mark.parametrize(
+    "target", ["zen2", {"name": "zen2", "vendor": "AMD", "features": ["avx2"], "generation": 0, "parents": []}]
+)
+def test_targets_have_two_forms(target: Any) -> None:
+    """A name, or all that is known of it."""
+    arch = {"platform": "linux", "platform_os": "rhel8", "target": target}
+
+    assert (only(installs(node(arch=arch))).target, only(installs(node(arch=arch))).os) == ("zen2", "rhel8")
+
+
+COMPILERS: dict[str, tuple[dict[str, Any], str]] = {
+    "its own": ({"compiler": {"name": "clang", "version": "14.0.6"}}, "clang@14.0.6"),
+    "its own before edges": (
+        {"compiler": {"name": "clang", "version": "14"}, "dependencies": [edge("gcc", GCC, "c")]},
+        "clang@14",
+    ),
+    "its own, empty": ({"compiler": None, "dependencies": [edge("gcc", GCC, "c")]}, "gcc@12.2.0"),
+    "as text": ({"compiler": "gcc@=9.1"}, "gcc@9.1"),
+    "without version": ({"compiler": {"name": "gcc"}}, "gcc"),
+    "C before others": ({"dependencies": [edge("gcc", GCC, "fortran"), edge("llvm", LLVM, "c", "cxx")]}, "llvm@14.0.6"),
+    "C++ before Fortran": ({"dependencies": [edge("gcc", GCC, "fortran"), edge("llvm", LLVM, "cxx")]}, "llvm@14.0.6"),
+    "Fortran alone": ({"dependencies": [edge("llvm", LLVM, "x"), edge("gcc", GCC, "fortran")]}, "gcc@12.2.0"),
+    "runtimes are none": ({"dependencies": [edge("gcc-runtime", GCC, "fortran-rt", "libgfortran")]}, "none"),
+    "not in the index": ({"dependencies": [edge("nvhpc", "n" * 32, "c")]}, "nvhpc"),
+    "its past": ({"annotations": {"original_specfile_version": 4, "compiler": "gcc@=12.2.0"}}, "gcc@12.2.0"),
+    "edges before its past": (
+        {"annotations": {"compiler": "gcc@=9"}, "dependencies": [edge("llvm", LLVM, "c")]},
+        "llvm@14.0.6",
+    ),
+    "none at all": ({}, "none"),
+    "odd edges": (
+        {"dependencies": [7, {"name": "gcc"}, {"name": 1, "hash": 2}, edge("gcc", GCC, "cxx")]},
+        "gcc@12.2.0",
+    ),
+    "odd virtuals": ({"dependencies": [{"name": "gcc", "hash": GCC, "parameters": {"virtuals": "c"}}]}, "none"),
+}
+
+
+@pytest.mark.parametrize("case", COMPILERS)
+def test_compilers(case: str) -> None:
+    """By its own word, then by its dependencies, then by its past, else none."""
+    values, compiler = COMPILERS[case]
+    found = installs(node(**({"dependencies": []} | values)))
+    found[LLVM] = {"spec": node("llvm", "14.0.6", dependencies=[]), "in_buildcache": False}
+
+    assert only(found).compiler == compiler
+
+
+def test_variants_are_shown_as_upstream_shows_them() -> None:
+    """By name, without flags; switches, values, sets of values, patches by seven digits, quotes where needed."""
+    parameters = {
+        "shared": True,
+        "asan": False,
+        "build_system": "cmake",
+        "cuda_arch": ["80", "90"],
+        "amdgpu_target": ["none"],
+        "languages": ["c", "c++", "fortran"],
+        "patches": ["d0b9276ac0f5f6f2", "ad23cca0000"],
+        "path": "/opt/a b",
+        "said": "it's",
+        "cflags": ["-O2"],
+        "ldlibs": [],
+    }
+    variants = only(installs(node(parameters=parameters))).variants
+
+    assert variants == (
+        "amdgpu_target:=none",
+        "~asan",
+        "build_system=cmake",
+        "cuda_arch:=80,90",
+        "languages:='c,c++,fortran'",
+        "patches:=d0b9276,ad23cca",
+        "path='/opt/a b'",
+        'said="it\'s"',
+        "+shared",
+    )
+
+
+def test_patches_and_propagation_beside_the_parameters() -> None:
+    """Where a client wrote them into the node itself."""
+    spec = node(parameters={"shared": True, "api": "v1"}, patches=["0123456789"], propagate=["shared", "api"])
+
+    assert only(installs(spec)).variants == ("api==v1", "patches:=0123456", "++shared")
+
+
+def test_only_what_is_in_the_cache_counts() -> None:
+    """Externals and what was deleted are records too."""
+    found = many(3)
+    found[spec_hash(1)]["in_buildcache"] = False
+    del found[spec_hash(2)]["in_buildcache"]
+
+    index = read_index(database(found), "index")
+    assert ([b.hash for b in index.binaries], index.others) == ([spec_hash(0)], 3)
+
+
+@pytest.mark.parametrize("is_written_otherwise", [False, True])
+def test_a_hash_that_stands_twice(tmp_path: Path, run: Run, is_written_otherwise: bool) -> None:
+    """JSON lets a key stand twice, and its readers take the last; which of both is meant nobody knows."""
+    key = spec_hash(1)
+    again = f"\\u{ord(key[0]):04x}{key[1:]}" if is_written_otherwise else key
+    record = json.dumps({"spec": node("zlib", "2.0"), "in_buildcache": True, "ref_count": 0})
+    content = database(many(3)).replace(b'"installs": {', f'"installs": {{"{again}": {record}, '.encode())
+    index = read_index(content, "index")
+
+    assert [binary.version for binary in index.binaries] == ["1.0"] * 3
+    (fault,) = index.faults
+    assert (fault.kind, fault.is_loss) == (FaultKind.INCONSISTENT, True)
+    assert key in fault.message
+    assert "stands twice" in fault.message
+    write_v3(tmp_path / "mirror", content)
+    recorded = run("record", tmp_path / "mirror", "--into", tmp_path / "catalogue.git")
+    assert recorded.exit_code == 4
+    assert key in recorded.error
+
+
+def test_many_hashes_that_stand_twice_are_one_warning() -> None:
+    """Each is named, or counted; keys that stand twice deeper in a record are of no concern."""
+    first = database(many(40))
+    inner = first.decode().partition('"installs": {')[2].rpartition("}}}")[0]
+    index = read_index(first.replace(b'"installs": {', f'"installs": {{{inner}, '.encode()), "index")
+
+    (fault,) = index.faults
+    assert fault.message.startswith("41 hashes stand twice")
+    switches = database(installs(node())).replace(
+        b'"shared": true', b'"shared": true, "shared": true, "' + b"a" * 32 + b'": {}'
+    )
+    assert read_index(switches, "index").faults == ()
+    deeper = database(installs(node(annotations={"a" * 32: {}}))).replace(
+        b'{"aaaa', b'{"' + b"a" * 32 + b'": {}, "aaaa'
+    )
+    assert read_index(deeper, "index").faults == ()
+
+
+def test_a_key_that_is_not_the_hash_of_its_spec(tmp_path: Path, run: Run) -> None:
+    """Spack goes by the key, and so does cachewatch; that both differ is said."""
+    found = installs(node("zlib", hash=spec_hash(0)), node("cmake", hash=spec_hash(9)), node("hdf5", hash=None))
+    found[GCC]["spec"]["hash"] = spec_hash(10)
+    index = read_index(database(found), "index")
+
+    assert [binary.hash for binary in index.binaries] == [spec_hash(0), spec_hash(1), spec_hash(2)]
+    (fault,) = index.faults
+    assert (fault.kind, fault.is_loss) == (FaultKind.INCONSISTENT, True)
+    assert fault.message == (
+        f"record {spec_hash(1)!a} says that its hash is {spec_hash(9)!a}; taken by its key, as Spack does"
+    )
+    write_v3(tmp_path / "mirror", database(found))
+    assert run("record", tmp_path / "mirror", "--into", tmp_path / "catalogue.git").exit_code == 4
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["name", "version", "arch", "parameters", "dependencies", "compiler", "annotations"]),
+        json_values,
+    )
+)
+def test_no_record_stops_the_others(values: dict[str, Any]) -> None:
+    """Whatever one record holds, the one beside it is read."""
+    found = installs(node("zlib"), node("cmake") | values)
+    index: Index = read_index(database(found), "index")
+
+    assert "zlib" in [binary.package for binary in index.binaries]
+    assert len(index.binaries) + len(index.faults) == 2
+    for binary in index.binaries:
+        document = write_document(binary.package, "develop", [Listed(binary, ("e4s",))])
+        assert parse(document, "specs.md").faults == ()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_with_a_reason(data: bytes) -> None:
+    """An index or a manifest that is none."""
+    for read in (read_index, read_manifest):
+        with pytest.raises(SourceError):
+            read(data, "here")
+
+
+def nested(depth: int) -> bytes:
+    """Return an index, of which one record is nested that deeply."""
+    opening, closing = b'{"a":' * depth, b"}" * depth
+    odd = b'"%s": {"in_buildcache": true, "spec": %s1%s}, ' % (b"d" * 32, opening, closing)
+    return database(many(1)).replace(b'"installs": {', b'"installs": {' + odd)
+
+
+def test_deep_nesting_stops_nothing_else() -> None:
+    """Neither where only a node is refused, nor where the whole file is."""
+    index = read_index(nested(100), "x")
+
+    assert (len(index.binaries), len(index.faults)) == (1, 1)
+    with pytest.raises(SourceError, match="recursion"):
+        read_index(nested(100_000), "x")
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_the_blob_may_be_packed(tmp_path: Path, compression: str) -> None:
+    """As the manifest says."""
+    write_v3(tmp_path, database(many(4)), compression=compression)
+    file = fetch_index(open_mirror(tmp_path, {}), Fresh())
+
+    assert file is not None
+    assert len(read_index(file.content, "index").binaries) == 4
+
+
+def test_old_blobs_are_left_alone(tmp_path: Path) -> None:
+    """They stay until a prune; only what the manifest names counts."""
+    write_v3(tmp_path, database(many(400)))
+    write_v3(tmp_path, database(many(4)))
+    file = fetch_index(open_mirror(tmp_path, {}), Fresh())
+
+    assert file is not None
+    assert len(read_index(file.content, "index").binaries) == 4
+
+
+def test_a_view_is_an_index_of_its_own(tmp_path: Path) -> None:
+    """Named below the main one."""
+    write_v3(tmp_path, database(many(4)))
+    write_v3(tmp_path, database(many(2)), view="team/gpu")
+    mirror = open_mirror(tmp_path, {})
+    file = fetch_index(mirror, Fresh(), view="team/gpu")
+
+    assert file is not None
+    assert len(read_index(file.content, "index").binaries) == 2
+    for view in ("other", "../x", "a b"):
+        with pytest.raises(SourceError):
+            fetch_index(mirror, Fresh(), view=view)
+
+
+def test_layout_3_comes_before_layout_2(tmp_path: Path) -> None:
+    """A mirror that was migrated keeps its old index for old clients."""
+    write_v2(tmp_path, database(many(2), version="7"))
+    write_v3(tmp_path, database(many(3)))
+    file = fetch_index(open_mirror(tmp_path, {}), Fresh())
+
+    assert file is not None
+    assert file.fresh.layout == "v3"
+
+
+def test_a_folder_that_is_no_cache(tmp_path: Path) -> None:
+    """Says what was looked for."""
+    put(tmp_path / "README", b"hello")
+    with pytest.raises(SourceError, match="update-index"):
+        fetch_index(open_mirror(tmp_path, {}), Fresh())
+    with pytest.raises(SourceError, match="no such folder"):
+        open_mirror(tmp_path / "missing", {})
+    with pytest.raises(SourceError, match="leads out"):
+        open_mirror(tmp_path, {}).get("../etc/passwd")
+
+
+def test_addresses() -> None:
+    """Each form of an address, and what it means."""
+    assert parse_address("/srv/cache") == Path("/srv/cache")
+    assert parse_address("file:///srv/a%20cache") == Path("/srv/a cache")
+    assert parse_address("https://host/cache/") == "https://host/cache"
+    assert parse_address("oci://ghcr.io/spack/cache") == Registry("https://ghcr.io", "spack/cache")
+    assert parse_address("oci+http://127.0.0.1:5000/a/b") == Registry("http://127.0.0.1:5000", "a/b")
+    for address in (
+        "https://host/x?token=1",
+        "https://host/x#y",
+        "oci://host/Image",
+        "oci://u:p@host/x",
+        "file://h/x",
+        "gopher://x/y",
+    ):
+        with pytest.raises(RefusedAddress):
+            parse_address(address)
+
+
+def test_a_document_is_what_the_generator_writes() -> None:
+    """Byte for byte, and read back as it was; a size is a number."""
+    binary = Binary("zlib", spec_hash(1), "1.3", "gcc@12.2.0", "rhel8", "linux", "zen2", ("+pic",))
+    content = write_document("zlib", "develop", [Listed(binary, ("e4s",), 1234)])
+
+    assert content.decode() == (
+        '---\ntitle: "zlib"\nlayout: cache\ncategories: [package, develop]\n'
+        'meta: {"compilers": ["gcc@12.2.0"], "num_specs": 1, "num_specs_by_stack": {"e4s": 1, "root": 1}, "oss": ["rhel8"], '
+        '"platforms": ["linux"], "stacks": ["e4s", "root"], "targets": ["zen2"], "versions": ["1.3"]}\n'
+        'spec_details: [{"compiler": "gcc@12.2.0", "hash": "baaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "os": "rhel8", "platform": "linux", '
+        '"size": 1234, "stacks": ["e4s", "root"], "target": "zen2", "variants": ["+pic"], "versions": ["1.3"]}]\n---'
+    )
+    assert parse(content, "specs.md").faults == ()
+
+
+def test_the_list_of_tags_comes_back() -> None:
+    """Whatever names look like to YAML."""
+    stacks = {
+        "develop": frozenset({"e4s", "1.0", "null"}),
+        "v0.23.1": frozenset[str](),
+        "develop-2025-01-05": frozenset({"yes"}),
+    }
+
+    assert read_tags_file(write_tags_file(stacks)) == stacks
+    assert re.findall("name: (.*)", write_tags_file(stacks).decode()) == ["develop", "v0.23.1", "develop-2025-01-05"]
+
+
+def as_catalogue(documents: Iterable[bytes], bucket: Path) -> str:
+    """Publish documents as the caches that they tell of, and return the address of the list."""
+    by_tag: dict[str, dict[str, Installs]] = {}
+    for document in documents:
+        text = document.decode()
+        package, tag = (re.search(pattern, text)[1] for pattern in ('title: "(.*)"', r"\[package, (.*)\]"))  # type: ignore[index]
+        for spec in json.loads(re.search("^spec_details: (.*)$", text, re.MULTILINE)[1]):  # type: ignore[index]
+            for stack in spec["stacks"]:
+                found = by_tag.setdefault(tag, {}).setdefault(stack, {})
+                found[spec["hash"]] = {"spec": as_node(package, spec, found), "in_buildcache": True}
+    listed = {
+        tag: [publish(bucket, tag, stack, found) for stack, found in stacks.items()] for tag, stacks in by_tag.items()
+    }
+    put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
+    return str(bucket / "cache_spack_io_index.json")
+
+
+def publish(bucket: Path, tag: str, stack: str, found: Installs) -> dict[str, str]:
+    """Write the index of one stack, and return how it is listed."""
+    path = tag if stack == "root" else f"{tag}/{stack}"
+    checksum = write_v3(bucket / path, database(found))
+    return {"label": stack, "url": f"s3://spack-binaries/{path}/blobs/sha256/{checksum[:2]}/{checksum}"}
+
+
+def as_node(package: str, spec: dict[str, Any], found: Installs) -> dict[str, Any]:
+    """Return the node that a record of a document tells of; its compiler becomes a dependency."""
+    name, _, version = spec["compiler"].partition("@")
+    dependencies = []
+    if name != "none":
+        compiler = f"{name}{version}".replace(".", "").replace("-", "").ljust(32, "0")[:32]
+        found[compiler] = {"spec": node(name, version, dependencies=[]), "in_buildcache": False}
+        dependencies = [edge(name, compiler, "c", "cxx")]
+    arch = {"platform": spec["platform"], "platform_os": spec["os"], "target": spec["target"]}
+    return node(
+        package, spec["versions"][0], arch=arch, parameters=as_parameters(spec["variants"]), dependencies=dependencies
+    )
+
+
+def as_parameters(variants: Iterable[str]) -> dict[str, Any]:
+    """Return what variants were before they were shown."""
+    parameters: dict[str, Any] = {}
+    for variant in variants:
+        name, equals, value = variant.partition("=")
+        if not equals:
+            parameters[variant[1:]] = variant[0] == "+"
+        elif name.endswith(":"):
+            parameters[name[:-1]] = value.strip("'").split(",")
+        else:
+            parameters[name] = value
+    return parameters
+
+
+def round_trip(documents: list[Path], tmp_path: Path) -> None:
+    """Hold documents -> index -> recorder -> documents to be the identity."""
+    by_tag = {re.search(rb"\[package, (.*)\]", path.read_bytes())[1].decode(): path.read_bytes() for path in documents}  # type: ignore[index]
+    address = as_catalogue([path.read_bytes() for path in documents], tmp_path / "bucket")
+    done = record(Cache(address=address), tmp_path / "catalogue.git")
+
+    assert (done.held, done.failed, done.faults) == ((), (), ())
+    assert {count.tag for count in done.tags} == set(by_tag)
+    for path in documents:
+        text = path.read_text()
+        package, tag = (re.search(pattern, text)[1] for pattern in ('title: "(.*)"', r"\[package, (.*)\]"))  # type: ignore[index]
+        assert show(tmp_path / "catalogue.git", f"HEAD:_cache/{tag}/{package}/specs.md") == text, path
+
+
+def show(repository: Path, name: str) -> str:
+    """Return a file of a revision."""
+    import subprocess  # noqa: PLC0415
+
+    return subprocess.run(["git", "-C", repository, "show", name], capture_output=True, check=True, text=True).stdout
+
+
+def test_the_seeds_come_back_byte_for_byte(tmp_path: Path) -> None:
+    """All five, with their eight stacks, through indexes and the recorder."""
+    seeds = sorted((ROOT / "demo").glob("*.md"))
+    assert len(seeds) == 5
+
+    round_trip(seeds, tmp_path)
+
+
+def test_real_documents_of_the_layout_come_back(documents: Path, tmp_path: Path) -> None:
+    """Each document of April 2025 and later, one revision of each package and tag at a time."""
+    recent = [path for path in sorted(documents.glob("*/*.md")) if is_recent(path)]
+    assert len(recent) >= 5
+    for number, path in enumerate(recent):
+        round_trip([path], tmp_path / str(number))
+
+
+def is_recent(path: Path) -> bool:
+    """Tell whether a document is of the layout that the recorder writes."""
+    text = path.read_text()
+    return 'meta: {"compilers"' in text and '"tarball"' not in text and "@=" not in text and '"size"' in text
+
+
+def test_gzip_of_a_listed_index(tmp_path: Path) -> None:
+    """Where no manifest says so, its first bytes do."""
+    data = gzip.compress(database(many(3)), mtime=0)
+    checksum = write_v3(tmp_path / "v1.0.0", database(many(3)), compression="gzip")
+    assert (tmp_path / "v1.0.0/blobs/sha256" / checksum[:2] / checksum).read_bytes() == data
+    entry = {"label": "root", "url": f"s3://b/v1.0.0/blobs/sha256/{checksum[:2]}/{checksum}"}
+    put(tmp_path / "cache_spack_io_index.json", json.dumps({"v1.0.0": [entry]}).encode())
+
+    done = record(Cache(address=str(tmp_path), is_catalogue=True), tmp_path / "catalogue.git")
+    assert done.tags[0].specs == 3

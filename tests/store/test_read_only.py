@@ -1,0 +1,251 @@
+"""Commands that only read work where the state cannot be written: for another user, and on a read-only disk."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import NoReturn
+
+import pytest
+from conftest import Result, Run
+from helpers import catalogue, records
+from station import Site, log, running, wait_for
+
+from cachewatch.cli import main
+from cachewatch.errors import StateError
+from cachewatch.notify.passes import run_pass
+from cachewatch.store.database import NAME, Database
+from cachewatch.store.lock import only_one
+from cachewatch.store.reading import DatabaseToRead
+
+_NOBODY = 65534
+DATA = Path(__file__).parents[1] / "data"
+CONFIG = """\
+version: 1
+state: {state}
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1h}}}
+channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
+operators: {channels: []}
+subscriptions: {ml: {channels: [files], changes: [all]}}
+"""
+# What each command prints when it could read the state.
+COMMANDS: Mapping[tuple[str, ...], str] = {
+    ("status",): "public  ",
+    ("status", "--json"): '"sources"',
+    ("deliveries", "list"): "sent",
+    ("deliveries", "show", "1"): "1 attempt",
+    ("deliveries", "show", "1", "--raw"): "new",
+    ("preview", "ml", "--since", "HEAD~1"): "new",
+    ("explain", "new"): "ml  is notified",
+}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A state that has told of a package; in a folder that every user may pass."""
+    folder = Path(mkdtemp(prefix="cachewatch-test-"))
+    folder.chmod(0o755)
+    base = {"zlib": records([1])}
+    made = Site(folder, [catalogue(base), catalogue(base | {"new": records([2])})])
+    made.configure(CONFIG.replace("{state}", "{folder}/state"))
+    for number in (0, 1):
+        made.publish(number)
+        context = made.open()
+        assert run_pass(context).failed_sources == 0
+        context.database.close()
+    yield made
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def closed(site: Site) -> Iterator[None]:
+    """Nobody works on the state."""
+    assert names(site) == [NAME]
+    yield
+
+
+@contextmanager
+def in_use(site: Site) -> Iterator[None]:
+    """A daemon does, and what it wrote last is in the log."""
+    with running(site, "daemon"):
+        wait_for(lambda: "source.polled" in log(site))
+        yield
+
+
+@contextmanager
+def killed(site: Site) -> Iterator[None]:
+    """A daemon did, and what it wrote last is in the log."""
+    with running(site, "daemon") as daemon:
+        wait_for(lambda: "source.polled" in log(site))
+        daemon.send_signal(signal.SIGKILL)
+    assert names(site) == [NAME, f"{NAME}-shm", f"{NAME}-wal"]
+    yield
+
+
+def names(site: Site) -> list[str]:
+    """Name the files of the database."""
+    return sorted(path.name for path in (site.folder / "state").glob(f"{NAME}*"))
+
+
+def forget_polls(site: Site) -> None:
+    """Let a daemon poll at once, though the clock of the site stood still; let all may read what it writes."""
+    with sqlite3.connect(site.folder / "state" / NAME) as connection:
+        connection.execute("UPDATE sources SET polled_at = '2020-01-01T00:00:00.000000Z'")
+    connection.close()
+    let_others_read(site.folder / "state")
+
+
+def let_others_read(folder: Path) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def as_another_user(folder: Path, *arguments: str) -> Result:
+    """Run a command in a process that may not write here; what it loads was loaded before."""
+    output, error = folder / "output", folder / "error"
+    pid = os.fork()
+    if pid == 0:
+        _become(arguments, output, error)
+    _, status = os.waitpid(pid, 0)
+    return Result(os.waitstatus_to_exitcode(status), output.read_text("utf-8", "replace"), error.read_text())
+
+
+def _become(arguments: tuple[str, ...], output: Path, error: Path) -> NoReturn:
+    try:
+        for number, path in ((1, output), (2, error)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), number)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(_NOBODY)
+            os.setuid(_NOBODY)
+        sys.argv = ["cachewatch", *arguments]
+        main()
+    except SystemExit as ended:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended.code if isinstance(ended.code, int) else 0)
+    finally:
+        os._exit(99)
+
+
+@pytest.mark.parametrize("how", [closed, in_use, killed])
+def test_another_user_reads(site: Site, run: Run, how: Callable[[Site], AbstractContextManager[None]]) -> None:
+    """Each command prints what it prints for the owner, and leaves everything as it is."""
+    config = ("--config", str(site.folder / "cachewatch.yaml"))
+    site.configure(CONFIG.replace("{state}", "{folder}/state"))
+    for command in COMMANDS:
+        assert run(*command, *config).exit_code == 0
+    forget_polls(site)
+    (site.folder / "cachewatch.yaml").chmod(0o644)
+    with how(site):
+        let_others_read(site.folder / "state")
+        if os.geteuid() != 0:
+            (site.folder / "state").chmod(0o555)
+        before = names(site)
+        for command, expected in COMMANDS.items():
+            done = as_another_user(site.folder, *command, *config)
+            assert (done.exit_code, expected in done.output) == (0, True), (command, done)
+        assert names(site) == before
+        (site.folder / "state").chmod(0o755)
+
+
+@pytest.fixture
+def view(site: Site) -> Iterator[Path]:
+    """The state once more, where it cannot be written."""
+    folder = site.folder / "view"
+    folder.mkdir()
+    mounts = [["--bind", str(site.folder / "state"), str(folder)], ["-o", "remount,bind,ro", str(folder)]]
+    if os.geteuid() != 0 or subprocess.run(["mount", *mounts[0]], capture_output=True, check=False).returncode:
+        pytest.skip("mounting takes root")
+    subprocess.run(["mount", *mounts[1]], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("how", [closed, in_use, killed])
+def test_a_read_only_mount_is_read(
+    site: Site, view: Path, run: Run, tmp_path: Path, how: Callable[[Site], AbstractContextManager[None]]
+) -> None:
+    """As in a container that only watches; a backup can be made of it as well."""
+    forget_polls(site)
+    config = site.folder / "view.yaml"
+    config.write_text((site.folder / "cachewatch.yaml").read_text().replace(f"{site.folder}/state", str(view)))
+    config.chmod(0o600)
+    with how(site):
+        for command, expected in COMMANDS.items():
+            done = run(*command, "--config", config)
+            assert (done.exit_code, expected in done.output) == (0, True), (command, done)
+        assert run("backup", tmp_path / "copy.db", "--config", config).exit_code == 0
+    with sqlite3.connect(tmp_path / "copy.db") as connection:
+        assert connection.execute("SELECT state FROM deliveries").fetchall() == [("sent",)]
+    connection.close()
+
+
+def test_what_is_only_in_the_log_is_never_left_out(site: Site, view: Path) -> None:
+    """Where SQLite cannot read it, that is said, and what to do."""
+    forget_polls(site)
+    with killed(site):
+        (view.parent / "state" / f"{NAME}-shm").unlink()
+        with pytest.raises(StateError, match=r"newest changes are in cachewatch\.db-wal.*copy both files"):
+            DatabaseToRead(view)
+    DatabaseToRead(site.folder / "state").close()  # who may write makes what is missing
+
+
+def test_a_writer_that_comes_while_it_is_read_is_noticed(site: Site, view: Path) -> None:
+    """Nothing holds it off, since nothing can be locked: what was read is not believed."""
+    database = DatabaseToRead(view)
+    with ExitStack() as stack:
+        stack.enter_context(pytest.raises(StateError, match="was changed while it was read; try again"))
+        with database.read() as connection:
+            connection.exec_driver_sql("SELECT * FROM sources").all()
+            other = Database(site.folder / "state")
+            with other.write() as writer:
+                writer.exec_driver_sql("UPDATE sources SET failures = 1")
+            other.close()
+    database.close()
+    again = DatabaseToRead(view)
+    with again.read() as connection:
+        assert connection.exec_driver_sql("SELECT failures FROM sources").all() == [(1,)]
+    again.close()
+
+
+def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
+    """Which user is asked for, and what to do, with exit code 5."""
+    config = ("--config", str(site.folder / "cachewatch.yaml"))
+    (site.folder / "cachewatch.yaml").chmod(0o644)
+    for command in (("status",), ("explain", "new")):
+        assert run(*command, *config).exit_code == 0
+        (site.folder / "state").chmod(0o700 if os.geteuid() == 0 else 0o000)
+        done = as_another_user(site.folder, *command, *config)
+        (site.folder / "state").chmod(0o700)
+        assert (done.exit_code, "Permission denied for user" in done.error) == (5, True), done
+
+
+def test_who_only_reads_upgrades_nothing_that_is_in_use(tmp_path: Path, run: Run) -> None:
+    """The version before goes on with its own form while it works; a copy can be made all the same."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    site.configure(CONFIG.replace("{state}", "{folder}/state"))
+    (tmp_path / "state").mkdir()
+    shutil.copy(DATA / "state-0.1.db", tmp_path / "state" / NAME)
+    before = (tmp_path / "state" / NAME).read_bytes()
+    with only_one(tmp_path / "state"):
+        for command in COMMANDS:
+            done = run(*command, "--config", tmp_path / "cachewatch.yaml")
+            assert (done.exit_code, "written by an older cachewatch (form 1" in done.error) == (5, True), done
+        assert run("backup", tmp_path / "copy.db", "--config", tmp_path / "cachewatch.yaml").exit_code == 0
+    assert (tmp_path / "state" / NAME).read_bytes() == before
+    assert names(site) == [NAME]
+    assert run("status", "--config", tmp_path / "cachewatch.yaml").exit_code == 0
+    assert names(site) == [NAME, f"{NAME}.form-1", f"{NAME}.upgrade"]
+    with sqlite3.connect(tmp_path / "state" / NAME) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    done = run("status", "--config", tmp_path / "cachewatch.yaml")
+    assert (done.exit_code, "written by a newer cachewatch (form 99" in done.error) == (5, True), done
