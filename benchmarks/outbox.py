@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cachewatch.config.reading import read_config
-from cachewatch.core.delivery import Letter, Parcel
+from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.notify.context import Context
 from cachewatch.notify.delivering import deliver
 from cachewatch.runtime.log import open_log
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
-from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import deliveries
 
@@ -79,29 +79,29 @@ def _settled(number: int, target: str, old: int) -> dict[str, object]:
 def _add(connection: Connection, targets: list[str], number: int) -> None:
     _store(connection, number, number)
     for target in targets:
-        parcel = Parcel(
+        message = Message(
             key=f"digest-{number}", target=target, payload=b"x", content_type="message/rfc822", created=_NOW
         )
-        outbox.add(connection, "mail", parcel, state=State.QUEUED, lasting=timedelta(days=5))
+        outbox.add(connection, "mail", message, state=State.QUEUED, lasting=timedelta(days=5))
 
 
 def _store(connection: Connection, number: int, old: int) -> None:
     key, created = f"digest-{number}", _NOW - timedelta(hours=old - number)
-    letter = Letter(
+    rendered = RenderedDigest(
         key=key, subscription="ml", title=key, period=key, created=created, text="", html="", markdown="", json=b""
     )
-    stored = Stored(
+    stored = DigestRecord(
         key=key,
         subscription="ml",
-        track="regular",
+        stream="regular",
         state=DigestState.READY,
         title=key,
         period=key,
         created=created,
         reason="",
         advances=(),
-        letter=letter,
-        short=letter,
+        rendered=rendered,
+        short=rendered,
     )
     digests.add(connection, stored)
 

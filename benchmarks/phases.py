@@ -47,7 +47,7 @@ def main() -> None:
     from cachewatch.core.selection import Selection  # noqa: PLC0415
     from cachewatch.render.blocks import Asked  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
-    from cachewatch.render.reports import NoBody, write_text  # noqa: PLC0415
+    from cachewatch.render.reports import NoCollector, write_text  # noqa: PLC0415
     from cachewatch.sources import contents  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ def main() -> None:
         before, after, repository=repository, wanted_tag=selection.tags, wanted_package=selection.packages
     )
     comparison = _timed("find what differs", opened.__enter__)()
-    changesets = diff.changesets(comparison, selection, NoBody)
+    changesets = diff.changesets(comparison, selection, NoCollector)
     for _ in write_text(
         changesets, asked=Asked(most=20, wants=selection.wants), width=80, palette=Palette(is_on=False)
     ):

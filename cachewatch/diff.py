@@ -13,15 +13,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cachewatch.core import tags
-from cachewatch.core.changesets import Body, Changeset, Chunk, Outcome, SeesAll
+from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, SeesAll
 from cachewatch.core.compare import compare_all, load_deepdiff
 from cachewatch.core.compare.part import part_of
 from cachewatch.core.events import Tally, events_of
 from cachewatch.core.model import (
+    Diagnostic,
+    DiagnosticKind,
     Document,
     Event,
-    Fault,
-    FaultKind,
     Kind,
     PackageChange,
     PackageCounts,
@@ -66,7 +66,7 @@ class Contents(NamedTuple):
     others: frozenset[str]  # packages that nobody asked for
 
 
-Assistant = Ask[Contents, Chunk]
+Assistant = Ask[Contents, Batch]
 # What happened to whole tags between two states of them.
 Judgements = MutableMapping[tuple[Side, Side], Judgement]
 
@@ -74,7 +74,7 @@ Judgements = MutableMapping[tuple[Side, Side], Judgement]
 def changesets(
     comparison: Comparison,
     selection: Selection,
-    make_body: Callable[[], Body],
+    make_collector: Callable[[], Collector],
     *,
     jobs: int = 1,
     progress: Progress = lambda _: None,
@@ -84,7 +84,7 @@ def changesets(
 ) -> Iterator[Changeset]:
     """Compare everything that `comparison` names, one pair of tags after the other.
 
-    `make_body` makes what the output format keeps of packages; `progress` is told the bytes
+    `make_collector` makes what the output format keeps of packages; `progress` is told the bytes
     that are done. An `assistant` (see `assistance`) compares what one process can; with
     `isolation`, whose work must be picklable, all of it is done there. Of a pair of tags that
     `judgements` know, only what was asked for is read; others they learn.
@@ -94,9 +94,9 @@ def changesets(
         documents = pair.difference.all_documents if known is None else pair.difference.documents
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
         if isolation is not None:
-            make_work = partial(_isolated, comparison.readers, pair, selection, make_body, isolation)
+            make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
         elif assistant is None or enough > 1:
-            make_work = partial(_alone, comparison.readers, pair, selection, make_body, is_forked=enough > 1)
+            make_work = partial(_alone, comparison.readers, pair, selection, make_collector, is_forked=enough > 1)
         else:
             make_work = partial(_assisted, comparison.readers, pair, assistant)
         yield Changeset(
@@ -112,18 +112,18 @@ def _name(pair: TagPair) -> tuple[Side, Side]:
 
 
 def _alone(
-    readers: Readers, pair: TagPair, selection: Selection, make_body: Callable[[], Body], *, is_forked: bool
-) -> Callable[[Documents], Iterable[Chunk]]:
+    readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], *, is_forked: bool
+) -> Callable[[Documents], Iterable[Batch]]:
     """Compare in the process that we are in, which reads for itself if it was forked."""
     is_pruned = tags.is_mutable(pair.after.tag)
     own = readers.again() if is_forked else readers
     others = _others(pair)
     return lambda documents: (
-        _compare_chunk(Contents(read(documents, own), is_pruned, others), selection, make_body()),
+        _compare_chunk(Contents(read(documents, own), is_pruned, others), selection, make_collector()),
     )
 
 
-def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Iterable[Chunk]]:
+def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Iterable[Batch]]:
     """Read here, let another process compare, and meanwhile count what nobody has to read."""
     is_pruned, count = tags.is_mutable(pair.after.tag), pair.difference.count_unchanged
     others = _others(pair)
@@ -131,13 +131,13 @@ def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable
 
 
 def _isolated(
-    readers: Readers, pair: TagPair, selection: Selection, make_body: Callable[[], Body], isolation: Isolation
-) -> Callable[[Documents], Iterable[Chunk]]:
+    readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], isolation: Isolation
+) -> Callable[[Documents], Iterable[Batch]]:
     """Read here, and compare where it can end nothing but itself."""
     is_pruned, others = tags.is_mutable(pair.after.tag), _others(pair)
-    work = partial(_compare_pairs, selection, make_body, is_pruned, others)
+    work = partial(_compare_pairs, selection, make_collector, is_pruned, others)
 
-    def compare(documents: Documents) -> Iterator[Chunk]:
+    def compare(documents: Documents) -> Iterator[Batch]:
         for pairs, found in isolation.each(work, read(documents, readers), about_pair):
             yield _refused(pairs[0], found, work(()), others, isolation) if isinstance(found, WorkFailed) else found
 
@@ -145,9 +145,13 @@ def _isolated(
 
 
 def _compare_pairs(
-    selection: Selection, make_body: Callable[[], Body], is_pruned: bool, others: frozenset[str], pairs: Sequence[Read]
-) -> Chunk:
-    return _compare_chunk(Contents(pairs, is_pruned, others), selection, make_body())
+    selection: Selection,
+    make_collector: Callable[[], Collector],
+    is_pruned: bool,
+    others: frozenset[str],
+    pairs: Sequence[Read],
+) -> Batch:
+    return _compare_chunk(Contents(pairs, is_pruned, others), selection, make_collector())
 
 
 def _others(pair: TagPair) -> frozenset[str]:
@@ -155,25 +159,27 @@ def _others(pair: TagPair) -> frozenset[str]:
 
 
 def _chunks(
-    documents: Documents, make_work: Callable[[], Callable[[Documents], Iterable[Chunk]]], jobs: int, progress: Progress
-) -> Iterator[Chunk]:
+    documents: Documents, make_work: Callable[[], Callable[[Documents], Iterable[Batch]]], jobs: int, progress: Progress
+) -> Iterator[Batch]:
     runs = list(_runs(documents))
     for run, chunks in zip(runs, in_processes(make_work, runs, jobs), strict=True):
         progress(sum(document.size for document in run))
         yield from chunks
 
 
-def assistance(selection: Selection, make_body: Callable[[], Body]) -> Callable[[], Callable[[Contents], Chunk]]:
+def assistance(
+    selection: Selection, make_collector: Callable[[], Collector]
+) -> Callable[[], Callable[[Contents], Batch]]:
     """Return what gets ready to compare; another process may do so while this one looks for documents."""
 
-    def get_ready() -> Callable[[Contents], Chunk]:
+    def get_ready() -> Callable[[Contents], Batch]:
         load_deepdiff()
-        return lambda contents: _compare_chunk(contents, selection, make_body())
+        return lambda contents: _compare_chunk(contents, selection, make_collector())
 
     return get_ready
 
 
-def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chunk:
+def _compare_chunk(contents: Contents, selection: Selection, body: Collector) -> Batch:
     """Compare the documents of some packages."""
     # What everybody asked for is not kept twice.
     tally = Tally(selected=[] if contents.others or not selection.takes_all_specs else None)
@@ -188,10 +194,12 @@ def _compare_chunk(contents: Contents, selection: Selection, body: Body) -> Chun
                 _select(change, items, selection, tally, body)
         elif pair.after is not None:
             tally.witness(pair.after)
-    return Chunk(tally, tuple(problems.faults), body.take(), tuple(problems.unreadable))
+    return Batch(tally, tuple(problems.diagnostics), body.take(), tuple(problems.unreadable))
 
 
-def _select(change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, body: Body) -> None:
+def _select(
+    change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, body: Collector
+) -> None:
     """Count what was asked for of one package, and hand it to the output format."""
     part = _chosen(change, selection)
     if part is None:
@@ -205,30 +213,30 @@ def _select(change: PackageChange, items: tuple[Items, ...], selection: Selectio
         body.add(part)
 
 
-def _refused(contents: Read, failure: WorkFailed, empty: Chunk, others: frozenset[str], isolation: Isolation) -> Chunk:
+def _refused(contents: Read, failure: WorkFailed, empty: Batch, others: frozenset[str], isolation: Isolation) -> Batch:
     """Say of a package that no process could compare which of its documents cannot be read."""
     pair, old_content, new_content = contents
     before = _examined(pair.before, old_content, isolation)
     after = _examined(pair.after, new_content, isolation)
-    if not isinstance(before, Fault) and not isinstance(after, Fault):
+    if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
         # Each can be read, and nobody can compare them.
         later = pair.after or pair.before
         assert later is not None
-        fault = Fault(later.path, FaultKind.UNREADABLE, str(failure))
-        before, after = (before, fault) if pair.after else (fault, None)
+        diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
+        before, after = (before, diagnostic) if pair.after else (diagnostic, None)
     problems = Problems(others)
     problems.note(pair.package, before, after)
-    return replace(empty, faults=tuple(problems.faults), unreadable=tuple(problems.unreadable))
+    return replace(empty, diagnostics=tuple(problems.diagnostics), unreadable=tuple(problems.unreadable))
 
 
-def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Fault | None:
+def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Diagnostic | None:
     if blob is None:
         return None
     ((_, found),) = isolation.each(_parse_alone, [(blob, content)], about_content)
-    return Fault(blob.path, FaultKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
+    return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
 
 
-def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Fault | None:
+def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
     ((blob, content),) = sides
     return parse_side(blob, content, Known())
 
@@ -262,7 +270,7 @@ class _Compared(NamedTuple):
 
 
 def _conclude(
-    compared: _Compared, tally: Tally, faults: tuple[Fault, ...], unreadable: tuple[Unreadable, ...] = ()
+    compared: _Compared, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
 ) -> Outcome:
     comparison, pair, known, judgements, _ = compared
     packages = _packages(pair.difference, tally)
@@ -282,7 +290,11 @@ def _conclude(
         tally=tally,
         statements=statements,
         events=events_of(statements, _tag_event(pair, tally)),
-        faults=(*(comparison.faults if pair is comparison.pairs[0] else ()), *pair.difference.faults, *faults),
+        diagnostics=(
+            *(comparison.diagnostics if pair is comparison.pairs[0] else ()),
+            *pair.difference.diagnostics,
+            *diagnostics,
+        ),
         unreadable=(*pair.difference.unreadable, *unreadable),
     )
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
-from cachewatch.render.digest import DigestBody, read_tag_digest
-from cachewatch.report.digest import Digest, Gap, Silenced, Span, TagDigest
+from cachewatch.render.digest import DigestCollector, read_tag_digest
+from cachewatch.report.digest import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.sources.opening import open_comparison
 
 NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)
@@ -24,7 +24,7 @@ def read(repository: Path, *, selection: Selection | None = None, jobs: int = 1)
         report=None,
     )
     with opened as comparison:
-        found = changesets(comparison, chosen, lambda: DigestBody(chosen.wants), jobs=jobs)
+        found = changesets(comparison, chosen, lambda: DigestCollector(chosen.wants), jobs=jobs)
         (tag,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
     return tag
 
@@ -40,7 +40,7 @@ def digest_of(*tags: TagDigest, subscription: str = "ml-team", **values: object)
         revisions=report.revisions_between,
         newest=datetime.fromisoformat(report.after.time) if report.after.time else None,
         checked=NOW,
-        gaps=(Gap(datetime(2025, 5, 26, 4, tzinfo=UTC), datetime(2025, 5, 30, 4, tzinfo=UTC)),),
+        gaps=(Outage(datetime(2025, 5, 26, 4, tzinfo=UTC), datetime(2025, 5, 30, 4, tzinfo=UTC)),),
     )
     options: dict[str, object] = {
         "key": "0123456789abcdef",

@@ -21,7 +21,7 @@ from cachewatch.notify.recovery import recover
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
-from cachewatch.store.digests import Stored
+from cachewatch.store.digests import DigestRecord
 from cachewatch.store.outbox import Delivery
 
 State = Mapping[str, bytes]
@@ -87,12 +87,12 @@ class Site:
             recover(context)
         context.database.close()
 
-    def digests(self) -> list[Stored]:
+    def digests(self) -> list[DigestRecord]:
         """Return what was made, oldest first."""
         with self._read() as connection:
             return list(reversed(digests.archive(connection)))
 
-    def held(self) -> list[Stored]:
+    def held(self) -> list[DigestRecord]:
         """Return the digests that wait for an operator."""
         with self._read() as connection:
             found = [digests.get(connection, record.key) for record in digests.all_held(connection)]
@@ -100,11 +100,11 @@ class Site:
 
     def told(self, subscription: str = "ml") -> list[str]:
         """Return the text of every digest that went to readers of `subscription`, oldest first."""
-        return [stored.letter.text for stored in self.digests() if stored.subscription == subscription]
+        return [stored.rendered.text for stored in self.digests() if stored.subscription == subscription]
 
     def notices(self) -> list[str]:
         """Return the titles of what operators were told."""
-        return [stored.letter.title for stored in self.digests() if stored.subscription == "(operators)"]
+        return [stored.rendered.title for stored in self.digests() if stored.subscription == "(operators)"]
 
     def deliveries(self) -> list[Delivery]:
         """Return every delivery, oldest first."""

@@ -22,7 +22,7 @@ from cachewatch.documents import limits, parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
-from cachewatch.git.revisions import as_moment
+from cachewatch.git.revisions import as_datetime
 from cachewatch.sources.buildcache.index import read_index
 
 _MOST = 3.0
@@ -305,10 +305,10 @@ def test_messages_have_limits() -> None:
     """What is said of a document is short, whatever stands in it."""
     with pytest.raises(UnreadableDocument) as refused:
         parse(b"---\na: !" + b"x" * 10_000 + b" b\n---", "specs.md")
-    faults = parse(document(records([1]), meta={"versions": ["v" * 5_000]}), "specs.md").faults
+    diagnostics = parse(document(records([1]), meta={"versions": ["v" * 5_000]}), "specs.md").diagnostics
 
     assert len(str(refused.value)) == limits.MAX_MESSAGE
-    assert [len(fault.message) for fault in faults] == [limits.MAX_MESSAGE]
+    assert [len(diagnostic.message) for diagnostic in diagnostics] == [limits.MAX_MESSAGE]
 
 
 def test_one_document_stops_no_other(run: Run, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_one_document_stops_no_other(run: Run, tmp_path: Path) -> None:
 
 
 def _as_moment(text: str) -> object:
-    return as_moment(text, datetime(2026, 11, 22, tzinfo=UTC))
+    return as_datetime(text, datetime(2026, 11, 22, tzinfo=UTC))
 
 
 def _refusing(read: Callable[..., object], data: bytes | str) -> None:

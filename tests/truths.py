@@ -97,7 +97,7 @@ def histories(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> di
             mirror.unlink(missing_ok=True)
             mirror.symlink_to(buildcaches / kind / state)
             done = record(Cache(address=str(mirror)), repository)
-            assert (done.held, done.failed, done.faults) == ((), (), ())
+            assert (done.held, done.failed, done.diagnostics) == ((), (), ())
             revisions[state] = done.commit or revisions[V3[V3.index(state) - 1]]
         made[kind] = History(repository, revisions)
     return made

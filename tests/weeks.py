@@ -18,8 +18,8 @@ from cachewatch.core.selection import Globs, Selection
 from cachewatch.demo import rewrite
 from cachewatch.diff import changesets
 from cachewatch.git.writing import NewRevision, write_repository
-from cachewatch.render.digest import DigestBody, read_tag_digest
-from cachewatch.report.digest import Digest, Gap, Silenced, Span, TagDigest
+from cachewatch.render.digest import DigestCollector, read_tag_digest
+from cachewatch.report.digest import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.runtime import resources
 from cachewatch.sources.opening import open_comparison
 
@@ -184,7 +184,7 @@ def read_last(repository: Path, *, jobs: int = 1, tag: str = "develop") -> TagDi
         report=None,
     )
     with opened as comparison:
-        found = changesets(comparison, chosen, partial(DigestBody, chosen.wants), jobs=jobs)
+        found = changesets(comparison, chosen, partial(DigestCollector, chosen.wants), jobs=jobs)
         (digest,) = [read_tag_digest(one, source="public", wants=chosen.wants) for one in found]
     return digest
 
@@ -197,7 +197,7 @@ def _digest(repository: Path, subscription: str, *, gap: bool, tag: str = "devel
     assert before.revision
     assert after.revision
     begin, end = datetime.fromisoformat(before.time), datetime.fromisoformat(after.time)
-    gaps = (Gap(begin + timedelta(days=2), end),) if gap else ()
+    gaps = (Outage(begin + timedelta(days=2), end),) if gap else ()
     values: dict[str, Any] = {"before": before, "after": after, "revisions": 1, "newest": end, "gaps": gaps}
     span = Span(
         source="public",

@@ -1,4 +1,4 @@
-"""The ways out: from a channel of the configuration to something that packs letters and takes parcels out."""
+"""The ways out: from a channel of the configuration to something that packs digests and takes messages out."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -44,7 +44,7 @@ def open_channel(config: ChannelConfig) -> Channel:
 
 
 def longest_attempt(config: ChannelConfig) -> timedelta:
-    """Return how long handing over one parcel may take, all deadlines together."""
+    """Return how long handing over one message may take, all deadlines together."""
     match config:
         case EmailConfig():
             return LONGEST_ATTEMPT * config.smtp.timeout + _OTHERS

@@ -12,7 +12,15 @@ from typing import Any
 from cachewatch.channels.clean import one_line
 from cachewatch.channels.presets import chat_text, chat_title
 from cachewatch.config.model import AppriseConfig, Secret
-from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
+from cachewatch.core.delivery import (
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    RenderedDigest,
+    SentHistory,
+    Transport,
+)
 from cachewatch.errors import ConfigError
 
 _MOST = 10_000  # characters; Apprise cuts further where a chat takes less
@@ -29,48 +37,54 @@ class AppriseChannel:
         self.name = config.name
         self._urls = {_target(url): url for url in config.urls}
 
-    def pack(self, letter: Letter) -> Sequence[Parcel]:
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each chat."""
-        return [self._parcel(letter, target) for target in self._urls]
+        return [self._message(rendered, target) for target in self._urls]
 
-    def repack(self, letter: Letter, original: Parcel) -> Parcel:
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
         """Return the message once more, marked as such."""
-        return self._parcel(letter, original.target, "Resent: ")
+        return self._message(rendered, original.target, "Resent: ")
 
     @contextmanager
-    def open(self, shelf: Shelf) -> Iterator[Carrier]:  # noqa: ARG002  the contract of a channel
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
         """Begin a run."""
-        yield _AppriseCarrier(self._urls)
+        yield _AppriseTransport(self._urls)
 
-    def _parcel(self, letter: Letter, target: str, mark: str = "") -> Parcel:
-        message = {"title": mark + chat_title(letter), "body": chat_text(letter, _MOST)}
-        return Parcel(
-            key=letter.key,
+    def _message(self, rendered: RenderedDigest, target: str, mark: str = "") -> Message:
+        message = {"title": mark + chat_title(rendered), "body": chat_text(rendered, _MOST)}
+        return Message(
+            key=rendered.key,
             target=target,
             payload=json.dumps(message).encode("ascii"),
             content_type="application/json",
-            created=letter.created,
+            created=rendered.created,
         )
 
 
-class _AppriseCarrier:
+class _AppriseTransport:
     """Hands messages to Apprise, which says whether they went, and the reason only in its log."""
 
     def __init__(self, urls: dict[str, Secret]) -> None:
         self._urls = urls
 
-    def deliver(self, parcel: Parcel) -> Answer:
+    def deliver(self, message: Message) -> DeliveryResult:
         """Hand over one message."""
-        url = self._urls.get(parcel.target)
+        url = self._urls.get(message.target)
         if url is None:
-            return Answer(verdict=Verdict.DEAD, said=f"{parcel.target} is no longer configured")
+            return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=f"{message.target} is no longer configured")
         apprise: Any = importlib.import_module("apprise")  # half a second that only those pay who use it
         chats = apprise.Apprise()
         if not chats.add(url.reveal()):
-            return Answer(verdict=Verdict.BLOCKED, said=f"Apprise does not understand the URL of {parcel.target}")
+            return DeliveryResult(
+                verdict=DeliveryOutcome.BLOCKED, said=f"Apprise does not understand the URL of {message.target}"
+            )
         with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
-            is_sent = _notify(chats, json.loads(parcel.payload))
-            return SENT if is_sent else Answer(verdict=Verdict.DEFERRED, said=_discreet(said.getvalue(), url))
+            is_sent = _notify(chats, json.loads(message.payload))
+            return (
+                SENT
+                if is_sent
+                else DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=_discreet(said.getvalue(), url))
+            )
 
 
 def _notify(chats: Any, message: dict[str, str]) -> bool:

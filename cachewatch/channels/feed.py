@@ -12,7 +12,15 @@ from cachewatch.channels.clean import markup, one_line
 from cachewatch.channels.places import Place
 from cachewatch.channels.publish import of_error
 from cachewatch.config.model import FeedConfig
-from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
+from cachewatch.core.delivery import (
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    RenderedDigest,
+    SentHistory,
+    Transport,
+)
 from cachewatch.runtime.files import publish, read
 
 _ATOM = "http://www.w3.org/2005/Atom"
@@ -28,46 +36,46 @@ class FeedChannel:
         self._config = config
         self._place = Place(config.path)
 
-    def pack(self, letter: Letter) -> Sequence[Parcel]:
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one entry, which knows the feed that it belongs to."""
-        parcel = Parcel(
-            key=letter.key,
-            target=str(self._place.path(subscription=letter.subscription)),
-            payload=_serialised(_entry(letter, self._url(letter))),
+        message = Message(
+            key=rendered.key,
+            target=str(self._place.path(subscription=rendered.subscription)),
+            payload=_serialised(_entry(rendered, self._url(rendered))),
             content_type="application/atom+xml; type=entry; charset=utf-8",
-            created=letter.created,
+            created=rendered.created,
         )
-        return [parcel]
+        return [message]
 
-    def repack(self, letter: Letter, original: Parcel) -> Parcel:  # noqa: ARG002  the contract of a channel
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
         """Return the same entry: the feed is written once more."""
         return original
 
     @contextmanager
-    def open(self, shelf: Shelf) -> Iterator[Carrier]:
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
         """Begin a run."""
-        yield _FeedCarrier(self._config, self._place, shelf)
+        yield _FeedTransport(self._config, self._place, sent_history)
 
-    def _url(self, letter: Letter) -> str | None:
-        return self._config.url and self._config.url.replace("{subscription}", letter.subscription)
+    def _url(self, rendered: RenderedDigest) -> str | None:
+        return self._config.url and self._config.url.replace("{subscription}", rendered.subscription)
 
 
-class _FeedCarrier:
+class _FeedTransport:
     """Writes feeds."""
 
-    def __init__(self, config: FeedConfig, place: Place, shelf: Shelf) -> None:
+    def __init__(self, config: FeedConfig, place: Place, sent_history: SentHistory) -> None:
         self._config = config
         self._place = place
-        self._shelf = shelf
+        self._shelf = sent_history
 
-    def deliver(self, parcel: Parcel) -> Answer:
+    def deliver(self, message: Message) -> DeliveryResult:
         """Write the feed with this entry and those that were sent before."""
-        path = Path(parcel.target)
-        older = self._shelf(parcel.target, self._config.entries)
+        path = Path(message.target)
+        older = self._shelf(message.target, self._config.entries)
         try:
-            feed = _feed(parcel, older, self._config.entries)
+            feed = _feed(message, older, self._config.entries)
         except ET.ParseError as error:
-            return Answer(verdict=Verdict.DEAD, said=f"the entry is not XML: {error}")
+            return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=f"the entry is not XML: {error}")
         try:
             if read(path) != feed:
                 base = self._place.base if path.is_relative_to(self._place.base) else path.parent
@@ -77,33 +85,38 @@ class _FeedCarrier:
         return SENT
 
 
-def _entry(letter: Letter, url: str | None) -> ET.Element:
-    """Return the entry of a letter. Its id follows from the key, so a repeated entry is the same one."""
-    feed_id = url or _urn(f"cachewatch:{letter.subscription}")
+def _entry(rendered: RenderedDigest, url: str | None) -> ET.Element:
+    """Return the entry of a digest. Its id follows from the key, so a repeated entry is the same one."""
+    feed_id = url or _urn(f"cachewatch:{rendered.subscription}")
     entry = ET.Element(_name("entry"))
-    _add(entry, "id", _urn(f"{feed_id}#{letter.key}"))
-    _add(entry, "title", one_line(letter.title))
-    _add(entry, "updated", _time(letter.created))
-    _add(entry, "published", _time(letter.created))
+    _add(entry, "id", _urn(f"{feed_id}#{rendered.key}"))
+    _add(entry, "title", one_line(rendered.title))
+    _add(entry, "updated", _time(rendered.created))
+    _add(entry, "published", _time(rendered.created))
     _add(ET.SubElement(entry, _name("author")), "name", "cachewatch")
-    for tag in letter.tags:
+    for tag in rendered.tags:
         ET.SubElement(entry, _name("category"), term=one_line(tag))
-    if letter.archive_url:
-        ET.SubElement(entry, _name("link"), rel="alternate", href=one_line(letter.archive_url, 2000))
-    _add(entry, "content", _body(markup(letter.html)) or markup(letter.text), type="html" if letter.html else "text")
+    if rendered.archive_url:
+        ET.SubElement(entry, _name("link"), rel="alternate", href=one_line(rendered.archive_url, 2000))
+    _add(
+        entry,
+        "content",
+        _body(markup(rendered.html)) or markup(rendered.text),
+        type="html" if rendered.html else "text",
+    )
     source = ET.SubElement(entry, _name("source"))
     _add(source, "id", feed_id)
-    _add(source, "title", f"cachewatch {one_line(letter.subscription)}")
-    _add(source, "updated", _time(letter.created))
+    _add(source, "title", f"cachewatch {one_line(rendered.subscription)}")
+    _add(source, "updated", _time(rendered.created))
     if url:
         ET.SubElement(source, _name("link"), rel="self", href=one_line(url, 2000))
     return entry
 
 
-def _feed(parcel: Parcel, older: Iterable[Parcel], most: int) -> bytes:
+def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
     """Return the whole feed; raises ParseError if the entry, or what came of it, cannot be read again."""
-    new = ET.fromstring(parcel.payload)  # noqa: S314  we wrote it, and expat refuses what would blow it up
-    entries = {_text(new, "id"): (parcel, new)}
+    new = ET.fromstring(message.payload)  # noqa: S314  we wrote it, and expat refuses what would blow it up
+    entries = {_text(new, "id"): (message, new)}
     for sent in older:
         try:
             entry = ET.fromstring(sent.payload)  # noqa: S314
@@ -111,19 +124,19 @@ def _feed(parcel: Parcel, older: Iterable[Parcel], most: int) -> bytes:
             continue  # it was readable when it was sent; one that no longer is takes none of the others along
         entries.setdefault(_text(entry, "id"), (sent, entry))
     feed = _head(new, max(_text(entry, "updated") for _, entry in entries.values()))
-    for entry in _newest(list(entries.values()), parcel, most):
+    for entry in _newest(list(entries.values()), message, most):
         feed.append(entry)
     data = _serialised(feed)
     ET.fromstring(data)  # noqa: S314  nobody shall get what cannot be parsed
     return data
 
 
-def _newest(entries: list[tuple[Parcel, ET.Element]], new: Parcel, most: int) -> Iterator[ET.Element]:
+def _newest(entries: list[tuple[Message, ET.Element]], new: Message, most: int) -> Iterator[ET.Element]:
     """Yield the newest entries, the one to be added always among them, as far as the feed stays of a size."""
     size, count = len(new.payload), 1
-    for parcel, entry in sorted(entries, key=lambda found: (found[0].created, found[0].key), reverse=True):
-        if parcel is not new:
-            size, count = size + len(parcel.payload), count + 1
+    for message, entry in sorted(entries, key=lambda found: (found[0].created, found[0].key), reverse=True):
+        if message is not new:
+            size, count = size + len(message.payload), count + 1
             if size > _MOST_BYTES or count > most:
                 continue
         source = entry.find(_name("source"))

@@ -11,7 +11,7 @@ from cachewatch.channels.clean import markup, plain_lines
 from cachewatch.channels.places import Place
 from cachewatch.channels.publish import of_error
 from cachewatch.config.model import FileConfig
-from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf
+from cachewatch.core.delivery import SENT, DeliveryResult, Message, RenderedDigest, SentHistory, Transport
 from cachewatch.runtime.files import publish, read
 
 _TYPES = {"md": "text/markdown", "html": "text/html", "json": "application/json", "txt": "text/plain"}
@@ -25,83 +25,83 @@ class FileChannel:
         self._config = config
         self._place = Place(config.path)
 
-    def pack(self, letter: Letter) -> Sequence[Parcel]:
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one file for each format."""
-        return [self._parcel(letter, ext) for ext in self._config.formats]
+        return [self._message(rendered, ext) for ext in self._config.formats]
 
-    def repack(self, letter: Letter, original: Parcel) -> Parcel:  # noqa: ARG002  the contract of a channel
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
         """Return the same file: it is put into its place once more."""
         return original
 
     @contextmanager
-    def open(self, shelf: Shelf) -> Iterator[Carrier]:
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
         """Begin a run; at its end, files are removed that are older than `keep`."""
-        carrier = _FileCarrier(self._config, self._place, shelf)
-        yield carrier
-        if self._config.keep is not None and carrier.has_written:
+        transport = _FileTransport(self._config, self._place, sent_history)
+        yield transport
+        if self._config.keep is not None and transport.has_written:
             _remove(self._place, self._config.keep)
 
-    def _parcel(self, letter: Letter, ext: str) -> Parcel:
-        path = self._place.path(subscription=letter.subscription, period=letter.period, key=letter.key, ext=ext)
+    def _message(self, rendered: RenderedDigest, ext: str) -> Message:
+        path = self._place.path(subscription=rendered.subscription, period=rendered.period, key=rendered.key, ext=ext)
         kind = _TYPES[ext]
-        return Parcel(
-            key=letter.key,
+        return Message(
+            key=rendered.key,
             target=str(path),
-            payload=_content(letter, ext),
+            payload=_content(rendered, ext),
             content_type=kind if ext == "json" else f"{kind}; charset=utf-8",
-            created=letter.created,
+            created=rendered.created,
         )
 
 
-class _FileCarrier:
+class _FileTransport:
     """Puts files into their places."""
 
-    def __init__(self, config: FileConfig, place: Place, shelf: Shelf) -> None:
+    def __init__(self, config: FileConfig, place: Place, sent_history: SentHistory) -> None:
         self._config = config
         self._place = place
-        self._shelf = shelf
+        self._shelf = sent_history
         self.has_written = False
 
-    def deliver(self, parcel: Parcel) -> Answer:
+    def deliver(self, message: Message) -> DeliveryResult:
         """Write one file, unless it is there already."""
-        path = Path(parcel.target)
+        path = Path(message.target)
         try:
-            if read(path) != parcel.payload and not self._is_outdated(parcel):
-                path = self._free(path, parcel)
-                publish(path, parcel.payload, base=self._base(path), mode=self._config.mode)
+            if read(path) != message.payload and not self._is_outdated(message):
+                path = self._free(path, message)
+                publish(path, message.payload, base=self._base(path), mode=self._config.mode)
                 self.has_written = True
         except OSError as error:
             return of_error(error, path)
         return SENT
 
-    def _free(self, path: Path, parcel: Parcel) -> Path:
-        """Return where the parcel goes: beside what another digest of the same period has there, never over it."""
+    def _free(self, path: Path, message: Message) -> Path:
+        """Return where the message goes: beside what another digest of the same period has there, never over it."""
         is_archive = "period" in self._place.fields and "key" not in self._place.fields
         if not is_archive or read(path) is None:
             return path
-        return path.with_name(f"{path.stem}-{sha256(parcel.key.encode()).hexdigest()[:8]}{path.suffix}")
+        return path.with_name(f"{path.stem}-{sha256(message.key.encode()).hexdigest()[:8]}{path.suffix}")
 
-    def _is_outdated(self, parcel: Parcel) -> bool:
+    def _is_outdated(self, message: Message) -> bool:
         """Return whether the place is for the latest digest, and a later one is there."""
         if self._place.fields & {"period", "key"}:
             return False
-        return any(sent.created > parcel.created for sent in self._shelf(parcel.target, 1))
+        return any(sent.created > message.created for sent in self._shelf(message.target, 1))
 
     def _base(self, path: Path) -> Path:
-        """Return the folder that the operator named; a parcel of an earlier configuration has its own."""
+        """Return the folder that the operator named; a message of an earlier configuration has its own."""
         return self._place.base if path.is_relative_to(self._place.base) else path.parent
 
 
-def _content(letter: Letter, ext: str) -> bytes:
+def _content(rendered: RenderedDigest, ext: str) -> bytes:
     match ext:
         case "json":
-            return letter.json
+            return rendered.json
         case "html":
-            return markup(letter.html).encode()
+            return markup(rendered.html).encode()
         case "md":
-            return markup(letter.markdown).encode()
+            return markup(rendered.markdown).encode()
         case _:
-            return plain_lines(letter.text).encode()
+            return plain_lines(rendered.text).encode()
 
 
 def _remove(place: Place, keep: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""What all ways of sending mail have: a letter becomes one message per recipient."""
+"""What all ways of sending mail have: a digest becomes one message per recipient."""
 
 from collections.abc import Iterable, Sequence
 from email.headerregistry import Address
@@ -10,14 +10,14 @@ from cachewatch.channels.headers import INTERNET
 from cachewatch.channels.message import Mail, compose, message_id
 from cachewatch.config.addresses import parse_mail
 from cachewatch.config.model import MailConfig
-from cachewatch.core.delivery import Answer, Letter, Parcel, Verdict
+from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult, Message, RenderedDigest
 from cachewatch.errors import ConfigError
 
-NO_ADDRESS = Answer(verdict=Verdict.DEAD, said="this is not a mail address", is_address=True)
+NO_ADDRESS = DeliveryResult(verdict=DeliveryOutcome.DEAD, said="this is not a mail address", is_address=True)
 
 
 class MailChannel:
-    """Packs letters as mail; those who inherit say how it goes out."""
+    """Packs digests as mail; those who inherit say how it goes out."""
 
     policy: EmailPolicy = INTERNET
 
@@ -30,27 +30,27 @@ class MailChannel:
         """Who hears of mail that comes back."""
         return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
 
-    def pack(self, letter: Letter) -> Sequence[Parcel]:
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each recipient, whoever is named twice."""
-        parcels = [self._parcel(letter, recipient) for recipient in letter.to]
-        return list({parcel.target.lower(): parcel for parcel in reversed(parcels)}.values())[::-1]
+        messages = [self._message(rendered, recipient) for recipient in rendered.to]
+        return list({message.target.lower(): message for message in reversed(messages)}.values())[::-1]
 
-    def repack(self, letter: Letter, original: Parcel) -> Parcel:
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
         """Return the mail once more, as a message of its own that refers to the first."""
-        return self._parcel(letter, original.target, original.message_id or "")
+        return self._message(rendered, original.target, original.message_id or "")
 
-    def _parcel(self, letter: Letter, recipient: str, original: str | None = None) -> Parcel:
-        return self.finish(Mail(letter, addresses([recipient]), original), one_line(recipient))
+    def _message(self, rendered: RenderedDigest, recipient: str, original: str | None = None) -> Message:
+        return self.finish(Mail(rendered, addresses([recipient]), original), one_line(recipient))
 
-    def finish(self, mail: Mail, target: str) -> Parcel:
+    def finish(self, mail: Mail, target: str) -> Message:
         """Return the final bytes of `mail`."""
-        return Parcel(
-            key=mail.letter.key,
+        return Message(
+            key=mail.rendered.key,
             target=target,
             payload=compose(mail, self._mail_config, self.policy),
             content_type="message/rfc822",
             message_id=message_id(mail, self._mail_config),
-            created=mail.letter.created,
+            created=mail.rendered.created,
         )
 
 

@@ -1,4 +1,4 @@
-"""Mail put into a Maildir; the same parcel always under the same name, so that a retry adds nothing."""
+"""Mail put into a Maildir; the same message always under the same name, so that a retry adds nothing."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from cachewatch.channels.mail import MailChannel, addresses
 from cachewatch.channels.message import Mail
 from cachewatch.channels.publish import of_error
 from cachewatch.config.model import MaildirConfig
-from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf
+from cachewatch.core.delivery import SENT, DeliveryResult, Message, RenderedDigest, SentHistory, Transport
 
 _FOLDERS = ("tmp", "new", "cur")
 _LEFTOVER = 36 * 3600.0  # seconds after which, by Maildir's rules, a file in tmp is nobody's
@@ -27,42 +27,42 @@ class MaildirChannel(MailChannel):
         super().__init__(config)
         self._path = config.path
 
-    def pack(self, letter: Letter) -> Sequence[Parcel]:
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for the Maildir."""
-        return [self._message(letter)]
+        return [self._for_maildir(rendered)]
 
-    def repack(self, letter: Letter, original: Parcel) -> Parcel:
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
         """Return the mail once more, as a message of its own that refers to the first."""
-        return self._message(letter, original.message_id or "")
+        return self._for_maildir(rendered, original.message_id or "")
 
     @contextmanager
-    def open(self, shelf: Shelf) -> Iterator[Carrier]:  # noqa: ARG002  the contract of a channel
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
         """Begin a run."""
-        yield _MaildirCarrier()
+        yield _MaildirTransport()
 
-    def _message(self, letter: Letter, original: str | None = None) -> Parcel:
-        return self.finish(Mail(letter, addresses(letter.to), original), str(self._path))
+    def _for_maildir(self, rendered: RenderedDigest, original: str | None = None) -> Message:
+        return self.finish(Mail(rendered, addresses(rendered.to), original), str(self._path))
 
 
-class _MaildirCarrier:
+class _MaildirTransport:
     """Writes messages the way Maildir wants it: into tmp, and from there into new."""
 
-    def deliver(self, parcel: Parcel) -> Answer:
+    def deliver(self, message: Message) -> DeliveryResult:
         """Write one message, unless it is there, read or unread."""
-        folder = Path(parcel.target)
-        name = _name(parcel)
+        folder = Path(message.target)
+        name = _name(message)
         try:
             _prepare(folder)
             if not _is_there(folder, name):
-                _write(folder, name, parcel.payload)
+                _write(folder, name, message.payload)
         except OSError as error:
             return of_error(error, folder)
         return SENT
 
 
-def _name(parcel: Parcel) -> str:
-    mark = sha256(f"{parcel.key}\0{parcel.message_id}".encode()).hexdigest()[:20]
-    return f"{int(parcel.created.timestamp())}.{mark}.cachewatch"
+def _name(message: Message) -> str:
+    mark = sha256(f"{message.key}\0{message.message_id}".encode()).hexdigest()[:20]
+    return f"{int(message.created.timestamp())}.{mark}.cachewatch"
 
 
 def _prepare(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""One mail, as bytes: the same letter gives the same bytes every time.
+"""One mail, as bytes: the same digest gives the same bytes every time.
 
 Both parts are quoted-printable and pure ASCII, so no server on the way needs 8BITMIME, and
 nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from cachewatch.channels.clean import markup, one_line, one_word, plain_lines
 from cachewatch.config.model import MailConfig
-from cachewatch.core.delivery import Attachment, Letter
+from cachewatch.core.delivery import Attachment, RenderedDigest
 
-_FORMAT = "2"  # raised whenever the same letter gives other bytes than before
+_FORMAT = "2"  # raised whenever the same digest gives other bytes than before
 _LINK = 900  # characters of a link in a header, whose lines may have 998
 _ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
 
@@ -29,27 +29,27 @@ _ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
 class Mail(Struct, frozen=True):
     """One message for one recipient, or for all of one Maildir."""
 
-    letter: Letter
+    rendered: RenderedDigest
     to: tuple[Address, ...]
     original: str | None = None  # the Message-ID of what this one repeats
 
     @property
     def digest(self) -> str:
         """Return 16 hexadecimal digits that stand for the content and the recipient."""
-        letter = self.letter
-        parts = [_FORMAT, letter.key, letter.title, letter.text, letter.html, *map(str, self.to)]
-        parts += [f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in letter.attachments]
+        rendered = self.rendered
+        parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html, *map(str, self.to)]
+        parts += [f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments]
         if self.original:
-            parts += ["resent", self.original, letter.created.isoformat()]
+            parts += ["resent", self.original, rendered.created.isoformat()]
         return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def message_id(mail: Mail, config: MailConfig) -> str:
     """Return `<digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>`, the same for the same content and recipient."""
-    letter = mail.letter
-    kind = "notice" if letter.is_notice else "digest"
-    period = re.sub(r"[^A-Za-z0-9-]+", "_", letter.period)[:40]  # two dots in a row are not allowed there
-    name = one_word(letter.subscription)
+    rendered = mail.rendered
+    kind = "notice" if rendered.is_notice else "digest"
+    period = re.sub(r"[^A-Za-z0-9-]+", "_", rendered.period)[:40]  # two dots in a row are not allowed there
+    name = one_word(rendered.subscription)
     return f"<{kind}.{name}.{period}.{mail.digest}@{list_domain(config)}>"
 
 
@@ -63,61 +63,61 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
     message = EmailMessage(policy=policy)
     for name, value in _headers(mail, config):
         message[name] = value
-    letter = mail.letter
+    rendered = mail.rendered
     template, link = config.unsubscribe or "", _unsubscribe(config.unsubscribe or "", mail)
-    _attach_text(message, plain_lines(_linked(letter.text, template, link)), "plain")
-    if letter.html:
+    _attach_text(message, plain_lines(_linked(rendered.text, template, link)), "plain")
+    if rendered.html:
         message.make_alternative(boundary=f"=_alternative_{mail.digest}")  # cannot occur in quoted-printable
         html = EmailMessage(policy=policy)
         _attach_text(
-            html, markup(_linked(letter.html, escape(template, quote=False), escape(link, quote=False))), "html"
+            html, markup(_linked(rendered.html, escape(template, quote=False), escape(link, quote=False))), "html"
         )
         del html["MIME-Version"]
         message.attach(html)
-    if letter.attachments:
+    if rendered.attachments:
         message.make_mixed(boundary=f"=_mixed_{mail.digest}")
-        for attachment in letter.attachments:
+        for attachment in rendered.attachments:
             _attach_file(message, attachment)
     return message.as_bytes()
 
 
-def subject(letter: Letter, *, is_resent: bool = False) -> str:
-    """Return the subject: for whom it is, and the title of the letter."""
-    urgent = "URGENT " if letter.is_urgent else ""
-    about = "[cachewatch]" if letter.is_notice else f"[{urgent}{one_line(letter.subscription, 40)}]"
-    return ("Resent: " if is_resent else "") + one_line(f"{about} {letter.title}")
+def subject(rendered: RenderedDigest, *, is_resent: bool = False) -> str:
+    """Return the subject: for whom it is, and the title of the digest."""
+    urgent = "URGENT " if rendered.is_urgent else ""
+    about = "[cachewatch]" if rendered.is_notice else f"[{urgent}{one_line(rendered.subscription, 40)}]"
+    return ("Resent: " if is_resent else "") + one_line(f"{about} {rendered.title}")
 
 
 def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Address, ...]]]:
-    letter = mail.letter
+    rendered = mail.rendered
     name, sender = parseaddr(config.sender)
     headers: list[tuple[str, str | tuple[Address, ...]]] = [
         ("From", (Address(name, addr_spec=sender),)),
         ("To", mail.to or "undisclosed-recipients:;"),
-        ("Subject", subject(letter, is_resent=mail.original is not None)),
-        ("Date", format_datetime(letter.created)),
+        ("Subject", subject(rendered, is_resent=mail.original is not None)),
+        ("Date", format_datetime(rendered.created)),
         ("Message-ID", message_id(mail, config)),
     ]
     if config.reply_to:
         headers.append(("Reply-To", (Address(addr_spec=config.reply_to),)))
     if mail.original:
         headers.append(("References", mail.original))
-    if not letter.is_notice:
+    if not rendered.is_notice:
         headers += _list_headers(mail, config)
     headers += [
         ("Auto-Submitted", "auto-generated"),
         ("X-Auto-Response-Suppress", "OOF, AutoReply"),  # All would suppress the bounces, which we want
         ("Precedence", "list"),
     ]
-    if letter.is_urgent:
+    if rendered.is_urgent:
         headers += [("Importance", "high"), ("X-Priority", "1")]
-    headers += [(name, value) for name, value in _own_headers(letter) if value]
+    headers += [(name, value) for name, value in _own_headers(rendered) if value]
     return headers
 
 
 def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
-    letter = mail.letter
-    name = one_word(letter.subscription)
+    rendered = mail.rendered
+    name = one_word(rendered.subscription)
     headers = [("List-Id", f"cachewatch {name} <{name}.{list_domain(config)}>")]
     link = _unsubscribe(config.unsubscribe or "", mail)
     if 0 < len(link) <= _LINK:
@@ -127,7 +127,7 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
     link = _link((config.archive or "").partition("{")[0])
     if 0 < len(link) <= _LINK:
         headers.append(("List-Archive", f"<{link}>"))
-    link = _link(letter.archive_url or "")
+    link = _link(rendered.archive_url or "")
     if 0 < len(link) <= _LINK:
         headers.append(("Archived-At", f"<{link}>"))
     return headers
@@ -135,7 +135,7 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
 
 def _unsubscribe(template: str, mail: Mail) -> str:
     recipient = mail.to[0].addr_spec if mail.to else ""
-    subscription = quote(mail.letter.subscription, safe="", errors="replace")
+    subscription = quote(mail.rendered.subscription, safe="", errors="replace")
     link = template.replace("{subscription}", subscription).replace("{recipient}", quote(recipient, safe=""))
     if link.startswith("mailto:") and "?" not in link:
         link += f"?subject={subscription}"
@@ -152,13 +152,13 @@ def _link(url: str) -> str:
     return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
 
 
-def _own_headers(letter: Letter) -> list[tuple[str, str]]:
+def _own_headers(rendered: RenderedDigest) -> list[tuple[str, str]]:
     """Return what filters can go by; short, and never one per package."""
     return [
-        ("X-Cachewatch-Subscription", _ascii_line([letter.subscription])),
-        ("X-Cachewatch-Tag", _ascii_line(letter.tags)),
-        ("X-Cachewatch-Kinds", _ascii_line(letter.kinds)),
-        ("X-Cachewatch-Revisions", _ascii_line(letter.revisions)),
+        ("X-Cachewatch-Subscription", _ascii_line([rendered.subscription])),
+        ("X-Cachewatch-Tag", _ascii_line(rendered.tags)),
+        ("X-Cachewatch-Kinds", _ascii_line(rendered.kinds)),
+        ("X-Cachewatch-Revisions", _ascii_line(rendered.revisions)),
     ]
 
 

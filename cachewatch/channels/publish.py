@@ -4,7 +4,7 @@ import errno
 from pathlib import Path
 
 from cachewatch.channels.clean import one_line
-from cachewatch.core.delivery import Answer, Verdict
+from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult
 
 # What somebody has to mend, and no waiting will.
 _OURS = {
@@ -19,9 +19,11 @@ _OURS = {
 }
 
 
-def of_error(error: OSError, path: Path) -> Answer:
+def of_error(error: OSError, path: Path) -> DeliveryResult:
     """Return what it means that `path` cannot be written."""
     said = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
-        return Answer(verdict=Verdict.BLOCKED, said=f"{said}; create the folder and give cachewatch write access")
-    return Answer(verdict=Verdict.DEFERRED, said=said)
+        return DeliveryResult(
+            verdict=DeliveryOutcome.BLOCKED, said=f"{said}; create the folder and give cachewatch write access"
+        )
+    return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=said)

@@ -6,7 +6,7 @@ import ssl
 from enum import StrEnum
 
 from cachewatch.channels.clean import one_line
-from cachewatch.core.delivery import Answer, Verdict
+from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult
 
 _ADDRESS = frozenset({550, 551, 553, 556})
 _LOGIN = frozenset({530, 534, 535, 538})
@@ -42,42 +42,46 @@ class Refused(Exception):
         self.words = words.decode("utf-8", "replace") if isinstance(words, bytes) else words
 
 
-def of_reply(refused: Refused) -> Answer:
+def of_reply(refused: Refused) -> DeliveryResult:
     """Return what a reply means."""
     said = one_line(f"{refused.step}: {refused.code} {refused.words}", 300)
     code, step = refused.code, refused.step
     if not 400 <= code < 600:  # no server of mail speaks like this
-        return Answer(verdict=Verdict.DEFERRED, said=said, is_channel=True, may_have_arrived=step is Step.END)
+        return DeliveryResult(
+            verdict=DeliveryOutcome.DEFERRED, said=said, is_channel=True, may_have_arrived=step is Step.END
+        )
     if code < 500:
-        return Answer(verdict=Verdict.DEFERRED, said=said, is_channel=step in _OPENING or code == 421)
+        return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=said, is_channel=step in _OPENING or code == 421)
     if step in _OPENING or code in _LOGIN:
-        return Answer(verdict=Verdict.BLOCKED, said=said, is_channel=True)
+        return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=said, is_channel=True)
     if code == 552:
-        return Answer(verdict=_of_552(step, refused.words), said=said)
+        return DeliveryResult(verdict=_of_552(step, refused.words), said=said)
     if step is Step.MAIL:  # it is our own address that is not welcome
-        return Answer(verdict=Verdict.BLOCKED, said=said, is_channel=True)
+        return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=said, is_channel=True)
     is_address = step is Step.RECIPIENT and code in _ADDRESS
-    return Answer(verdict=Verdict.DEAD, said=said, is_address=is_address)
+    return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=said, is_address=is_address)
 
 
-def _of_552(step: Step, words: str) -> Verdict:
+def _of_552(step: Step, words: str) -> DeliveryOutcome:
     """Tell a message that is too large from a full mailbox, which may be emptied, and from unwelcome content."""
     if _SIZE.match(words):
-        return Verdict.TOO_LARGE
+        return DeliveryOutcome.TOO_LARGE
     if step is Step.RECIPIENT:
-        return Verdict.DEFERRED
-    return Verdict.DEAD if _OTHER_THAN_SIZE.match(words) else Verdict.TOO_LARGE
+        return DeliveryOutcome.DEFERRED
+    return DeliveryOutcome.DEAD if _OTHER_THAN_SIZE.match(words) else DeliveryOutcome.TOO_LARGE
 
 
-def of_failure(step: Step, error: Exception) -> Answer:
+def of_failure(step: Step, error: Exception) -> DeliveryResult:
     """Return what a lost or impossible connection means."""
     match error:
         case ssl.SSLCertVerificationError():
             why = error.verify_message or "it cannot be verified"
             said = f"{step}: the server's certificate is not trusted: {why}; name its authority in ca_file"
-            return Answer(verdict=Verdict.BLOCKED, said=one_line(said, 300), is_channel=True)
+            return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=one_line(said, 300), is_channel=True)
         case smtplib.SMTPNotSupportedError():
-            return Answer(verdict=Verdict.BLOCKED, said=one_line(f"{step}: {error}", 300), is_channel=True)
+            return DeliveryResult(
+                verdict=DeliveryOutcome.BLOCKED, said=one_line(f"{step}: {error}", 300), is_channel=True
+            )
         case TimeoutError() | smtplib.SMTPServerDisconnected(__context__=TimeoutError()):
             words = "no answer in time"
         case smtplib.SMTPServerDisconnected():
@@ -86,8 +90,8 @@ def of_failure(step: Step, error: Exception) -> Answer:
             words = error.strerror or str(error) or type(error).__name__
         case _:
             words = str(error) or type(error).__name__
-    return Answer(
-        verdict=Verdict.DEFERRED,
+    return DeliveryResult(
+        verdict=DeliveryOutcome.DEFERRED,
         said=one_line(f"{step}: {words}", 300),
         may_have_arrived=step is Step.END,
         is_channel=True,

@@ -12,18 +12,18 @@ from cachewatch.channels.clean import one_line
 from cachewatch.channels.headers import LOCAL
 from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
 from cachewatch.config.model import SendmailConfig
-from cachewatch.core.delivery import SENT, Answer, Carrier, Parcel, Shelf, Verdict
+from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult, Message, SentHistory, Transport
 
 # sysexits.h; all others mean that it may work later.
 _MEANINGS = {
-    os.EX_DATAERR: Answer(verdict=Verdict.DEAD),
-    os.EX_NOUSER: Answer(verdict=Verdict.DEAD, is_address=True),
-    os.EX_NOHOST: Answer(verdict=Verdict.DEAD, is_address=True),
-    os.EX_USAGE: Answer(verdict=Verdict.BLOCKED, is_channel=True),
-    os.EX_NOPERM: Answer(verdict=Verdict.BLOCKED, is_channel=True),
-    os.EX_CONFIG: Answer(verdict=Verdict.BLOCKED, is_channel=True),
+    os.EX_DATAERR: DeliveryResult(verdict=DeliveryOutcome.DEAD),
+    os.EX_NOUSER: DeliveryResult(verdict=DeliveryOutcome.DEAD, is_address=True),
+    os.EX_NOHOST: DeliveryResult(verdict=DeliveryOutcome.DEAD, is_address=True),
+    os.EX_USAGE: DeliveryResult(verdict=DeliveryOutcome.BLOCKED, is_channel=True),
+    os.EX_NOPERM: DeliveryResult(verdict=DeliveryOutcome.BLOCKED, is_channel=True),
+    os.EX_CONFIG: DeliveryResult(verdict=DeliveryOutcome.BLOCKED, is_channel=True),
 }
-_LATER = Answer(verdict=Verdict.DEFERRED)
+_LATER = DeliveryResult(verdict=DeliveryOutcome.DEFERRED)
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # no secret of ours is for another program
 
 
@@ -37,42 +37,42 @@ class SendmailChannel(MailChannel):
         self._config = config
 
     @contextmanager
-    def open(self, shelf: Shelf) -> Iterator[Carrier]:  # noqa: ARG002  the contract of a channel
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
         """Begin a run."""
-        yield _SendmailCarrier(self._config, self.envelope_sender)
+        yield _SendmailTransport(self._config, self.envelope_sender)
 
 
-class _SendmailCarrier:
+class _SendmailTransport:
     """Starts the program once for each message."""
 
     def __init__(self, config: SendmailConfig, sender: str) -> None:
         self._config = config
         self._sender = sender
 
-    def deliver(self, parcel: Parcel) -> Answer:
+    def deliver(self, message: Message) -> DeliveryResult:
         """Hand over one message."""
-        if not is_address(parcel.target):
+        if not is_address(message.target):
             return NO_ADDRESS
-        command = [*self._config.command, "-f", self._sender, "--", parcel.target]
-        with tempfile.TemporaryFile() as message, tempfile.TemporaryFile() as said:
-            message.write(parcel.payload)
-            message.seek(0)
-            return self._run(command, message, said)
+        command = [*self._config.command, "-f", self._sender, "--", message.target]
+        with tempfile.TemporaryFile() as content, tempfile.TemporaryFile() as said:
+            content.write(message.payload)
+            content.seek(0)
+            return self._run(command, content, said)
 
-    def _run(self, command: list[str], message: IO[bytes], said: IO[bytes]) -> Answer:
+    def _run(self, command: list[str], message: IO[bytes], said: IO[bytes]) -> DeliveryResult:
         try:
             process = subprocess.Popen(  # noqa: S603  a list, from the operator's configuration
                 command, stdin=message, stdout=said, stderr=said, env=_environment(), start_new_session=True
             )
         except OSError as error:
             words = one_line(f"{command[0]}: {error.strerror}")
-            return Answer(verdict=Verdict.BLOCKED, said=words, is_channel=True)
+            return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=words, is_channel=True)
         try:
             code = process.wait(self._config.timeout.total_seconds())
         except subprocess.TimeoutExpired:
             _kill(process)
             words = f"{command[0]}: did not finish within {self._config.timeout.total_seconds():g} seconds"
-            return Answer(verdict=Verdict.DEFERRED, said=words, may_have_arrived=True, is_channel=True)
+            return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=words, may_have_arrived=True, is_channel=True)
         return _meaning(code, _words(said))
 
 
@@ -91,12 +91,12 @@ def _words(said: IO[bytes]) -> str:
     return one_line(said.read(4096).decode("utf-8", "replace"), 250)
 
 
-def _meaning(code: int, words: str) -> Answer:
+def _meaning(code: int, words: str) -> DeliveryResult:
     if code == 0:
         return SENT
     answer = _MEANINGS.get(code, _LATER)
     how = f"ended with {code}" if code > 0 else f"was ended by signal {-code}"
-    return Answer(
+    return DeliveryResult(
         verdict=answer.verdict,
         said=f"{how}: {words}" if words else how,
         is_address=answer.is_address,

@@ -17,9 +17,17 @@ from msgspec.structs import replace
 
 from cachewatch import http
 from cachewatch.channels.clean import one_line, without_secret_url
-from cachewatch.channels.presets import message
+from cachewatch.channels.presets import webhook_body
 from cachewatch.config.model import Secret, WebhookConfig
-from cachewatch.core.delivery import SENT, Answer, Carrier, Letter, Parcel, Shelf, Verdict
+from cachewatch.core.delivery import (
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    RenderedDigest,
+    SentHistory,
+    Transport,
+)
 from cachewatch.errors import HttpError, RefusedAddress
 
 _LATER = frozenset({408, 425, 429})
@@ -34,73 +42,73 @@ class WebhookChannel:
         self.name = config.name
         self._config = config
 
-    def pack(self, letter: Letter) -> Sequence[Parcel]:
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one request."""
-        return [self._parcel(letter, letter.key)]
+        return [self._message(rendered, rendered.key)]
 
-    def repack(self, letter: Letter, original: Parcel) -> Parcel:
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
         """Return the same request under a name of its own, or it would be taken for a repetition."""
-        title = f"Resent: {letter.title.removeprefix('Resent: ')}"
-        return self._parcel(replace(letter, title=title), f"{original.message_id} {letter.created.isoformat()}")
+        title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
+        return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
 
     @contextmanager
-    def open(self, shelf: Shelf) -> Iterator[Carrier]:  # noqa: ARG002  the contract of a channel
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
         """Begin a run."""
-        yield _WebhookCarrier(self._config)
+        yield _WebhookTransport(self._config)
 
-    def _parcel(self, letter: Letter, identity: str) -> Parcel:
+    def _message(self, rendered: RenderedDigest, identity: str) -> Message:
         target = place(self._config.url)
         name = sha256(f"{self.name}\0{target}\0{identity}".encode(errors="surrogatepass")).hexdigest()[:32]
-        return Parcel(
-            key=letter.key,
+        return Message(
+            key=rendered.key,
             target=target,
-            payload=message(self._config.preset, letter),
+            payload=webhook_body(self._config.preset, rendered),
             content_type="application/json",
             message_id=f"digest-{name}",
-            created=letter.created,
+            created=rendered.created,
         )
 
 
-class _WebhookCarrier:
+class _WebhookTransport:
     """Sends requests."""
 
     def __init__(self, config: WebhookConfig) -> None:
         self._config = config
 
-    def deliver(self, parcel: Parcel) -> Answer:
+    def deliver(self, message: Message) -> DeliveryResult:
         """Send one request."""
         seconds = self._config.timeout.total_seconds()
         try:
             answer = http.post(
-                self._config.url.reveal(), parcel.payload, headers=self._headers(parcel), seconds=seconds
+                self._config.url.reveal(), message.payload, headers=self._headers(message), seconds=seconds
             )
         except HttpError as error:
             return self._failed(error)
         except RefusedAddress as error:
-            return Answer(verdict=Verdict.BLOCKED, said=self._discreet(str(error)), is_channel=True)
+            return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=self._discreet(str(error)), is_channel=True)
         return self._meaning(answer)
 
-    def _headers(self, parcel: Parcel) -> dict[str, str]:
-        name = parcel.message_id or ""
-        headers = {"Content-Type": parcel.content_type, "Idempotency-Key": name}
+    def _headers(self, message: Message) -> dict[str, str]:
+        name = message.message_id or ""
+        headers = {"Content-Type": message.content_type, "Idempotency-Key": name}
         if self._config.signing_key is not None:
             moment = str(int(time.time()))
-            signed = f"{name}.{moment}.".encode() + parcel.payload
+            signed = f"{name}.{moment}.".encode() + message.payload
             mac = base64.b64encode(hmac.digest(_key(self._config.signing_key), signed, "sha256")).decode()
             headers |= {"webhook-id": name, "webhook-timestamp": moment, "webhook-signature": f"v1,{mac}"}
         return headers
 
-    def _failed(self, error: HttpError) -> Answer:
+    def _failed(self, error: HttpError) -> DeliveryResult:
         """Return what it means that nothing was answered."""
         is_ours = not error.is_transient and not error.was_sent  # the certificate, the proxy
-        return Answer(
-            verdict=Verdict.BLOCKED if is_ours else Verdict.DEFERRED,
+        return DeliveryResult(
+            verdict=DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED,
             said=self._discreet(str(error)),
             may_have_arrived=error.was_sent,
             is_channel=True,
         )
 
-    def _meaning(self, answer: http.Answer) -> Answer:
+    def _meaning(self, answer: http.Answer) -> DeliveryResult:
         status = answer.status
         if 200 <= status < 300:
             return SENT
@@ -108,14 +116,14 @@ class _WebhookCarrier:
         if status in _LATER or status >= 500:
             wait = answer.retry_after()
             wait = None if wait is None else min(wait, _LONGEST_WAIT)
-            return Answer(verdict=Verdict.DEFERRED, said=said, retry_after=wait, is_channel=True)
+            return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=said, retry_after=wait, is_channel=True)
         if status == 413:
-            return Answer(verdict=Verdict.TOO_LARGE, said=said)
+            return DeliveryResult(verdict=DeliveryOutcome.TOO_LARGE, said=said)
         if status in _THIS_MESSAGE:
-            return Answer(verdict=Verdict.DEAD, said=said)
+            return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=said)
         if 300 <= status < 400:
             said = f"{status}: the URL redirects; configure the new address"
-        return Answer(verdict=Verdict.BLOCKED, said=said, is_channel=True)
+        return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=said, is_channel=True)
 
     def _discreet(self, text: str) -> str:
         """Return one line of `text` in which no secret is: neither the URL nor its parts, nor the key."""

@@ -86,11 +86,11 @@ def _check_templates(config: Config) -> None:
     """Render the user's own templates on sample data, so that an undefined name is found now and not on a Monday."""
     if config.templates_dir is None:
         return
-    from cachewatch.render.mail import render_letter  # noqa: PLC0415  Jinja2 is slow to load
+    from cachewatch.render.mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
     from cachewatch.render.samples import sample_digest  # noqa: PLC0415
 
     for template in sorted({s.template or "digest.html.j2" for s in config.subscriptions.values()}):
-        render_letter(sample_digest(), templates_dir=config.templates_dir, template=template)
+        render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
 
 
 def _check_environments(config: Config) -> None:

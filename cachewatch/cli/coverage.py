@@ -7,7 +7,7 @@ import click
 from cachewatch.cli.diff import may_paint
 from cachewatch.cli.examples import examples
 from cachewatch.cli.output import write
-from cachewatch.core.coverage import Coverage, Standing, cover
+from cachewatch.core.coverage import Availability, Coverage, cover
 from cachewatch.core.safetext import safe
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import UsageError
@@ -16,7 +16,7 @@ from cachewatch.render.coverage import coverage_json, render_coverage
 
 _NOT_THERE = "not-there"
 _UNREFERENCED = "unreferenced"
-_FAILURES = (_NOT_THERE, *(s.value for s in Standing if s is not Standing.THERE), _UNREFERENCED)
+_FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availability.THERE), _UNREFERENCED)
 
 
 @click.command(
@@ -89,9 +89,11 @@ def coverage(
     else:
         lines = render_coverage(found, held.where, Palette(is_on=is_painted))
         write([f"{line}\n".encode() for line in lines], output, is_for_people=True)
-    for fault in held.faults:
-        click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
-    if any(fault.is_loss for fault in held.faults):
+    for diagnostic in held.diagnostics:
+        click.echo(
+            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
+        )
+    if any(diagnostic.is_loss for diagnostic in held.diagnostics):
         context.exit(4)
     context.exit(int(any(_happened(what, found) for what in fail_on)))
 
@@ -100,5 +102,5 @@ def _happened(what: str, found: Coverage) -> bool:
     if what == _UNREFERENCED:
         return bool(found.unreferenced)
     if what == _NOT_THERE:
-        return len(found.of(Standing.THERE)) < len(found.needs)
-    return bool(found.of(Standing(what)))
+        return len(found.of(Availability.THERE)) < len(found.needs)
+    return bool(found.of(Availability(what)))

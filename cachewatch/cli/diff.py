@@ -17,9 +17,9 @@ from cachewatch.cli.examples import examples
 from cachewatch.cli.named import Unknown, unknown_names
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
-from cachewatch.core.changesets import Body, Changeset, Outcome
+from cachewatch.core.changesets import Changeset, Collector, Outcome
 from cachewatch.core.kinds import GROUPS
-from cachewatch.core.model import Fault, Kind
+from cachewatch.core.model import Diagnostic, Kind
 from cachewatch.core.safetext import safe
 from cachewatch.core.selection import Globs, Selection, Versions, every_compiler
 from cachewatch.diff import assistance, changesets
@@ -44,7 +44,7 @@ _MOST_LINES = 20
 _MOST_WARNINGS = 20
 
 Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
-Format = tuple[Callable[[], Body], Write]
+Format = tuple[Callable[[], Collector], Write]
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,7 +129,9 @@ def diff(
     """
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     selection = _selection(filters)
-    make_body, write_format = _format("stat" if stat else format_, selection, is_all=is_all, color=color, output=output)
+    make_collector, write_format = _format(
+        "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
+    )
     is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
     line = ProgressLine(is_shown=is_shown)
     done: list[Outcome] = []
@@ -145,11 +147,11 @@ def diff(
         stack.enter_context(garbage.searching_seldom())
         with garbage.loading():
             helps = jobs > 1 and needs_git(before, after)
-            assistant = stack.enter_context(companion(assistance(selection, make_body), is_wanted=helps))
+            assistant = stack.enter_context(companion(assistance(selection, make_collector), is_wanted=helps))
             comparison = stack.enter_context(opened)
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
-        found = changesets(comparison, selection, make_body, jobs=jobs, progress=line.advance, assistant=assistant)
+        found = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance, assistant=assistant)
         pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
         # What nobody can read at once is written as it comes, and what is wrong with the filters is said after it.
         if format_ not in _STREAMED or stat:
@@ -188,31 +190,33 @@ def _kinds(pattern: str) -> list[str]:
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
     """Choose how packages are kept and written; only the chosen way is loaded."""
     if name in ("json", "jsonl"):
-        from cachewatch.render.json import JsonBody, write_json, write_jsonl  # noqa: PLC0415
+        from cachewatch.render.json import JsonCollector, write_json, write_jsonl  # noqa: PLC0415
 
-        return JsonBody, write_json if name == "json" else write_jsonl
+        return JsonCollector, write_json if name == "json" else write_jsonl
     if name == "csv":
-        from cachewatch.render.csv import CsvBody, write_csv  # noqa: PLC0415
+        from cachewatch.render.csv import CsvCollector, write_csv  # noqa: PLC0415
 
-        return CsvBody, write_csv
+        return CsvCollector, write_csv
     if name == "stat":
-        from cachewatch.render.stat import StatBody, write_stat  # noqa: PLC0415
+        from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
 
-        return StatBody, partial(write_stat, wants=selection.wants)
+        return StatCollector, partial(write_stat, wants=selection.wants)
     from cachewatch.render.blocks import ALL, Asked  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
-    from cachewatch.render.reports import NoBody, write_markdown, write_text  # noqa: PLC0415
+    from cachewatch.render.reports import NoCollector, write_markdown, write_text  # noqa: PLC0415
 
     asked = Asked(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
         from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415
 
-        return NoBody, partial(write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True))
+        return NoCollector, partial(
+            write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True)
+        )
     if name == "markdown":
-        return NoBody, partial(write_markdown, asked=asked)
+        return NoCollector, partial(write_markdown, asked=asked)
     is_painted = color == "always" or (color == "auto" and output is None and may_paint())
     width = shutil.get_terminal_size((80, 24)).columns
-    return NoBody, partial(write_text, asked=asked, width=width, palette=Palette(is_on=is_painted))
+    return NoCollector, partial(write_text, asked=asked, width=width, palette=Palette(is_on=is_painted))
 
 
 def may_paint() -> bool:
@@ -234,11 +238,11 @@ def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changes
 
 def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
     """Name every fault on standard error."""
-    faults = [fault for outcome in done for fault in outcome.faults]
-    for fault in faults if is_all else faults[:_MOST_WARNINGS]:
-        click.echo(f"cachewatch: warning: {_describe(fault)}", err=True)
-    if not is_all and len(faults) > _MOST_WARNINGS:
-        click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more (--all)", err=True)
+    diagnostics = [diagnostic for outcome in done for diagnostic in outcome.diagnostics]
+    for diagnostic in diagnostics if is_all else diagnostics[:_MOST_WARNINGS]:
+        click.echo(f"cachewatch: warning: {_describe(diagnostic)}", err=True)
+    if not is_all and len(diagnostics) > _MOST_WARNINGS:
+        click.echo(f"cachewatch: warning: ... and {len(diagnostics) - _MOST_WARNINGS:,} more (--all)", err=True)
     for outcome in done:
         if not outcome.adds_up:
             click.echo("cachewatch: the totals do not add up; this is a bug in cachewatch, please report it", err=True)
@@ -253,8 +257,8 @@ def _checked(pieces: Iterable[bytes], unknown: Callable[[], Iterable[Unknown]]) 
         click.echo(f"cachewatch: warning: {safe(each.message)}", err=True)
 
 
-def _describe(fault: Fault) -> str:
-    return f"{safe(fault.path)}: {fault.kind}: {safe(fault.message)}"
+def _describe(diagnostic: Diagnostic) -> str:
+    return f"{safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}"
 
 
 def _status(done: Iterable[Outcome], selection: Selection, *, exit_code: bool, fail_on: frozenset[str]) -> int:

@@ -10,9 +10,9 @@ from cachewatch.cli.examples import examples
 from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config, MailConfig, WebhookConfig
 from cachewatch.errors import UsageError
-from cachewatch.notify.composing import Draft, compose
-from cachewatch.notify.messages import Packed, pack
-from cachewatch.notify.streams import REGULAR, URGENT, Track, tracks_of
+from cachewatch.notify.composing import PendingDigest, compose
+from cachewatch.notify.messages import ChannelMessages, build_messages
+from cachewatch.notify.streams import REGULAR, URGENT, Stream, streams_of
 
 _FORMS = ("text", "html", "markdown", "json", "eml")
 
@@ -51,34 +51,34 @@ def preview(
 
     The output is byte for byte what would be sent. Nothing is sent or stored.
     """
-    track = _track(config, subscription, URGENT if urgent else REGULAR)
+    stream = _stream(config, subscription, URGENT if urgent else REGULAR)
     with reading(config) as service:
-        draft = compose(service, track, since=since)
-        packed = _through(channel, pack(config, track, draft.digest))
-    _say(draft, track)
+        draft = compose(service, stream, since=since)
+        packed = _through(channel, build_messages(config, stream, draft.digest))
+    _say(draft, stream)
     if lint:
         context.exit(_lint(config, packed))
     sys.stdout.buffer.write(_sent(config, packed, form))
 
 
-def _track(config: Config, subscription: str, name: str) -> Track:
-    for track in tracks_of(config):
-        if track.subscription.name == subscription and track.name == name:
-            return track
+def _stream(config: Config, subscription: str, name: str) -> Stream:
+    for stream in streams_of(config):
+        if stream.subscription.name == subscription and stream.name == name:
+            return stream
     if subscription in config.subscriptions:
         raise UsageError(f"{subscription} has no urgent digests; see `urgent:` in {config.path}")
     raise UsageError(f"no subscription {subscription!r}; configured: {', '.join(config.subscriptions) or 'none'}")
 
 
-def _say(draft: Draft, track: Track) -> None:
+def _say(draft: PendingDigest, stream: Stream) -> None:
     if draft.is_empty:
-        what = "nothing would be sent" if track.subscription.if_empty == "skip" else "the digest says so"
-        click.echo(f"cachewatch: no changes match {track.subscription.name}: {what}", err=True)
+        what = "nothing would be sent" if stream.subscription.if_empty == "skip" else "the digest says so"
+        click.echo(f"cachewatch: no changes match {stream.subscription.name}: {what}", err=True)
     if draft.hold:
         click.echo(f"cachewatch: this digest would be held for the operators: {draft.hold}", err=True)
 
 
-def _through(channel: str | None, packed: tuple[Packed, ...]) -> tuple[Packed, ...]:
+def _through(channel: str | None, packed: tuple[ChannelMessages, ...]) -> tuple[ChannelMessages, ...]:
     found = tuple(each for each in packed if channel in (None, each.channel))
     if not found:
         raise UsageError(
@@ -87,25 +87,25 @@ def _through(channel: str | None, packed: tuple[Packed, ...]) -> tuple[Packed, .
     return found
 
 
-def _sent(config: Config, packed: tuple[Packed, ...], form: str) -> bytes:
+def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
     """Return the bytes that the first of these channels sends in this form."""
     first = packed[0]
     if form == "eml":
         for each in packed:
-            if isinstance(config.channels[each.channel], MailConfig) and each.parcels:
-                return each.parcels[0].payload
+            if isinstance(config.channels[each.channel], MailConfig) and each.messages:
+                return each.messages[0].payload
         raise UsageError("the subscription has no mail channel or no recipients; choose another format with --as")
     if form == "json":
         is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
-        return first.parcels[0].payload if is_webhook else first.letter.json
-    text = plain_lines(first.letter.text) if form == "text" else markup(getattr(first.letter, form))
+        return first.messages[0].payload if is_webhook else first.rendered.json
+    text = plain_lines(first.rendered.text) if form == "text" else markup(getattr(first.rendered, form))
     return text.encode()
 
 
-def _lint(config: Config, packed: tuple[Packed, ...]) -> int:
-    from cachewatch.render.lint import Grade, lint_letter  # noqa: PLC0415  few ask for it
+def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
+    from cachewatch.render.lint import Grade, lint_digest  # noqa: PLC0415  few ask for it
 
-    findings = [finding for each in packed[:1] for finding in lint_letter(each.letter, bases=_bases(config))]
+    findings = [finding for each in packed[:1] for finding in lint_digest(each.rendered, bases=_bases(config))]
     for finding in findings:
         click.echo(f"{finding.grade}: {finding.where}: {finding.message}")
     if not findings:

@@ -67,8 +67,10 @@ def _counted(count: "TagCounts") -> str:
 
 
 def _warn(done: "Recorded") -> None:
-    for fault in done.faults:
-        click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
+    for diagnostic in done.diagnostics:
+        click.echo(
+            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
+        )
     for failed in done.failed:
         click.echo(f"cachewatch: {failed.tag}: not recorded: {safe(failed.message)}", err=True)
     for held in done.held:
@@ -78,4 +80,4 @@ def _warn(done: "Recorded") -> None:
 def _status(done: "Recorded") -> int:
     if done.held or done.failed:
         return 3
-    return 4 if any(fault.is_loss for fault in done.faults) else 0
+    return 4 if any(diagnostic.is_loss for diagnostic in done.diagnostics) else 0

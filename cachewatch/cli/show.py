@@ -50,8 +50,10 @@ def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, outp
     PACKAGE is the name of a package, or the path of a document (a .md file).
     """
     found = _read_file(package) if folders.is_documents(package) else _read_git(package, rev, tag, repo)
-    for fault in found.document.faults:
-        click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
+    for diagnostic in found.document.diagnostics:
+        click.echo(
+            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
+        )
     is_painted = color == "always" or (color == "auto" and output is None and may_paint())
     lines = render_inventory(
         found.document,

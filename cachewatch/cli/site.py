@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.progress import ProgressLine
-from cachewatch.core.model import Fault
+from cachewatch.core.model import Diagnostic
 from cachewatch.core.safetext import safe
 from cachewatch.core.selection import Globs
 
@@ -89,12 +89,14 @@ def site(
     click.echo(
         f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
     )
-    _warn(catalogue.faults)
-    context.exit(4 if any(fault.is_loss for fault in catalogue.faults) else 0)
+    _warn(catalogue.diagnostics)
+    context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
 
 
-def _warn(faults: tuple[Fault, ...]) -> None:
-    for fault in faults[:_MOST_WARNINGS]:
-        click.echo(f"cachewatch: warning: {safe(fault.path)}: {fault.kind}: {safe(fault.message)}", err=True)
-    if len(faults) > _MOST_WARNINGS:
-        click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more", err=True)
+def _warn(diagnostics: tuple[Diagnostic, ...]) -> None:
+    for diagnostic in diagnostics[:_MOST_WARNINGS]:
+        click.echo(
+            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
+        )
+    if len(diagnostics) > _MOST_WARNINGS:
+        click.echo(f"cachewatch: warning: ... and {len(diagnostics) - _MOST_WARNINGS:,} more", err=True)

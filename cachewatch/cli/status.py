@@ -17,7 +17,7 @@ from cachewatch.notify.status import (
     HeldDigest,
     SilenceStatus,
     Status,
-    TrackStatus,
+    StreamStatus,
     read_status,
 )
 from cachewatch.notify.wording import in_a_row
@@ -61,7 +61,7 @@ def _lines(found: Status, now: datetime) -> list[str]:
     lines += ["", "NEXT"]
     if found.quiet_until is not None:
         lines.append(f"  quiet hours until {_when(found.quiet_until, now)}")
-    lines += [_track(track, now) for track in found.tracks]
+    lines += [_stream(stream, now) for stream in found.streams]
     lines += ["", "CHANNELS"]
     lines += [line for channel in found.channels for line in _channel(channel, now)]
     if found.held:
@@ -87,10 +87,10 @@ def _source(source: SourceHealth, now: datetime) -> list[str]:
     return lines
 
 
-def _track(track: TrackStatus, now: datetime) -> str:
-    name = track.subscription if track.track == "regular" else f"{track.subscription} ({track.track})"
-    due = f", next {_when(track.due, now)}" if track.due else ""
-    return f"  {name}  {track.schedule}{due}"
+def _stream(stream: StreamStatus, now: datetime) -> str:
+    name = stream.subscription if stream.stream == "regular" else f"{stream.subscription} ({stream.stream})"
+    due = f", next {_when(stream.due, now)}" if stream.due else ""
+    return f"  {name}  {stream.schedule}{due}"
 
 
 def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
@@ -110,7 +110,7 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
 
 
 def _held(held: HeldDigest, now: datetime) -> list[str]:
-    key, name = held.key[:12], held.subscription if held.track == "regular" else f"{held.subscription} ({held.track})"
+    key, name = held.key[:12], held.subscription if held.stream == "regular" else f"{held.subscription} ({held.stream})"
     gone = "" if held.is_configured else ", a subscription that is no longer configured"
     out = "not sent until it is released or dropped"
     if held.goes_out_at is not None:

@@ -102,7 +102,7 @@ def check(context: click.Context, templates_dir: Path | None) -> None:
 
 def _rendered(name: str, folder: Path | None) -> str:
     from cachewatch.render.alerts import render_notice  # noqa: PLC0415
-    from cachewatch.render.mail import render_letter  # noqa: PLC0415  Jinja2 is slow to load
+    from cachewatch.render.mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
     from cachewatch.render.samples import sample_digest, sample_notice  # noqa: PLC0415
 
     base, _, form = name.removesuffix(".j2").rpartition(".")
@@ -111,7 +111,7 @@ def _rendered(name: str, folder: Path | None) -> str:
             f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
     if base == "notice":
-        letter = render_notice(sample_notice(), templates_dir=folder)
+        rendered = render_notice(sample_notice(), templates_dir=folder)
     else:
-        letter = render_letter(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
-    return {"html": letter.html, "txt": letter.text, "md": letter.markdown}[form]
+        rendered = render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
+    return {"html": rendered.html, "txt": rendered.text, "md": rendered.markdown}[form]

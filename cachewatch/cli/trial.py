@@ -5,7 +5,7 @@ import click
 from cachewatch.channels import open_channel
 from cachewatch.cli.configured import configured
 from cachewatch.config.model import Config
-from cachewatch.core.delivery import Verdict
+from cachewatch.core.delivery import DeliveryOutcome
 from cachewatch.errors import DeliveryError, UsageError
 from cachewatch.render.alerts import render_notice
 from cachewatch.report.digest import Notice
@@ -31,17 +31,17 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
         said=(f"The channel {channel} works.", "No action is required."),
         created=now,
     )
-    letter = render_notice(notice, to=to or config.operators.to)
-    parcels = opened.pack(letter)
-    if not parcels:
+    rendered = render_notice(notice, to=to or config.operators.to)
+    messages = opened.build_messages(rendered)
+    if not messages:
         raise UsageError(f"no recipients: use --to ADDRESS, or set `operators: to:` in {config.path}")
     failed = []
-    with opened.open(lambda *_: ()) as carrier:
-        for parcel in parcels:
-            answer = carrier.deliver(parcel)
-            click.echo(f"{parcel.target}: {answer.verdict}{': ' + answer.said if answer.said else ''}")
-            if answer.verdict is not Verdict.SENT:
-                failed.append(parcel.target)
+    with opened.open(lambda *_: ()) as transport:
+        for message in messages:
+            answer = transport.deliver(message)
+            click.echo(f"{message.target}: {answer.verdict}{': ' + answer.said if answer.said else ''}")
+            if answer.verdict is not DeliveryOutcome.SENT:
+                failed.append(message.target)
     if failed:
         raise DeliveryError(
             f"the test message did not reach {', '.join(failed)}; fix `channels: {channel}:` in {config.path}"

@@ -120,6 +120,6 @@ def check_name(name: str) -> str:
     """Return `name` if it can stand in paths, headers and commands."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} is not a valid name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+            f"{name!r} is not a valid name: use up to 64 digests, digits, dots, dashes and underscores, a digest or digit first"
         )
     return name

@@ -1,6 +1,6 @@
 """A changeset as it passes from the pipeline to an output format: in chunks, then its totals.
 
-A catalogue has too many packages to hold, so a format takes each one when it comes (Body),
+A catalogue has too many packages to hold, so a format takes each one when it comes (Collector),
 in whichever process that is, and writes what it kept in order.
 """
 
@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.events import Tally
-from cachewatch.core.model import Event, Fault, Kind, PackageChange, PackageCounts, Side, Unreadable
+from cachewatch.core.model import Diagnostic, Event, Kind, PackageChange, PackageCounts, Side, Unreadable
 from cachewatch.core.statements import Statement, StatementKind
 
 
-class Body(Protocol):
+class Collector(Protocol):
     """What an output format keeps of each package."""
 
     def add(self, change: PackageChange) -> None:
@@ -34,11 +34,11 @@ class SeesAll(Protocol):
         """Look at one selected package, before it is known whether its kinds of change are asked for."""
 
 
-class Chunk(Struct, frozen=True):
+class Batch(Struct, frozen=True):
     """The result of comparing some packages that follow each other."""
 
     tally: Tally
-    faults: tuple[Fault, ...]
+    diagnostics: tuple[Diagnostic, ...]
     body: Any
     unreadable: tuple[Unreadable, ...] = ()
 
@@ -53,7 +53,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     tally: Tally
     statements: tuple[Statement, ...]
     events: tuple[Event, ...]
-    faults: tuple[Fault, ...]
+    diagnostics: tuple[Diagnostic, ...]
     unreadable: tuple[Unreadable, ...] = ()
 
     @property
@@ -74,7 +74,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     @property
     def is_partial(self) -> bool:
         """Whether something could not be compared."""
-        return any(fault.is_loss for fault in self.faults)
+        return any(diagnostic.is_loss for diagnostic in self.diagnostics)
 
     @property
     def adds_up(self) -> bool:
@@ -89,22 +89,22 @@ class Changeset:
         self,
         before: Side,
         after: Side,
-        chunks: Iterable[Chunk],
-        conclude: Callable[[Tally, tuple[Fault, ...], tuple[Unreadable, ...]], Outcome],
+        chunks: Iterable[Batch],
+        conclude: Callable[[Tally, tuple[Diagnostic, ...], tuple[Unreadable, ...]], Outcome],
     ) -> None:
         self.before = before
         self.after = after
         self._chunks = chunks
         self._conclude = conclude
         self._tally = Tally()
-        self._faults: list[Fault] = []
+        self._diagnostics: list[Diagnostic] = []
         self._unreadable: list[Unreadable] = []
 
     def bodies(self) -> Iterator[Any]:
         """Yield what the output format kept, in the order of the packages."""
         for chunk in self._chunks:
             self._tally.join(chunk.tally)
-            self._faults += chunk.faults
+            self._diagnostics += chunk.diagnostics
             self._unreadable += chunk.unreadable
             yield chunk.body
 
@@ -116,4 +116,4 @@ class Changeset:
     @cached_property
     def outcome(self) -> Outcome:
         """The totals and the events; all bodies must have been asked for."""
-        return self._conclude(self._tally, tuple(self._faults), tuple(self._unreadable))
+        return self._conclude(self._tally, tuple(self._diagnostics), tuple(self._unreadable))

@@ -22,7 +22,7 @@ from cachewatch.core.versions import Versions, sorted_versions
 Holdings = Mapping[str, Mapping[str, Signature]]
 
 
-class Standing(StrEnum):
+class Availability(StrEnum):
     """How a cache stands to one binary that an environment needs: the best of these that holds."""
 
     THERE = "there"  # it is there, by its hash
@@ -85,12 +85,12 @@ class Environment(Struct, frozen=True, kw_only=True):
         return frozenset() if "" in found else frozenset().union(*map(targets.runnable, found))
 
 
-class Covered(Struct, frozen=True):
+class Resolution(Struct, frozen=True):
     """One need, and what there is."""
 
     need: Need
-    standing: Standing
-    after_prune: Standing | None = None  # how it stands once what no stack builds is gone, if that is worse
+    standing: Availability
+    after_prune: Availability | None = None  # how it stands once what no stack builds is gone, if that is worse
     others: tuple[str, ...] = ()  # hashes of other builds of the version that will do, the most alike first
     differs: tuple[str, ...] = ()  # in what the most alike of them is not what is needed
     versions: tuple[str, ...] = ()  # that are there for the same machines, oldest first; only where the version is not
@@ -99,7 +99,7 @@ class Covered(Struct, frozen=True):
     @property
     def is_met(self) -> bool:
         """Whether there is what is asked for; an abstract spec asks for any build of its versions."""
-        return self.standing is Standing.THERE or (not self.need.hash and self.standing is not Standing.LOST)
+        return self.standing is Availability.THERE or (not self.need.hash and self.standing is not Availability.LOST)
 
     @property
     def is_unreferenced(self) -> bool:
@@ -107,7 +107,7 @@ class Covered(Struct, frozen=True):
         return self.is_met and self.after_prune is not None
 
     @property
-    def left(self) -> Standing:
+    def left(self) -> Availability:
         """How it stands after the next prune."""
         return self.after_prune or self.standing
 
@@ -121,9 +121,9 @@ class Coverage(Struct, frozen=True):
     """All needs of an environment, and what there is."""
 
     environment: Environment
-    needs: tuple[Covered, ...]
+    needs: tuple[Resolution, ...]
 
-    def of(self, standing: Standing) -> tuple[Covered, ...]:
+    def of(self, standing: Availability) -> tuple[Resolution, ...]:
         """Return those of one standing."""
         return tuple(covered for covered in self.needs if covered.standing is standing)
 
@@ -133,15 +133,15 @@ class Coverage(Struct, frozen=True):
         return sum(covered.is_met for covered in self.needs)
 
     @property
-    def unreferenced(self) -> tuple[Covered, ...]:
+    def unreferenced(self) -> tuple[Resolution, ...]:
         """Return those that are there, but not for long."""
         return tuple(covered for covered in self.needs if covered.is_unreferenced)
 
     @property
-    def counts(self) -> Mapping[Standing, int]:
+    def counts(self) -> Mapping[Availability, int]:
         """How many there are of each standing."""
         counted = Counter(covered.standing for covered in self.needs)
-        return {standing: counted[standing] for standing in Standing}
+        return {standing: counted[standing] for standing in Availability}
 
 
 class CoverageChange(Struct, frozen=True):
@@ -152,26 +152,26 @@ class CoverageChange(Struct, frozen=True):
 
     before: Coverage
     after: Coverage
-    removed: tuple[Covered, ...]  # were there and are not, with what is left of them
-    came: tuple[Covered, ...]  # are there and were not
-    newly_lost: tuple[Covered, ...]  # were not there, and lost the other build that they had
-    restored: tuple[Covered, ...]  # are still not there, but have another build, which they had not
-    newly_unreferenced: tuple[Covered, ...]
+    removed: tuple[Resolution, ...]  # were there and are not, with what is left of them
+    came: tuple[Resolution, ...]  # are there and were not
+    newly_lost: tuple[Resolution, ...]  # were not there, and lost the other build that they had
+    restored: tuple[Resolution, ...]  # are still not there, but have another build, which they had not
+    newly_unreferenced: tuple[Resolution, ...]
 
     @property
-    def lost(self) -> tuple[Covered, ...]:
+    def lost(self) -> tuple[Resolution, ...]:
         """Those removed of which no build is left: they need source builds."""
-        return self._removed(Standing.LOST)
+        return self._removed(Availability.LOST)
 
     @property
-    def rebuilt(self) -> tuple[Covered, ...]:
+    def rebuilt(self) -> tuple[Resolution, ...]:
         """Those removed that are there with another hash, equal in all else."""
-        return self._removed(Standing.REBUILT)
+        return self._removed(Availability.REBUILT)
 
     @property
-    def usable(self) -> tuple[Covered, ...]:
+    def usable(self) -> tuple[Resolution, ...]:
         """Those removed of whose version another build is left that will do."""
-        return self._removed(Standing.USABLE)
+        return self._removed(Availability.USABLE)
 
     @property
     def with_another_build(self) -> int:
@@ -181,7 +181,7 @@ class CoverageChange(Struct, frozen=True):
     def __bool__(self) -> bool:
         return any((self.removed, self.came, self.newly_lost, self.restored, self.newly_unreferenced))
 
-    def _removed(self, standing: Standing) -> tuple[Covered, ...]:
+    def _removed(self, standing: Availability) -> tuple[Resolution, ...]:
         return tuple(covered for covered in self.removed if covered.standing is standing)
 
 
@@ -213,7 +213,7 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
     )
 
 
-def better(one: Covered | None, other: Covered) -> Covered:
+def better(one: Resolution | None, other: Resolution) -> Resolution:
     """Return what two caches together have of one need."""
     if one is None:
         return other
@@ -236,34 +236,38 @@ def best(one: Coverage, other: Coverage) -> Coverage:
     return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
 
 
-def _rank(covered: Covered) -> tuple[int, int]:
+def _rank(covered: Resolution) -> tuple[int, int]:
     return (_place(covered.standing), len(covered.differs))
 
 
-def _place(standing: Standing) -> int:
-    return list(Standing).index(standing)
+def _place(standing: Availability) -> int:
+    return list(Availability).index(standing)
 
 
-def _is_lost(covered: Covered) -> bool:
-    return covered.standing is Standing.LOST
+def _is_lost(covered: Resolution) -> bool:
+    return covered.standing is Availability.LOST
 
 
-def _worst_first(found: Iterable[Covered]) -> tuple[Covered, ...]:
+def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
     # What somebody asked for by name comes before what that depends on.
     return tuple(sorted(found, key=lambda c: (-_place(c.left), not c.need.is_root, c.need.sort_key)))
 
 
-def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Covered:
+def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
     found = _found(need, specs)
-    if not is_pruned or found.standing is Standing.LOST or not any(spec.is_left_over for spec in set(specs.values())):
+    if (
+        not is_pruned
+        or found.standing is Availability.LOST
+        or not any(spec.is_left_over for spec in set(specs.values()))
+    ):
         return found
     left = _found(need, {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_left_over}).standing
     return found if left is found.standing else replace(found, after_prune=left)
 
 
-def _found(need: Need, specs: Mapping[str, Signature]) -> Covered:
+def _found(need: Need, specs: Mapping[str, Signature]) -> Resolution:
     if need.hash and need.hash in specs:
-        return Covered(need, Standing.THERE)
+        return Resolution(need, Availability.THERE)
     is_wanted = _wanted(need)
     signatures = set(specs.values())  # of which there are far fewer than specs
     builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
@@ -272,22 +276,26 @@ def _found(need: Need, specs: Mapping[str, Signature]) -> Covered:
         return _lost(need, signatures, builds)
     equal = {spec for spec in usable if need.hash and not _differences(need, spec)}
     if equal:
-        return Covered(need, Standing.REBUILT, others=tuple(sorted(h for h, spec in specs.items() if spec in equal)))
+        return Resolution(
+            need, Availability.REBUILT, others=tuple(sorted(h for h, spec in specs.items() if spec in equal))
+        )
     distances = {spec: _distance(need, spec) for spec in usable}
     others = sorted((distances[spec], spec_hash) for spec_hash, spec in specs.items() if spec in usable)
     nearest = specs[others[0][1]]
-    return Covered(
+    return Resolution(
         need,
-        Standing.USABLE,
+        Availability.USABLE,
         others=tuple(spec_hash for _, spec_hash in others),
         differs=_differences(need, nearest),
     )
 
 
-def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature]) -> Covered:
+def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature]) -> Resolution:
     versions = {version for spec in specs if _is_runnable(need, spec) for version in spec.versions}
     elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
-    return Covered(need, Standing.LOST, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere)))
+    return Resolution(
+        need, Availability.LOST, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere))
+    )
 
 
 def _wanted(need: Need) -> Versions:

@@ -1,6 +1,6 @@
 """A digest on its way out: what a channel is handed, makes of it, and answers.
 
-A channel turns one letter into parcels, one per recipient, file or address, whose bytes are
+A channel turns one digest into messages, one per recipient, file or address, whose bytes are
 final: they are stored before anything is sent, and every retry sends the same ones.
 """
 
@@ -14,14 +14,14 @@ from msgspec import Struct
 
 
 class Attachment(Struct, frozen=True):
-    """A file that goes with a letter."""
+    """A file that goes with a digest."""
 
     name: str
     content_type: str
     content: bytes
 
 
-class Letter(Struct, frozen=True, kw_only=True):
+class RenderedDigest(Struct, frozen=True, kw_only=True):
     """One rendered digest (or notice to operators), in every form that a channel may want."""
 
     key: str  # names this digest for good: the same span of the same subscription has the same
@@ -43,7 +43,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
 
 
-class Parcel(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True):
     """The final bytes for one target."""
 
     key: str  # of the digest
@@ -54,39 +54,39 @@ class Parcel(Struct, frozen=True, kw_only=True):
     created: datetime
 
 
-class Verdict(StrEnum):
-    """What became of a parcel."""
+class DeliveryOutcome(StrEnum):
+    """What became of a message."""
 
     SENT = "sent"
     DEFERRED = "deferred"  # try again later
-    DEAD = "dead"  # no retry can help this parcel
-    BLOCKED = "blocked"  # the channel is to blame, not the parcel: no attempt is used up
+    DEAD = "dead"  # no retry can help this message
+    BLOCKED = "blocked"  # the channel is to blame, not the message: no attempt is used up
     TOO_LARGE = "too-large"  # a shorter form may pass
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What a carrier reports of one attempt."""
+class DeliveryResult(Struct, frozen=True, kw_only=True):
+    """What a transport reports of one attempt."""
 
-    verdict: Verdict
+    verdict: DeliveryOutcome
     said: str = ""  # the other side's words, without secrets and control characters
     may_have_arrived: bool = False  # the connection was lost after all was handed over
     is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
-    is_channel: bool = False  # all other parcels of this run would fare the same
+    is_channel: bool = False  # all other messages of this run would fare the same
     retry_after: float | None = None  # seconds, where the other side asked for them
 
 
-SENT = Answer(verdict=Verdict.SENT)
+SENT = DeliveryResult(verdict=DeliveryOutcome.SENT)
 
 
-class Carrier(Protocol):
-    """Takes parcels out, one after the other, over one connection where there is one."""
+class Transport(Protocol):
+    """Takes messages out, one after the other, over one connection where there is one."""
 
-    def deliver(self, parcel: Parcel) -> Answer:
-        """Hand over one parcel; every failure is an answer, never an exception."""
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Hand over one message; every failure is an answer, never an exception."""
 
 
-# Returns the parcels that were sent to a target before, newest first, at most so many.
-Shelf = Callable[[str, int], Sequence[Parcel]]
+# Returns the messages that were sent to a target before, newest first, at most so many.
+SentHistory = Callable[[str, int], Sequence[Message]]
 
 
 class Channel(Protocol):
@@ -94,11 +94,11 @@ class Channel(Protocol):
 
     name: str
 
-    def pack(self, letter: Letter) -> Sequence[Parcel]:
-        """Return the final bytes for every target of `letter`."""
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
+        """Return the final bytes for every target of `digest`."""
 
-    def repack(self, letter: Letter, original: Parcel) -> Parcel:
-        """Return a parcel that repeats what was sent before, marked as resent."""
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
+        """Return a message that repeats what was sent before, marked as resent."""
 
-    def open(self, shelf: Shelf) -> AbstractContextManager[Carrier]:
-        """Begin a run of deliveries; nothing is connected before the first parcel."""
+    def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
+        """Begin a run of deliveries; nothing is connected before the first message."""

@@ -64,7 +64,7 @@ class Status(_Word):
     CHANGED = "changed"
 
 
-class Rung(_Word):
+class MatchKind(_Word):
     """How a vanished and a new spec were paired."""
 
     REBUILT = "rebuilt"
@@ -116,7 +116,7 @@ class Direction(_Word):
     CHANGED = "changed"
 
 
-class FaultKind(_Word):
+class DiagnosticKind(_Word):
     """Why a document was not, or not wholly, believed."""
 
     NOT_COMPARABLE = "not-comparable"
@@ -204,11 +204,11 @@ class Specs(Mapping[str, Signature]):
         return dict(self._pairs)
 
 
-class Fault(Struct, frozen=True):
+class Diagnostic(Struct, frozen=True):
     """A document, or part of one, that could not be used as it stands."""
 
     path: str
-    kind: FaultKind
+    kind: DiagnosticKind
     message: str
     # Whether something is missing from the comparison because of it.
     is_loss: bool = True
@@ -232,7 +232,7 @@ class Document(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, frozenset[str]]  # the values of each fact over the specs
     # Compilers written as before Spack 1.0 (`gcc@=11.4.0`).
     has_old_compilers: bool = False
-    faults: tuple[Fault, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class Side(Struct, frozen=True, kw_only=True):
@@ -281,7 +281,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     kinds: frozenset[Kind]
 
 
-class Alike(Struct, frozen=True):
+class SignatureCount(Struct, frozen=True):
     """So many specs of one signature and class, which only their hashes tell apart."""
 
     signature: Signature
@@ -290,16 +290,16 @@ class Alike(Struct, frozen=True):
     counterpart: Signature | None = None  # of another compiler, system or target, in the same stack
 
 
-class Pairing(Struct, frozen=True):
+class SpecMatch(Struct, frozen=True):
     """`count` specs of one signature whose place specs of another took; which took which is unknowable."""
 
-    rung: Rung
+    rung: MatchKind
     before: Signature
     after: Signature
     count: int
 
 
-class Restacked(Struct, frozen=True):
+class StackChange(Struct, frozen=True):
     """A kept hash that other stacks build now; no stacks after means that it is left over."""
 
     hash: str
@@ -385,12 +385,12 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     stack_versions: tuple[StackVersions, ...]
     places: tuple[PlaceChange, ...]  # in which something happened
     counts: SpecCounts
-    pairings: tuple[Pairing, ...]
-    gone: tuple[Alike, ...]  # vanished without anything in their place
-    new: tuple[Alike, ...]  # came without anything that they replace
+    pairings: tuple[SpecMatch, ...]
+    gone: tuple[SignatureCount, ...]  # vanished without anything in their place
+    new: tuple[SignatureCount, ...]  # came without anything that they replace
     came: Specs
     went: Specs
-    restacked: tuple[Restacked, ...]
+    restacked: tuple[StackChange, ...]
     left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
     newly_left_over: tuple[Spec, ...]
     kinds: frozenset[Kind]

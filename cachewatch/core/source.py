@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.layout import DOCUMENT
-from cachewatch.core.model import Fault, Side, Unreadable
+from cachewatch.core.model import Diagnostic, Side, Unreadable
 
 # What documents have, about; git takes as long to tell their sizes as to read some of them.
 USUAL_BYTES = 20_000
@@ -51,7 +51,7 @@ class Listing(Struct, frozen=True):
     side: Side
     blobs: Mapping[str, Blob]
     reader: "Reader"
-    faults: tuple[Fault, ...]
+    diagnostics: tuple[Diagnostic, ...]
     # A single document stands for its package alone: the others are not missing.
     is_one_document: bool = False
 
@@ -62,7 +62,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     documents: tuple[DocumentPair, ...]
     # How many packages have the same document on both sides. It takes time to count them, so ask late.
     count_unchanged: Callable[[], int]
-    faults: tuple[Fault, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()  # documents that are no regular files
     # What differs and nobody asked for: what happened to the whole tag is judged with it.
     others: tuple[DocumentPair, ...] = ()
@@ -113,7 +113,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     @property
     def is_complete(self) -> bool:
         """Whether every document of the tag differs, so that all of it will be seen."""
-        return not self.faults and len(self.documents) >= max(self.packages_before, self.packages_after)
+        return not self.diagnostics and len(self.documents) >= max(self.packages_before, self.packages_after)
 
     @property
     def size(self) -> int:
@@ -138,7 +138,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     pairs: tuple[TagPair, ...]
     readers: "Readers"
     revisions_between: int | None = None  # None where that cannot be known
-    faults: tuple[Fault, ...] = ()  # of tags that cannot be compared at all
+    diagnostics: tuple[Diagnostic, ...] = ()  # of tags that cannot be compared at all
     # The stacks that each side says its tags have, by tag; empty where it does not say.
     stacks: tuple["TagStacks", "TagStacks"] = field(default_factory=lambda: (no_stacks, no_stacks))
     # The names of the packages of all tags of either side, also of those that do not differ.

@@ -1,6 +1,6 @@
 """Spack's order of versions, which is neither string order nor that of Python packages.
 
-The rules are those of `spack.version`: segments of digits or letters, separators without
+The rules are those of `spack.version`: segments of digits or digests, separators without
 meaning, words below numbers, a few words above all numbers, pre-releases, and git references,
 which are versions of their own even where they are assigned the number of another.
 """

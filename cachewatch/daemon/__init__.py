@@ -18,12 +18,12 @@ from cachewatch.daemon import endpoints
 from cachewatch.daemon.endpoints import Page
 from cachewatch.daemon.failures import Failures
 from cachewatch.daemon.monitor import Monitor
-from cachewatch.daemon.scheduler import Waker
+from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
 from cachewatch.git.repository import interrupt
 from cachewatch.http import post
-from cachewatch.notify.cleanup import keep_house
+from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context
 from cachewatch.notify.delivering import deliver, tell_of_gone, unblock
 from cachewatch.notify.metrics import DaemonStatus
@@ -57,7 +57,7 @@ class Daemon:
         self._started = time.time()
         self._offset = time.time() - time.monotonic()
         self._failures = Failures(context.log)
-        self._waker = Waker(_THREADS, self._failures.note)
+        self._waker = Scheduler(_THREADS, self._failures.note)
         self._monitor: Monitor | None = None
         self._listens = ""  # where the monitor does
 
@@ -136,7 +136,7 @@ class Daemon:
         deliver(self._context, channel)  # who is taken out while it waits for a server gets nothing more
 
     def _keep_house(self) -> None:
-        keep_house(self._snapshot())
+        clean_up(self._snapshot())
 
     def _ping(self) -> None:
         """Tell a dead man's switch that we live: it rings where nobody does any more."""
@@ -240,7 +240,7 @@ class Daemon:
         self._is_reloading = True
 
     def _end(self) -> int:
-        """Let the parcels in hand be finished; whatever takes longer is interrupted, and safe."""
+        """Let the messages in hand be finished; whatever takes longer is interrupted, and safe."""
         notify(is_stopping=True)
         self._context.log.info("daemon.stopping")
         stopper = threading.Thread(target=self._waker.stop, daemon=True)

@@ -16,7 +16,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 Job = Callable[[], None]
 
 
-class Waker:
+class Scheduler:
     """Runs jobs in threads, each at its interval and never twice at once."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:

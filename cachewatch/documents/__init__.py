@@ -6,7 +6,7 @@ slower. Both ways give one answer; `tests/documents/test_documents.py` holds the
 """
 
 from cachewatch.core.facts import Facts, facts_of
-from cachewatch.core.model import Document, Fault, FaultKind
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.limits import MAX_BYTES, brief, check
 from cachewatch.documents.meta import disagreements
@@ -51,7 +51,7 @@ def _parse(data: bytes, path: str, known: Known) -> Document:
         specs=records.specs,
         facts=facts,
         has_old_compilers=records.has_old_compilers,
-        faults=tuple(_faults(path, front, records, facts)),
+        diagnostics=tuple(_diagnostics(path, front, records, facts)),
     )
 
 
@@ -84,14 +84,14 @@ def _refuse_without_specs(front: FrontMatter) -> None:
         raise UnreadableDocument("has no spec_details")
 
 
-def _faults(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Fault]:
-    faults = [
-        Fault(path, FaultKind.INCONSISTENT, f"hash {spec_hash} is listed {count} times; the first is used")
+def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Diagnostic]:
+    diagnostics = [
+        Diagnostic(path, DiagnosticKind.INCONSISTENT, f"hash {spec_hash} is listed {count} times; the first is used")
         for spec_hash, count in sorted(records.repeated.items())
     ]
-    faults += [
+    diagnostics += [
         # That all specs are gone is believed only of a document that says so itself.
-        Fault(path, FaultKind.INCONSISTENT, brief(message), is_loss=not records.specs)
+        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=not records.specs)
         for message in disagreements(front.meta, records, facts)
     ]
-    return faults
+    return diagnostics

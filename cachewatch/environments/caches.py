@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from cachewatch.core import spelling, tags
 from cachewatch.core.coverage import Holdings
-from cachewatch.core.model import Document, Fault, FaultKind, Signature
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
 from cachewatch.core.source import Blob, Content, Listing
 from cachewatch.documents import MAX_BYTES, Known, parse
 from cachewatch.documents.writing import Listed
@@ -20,7 +20,7 @@ class Held(Struct, frozen=True):
     holdings: Holdings
     where: str
     is_pruned: bool
-    faults: tuple[Fault, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> Held:
@@ -52,7 +52,7 @@ def published(cache: Cache, packages: Collection[str]) -> Held:
                     package: {spec.binary.hash: _signature(spec) for spec in specs[package]} for package in specs
                 }
                 where = f"{cache.address} as it is now"
-                return Held(holdings, where, tags.is_mutable(cache.tag), found.faults)
+                return Held(holdings, where, tags.is_mutable(cache.tag), found.diagnostics)
     raise UsageError(f"{cache.address}: has no tag {cache.tag}")
 
 
@@ -72,24 +72,24 @@ def _signature(spec: Listed) -> Signature:
 def _read(listing: Listing, repository: str) -> Held:
     known = Known()
     holdings: dict[str, Mapping[str, Signature]] = {}
-    faults = list(listing.faults)
+    diagnostics = list(listing.diagnostics)
     blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
     for (package, blob), content in zip(blobs.items(), listing.reader.read(blobs.values()), strict=True):
         document = _parse(content, blob, known)
-        if isinstance(document, Fault):
-            faults.append(document)
+        if isinstance(document, Diagnostic):
+            diagnostics.append(document)
         else:
             holdings[package] = document.specs
-            faults += document.faults
+            diagnostics += document.diagnostics
     side = listing.side
     where = " ".join(filter(None, (repository, side.tag, "at", (side.revision or "")[:10])))
-    return Held(holdings, where, tags.is_mutable(side.tag), tuple(faults))
+    return Held(holdings, where, tags.is_mutable(side.tag), tuple(diagnostics))
 
 
-def _parse(content: Content, blob: Blob, known: Known) -> Document | Fault:
+def _parse(content: Content, blob: Blob, known: Known) -> Document | Diagnostic:
     if isinstance(content, str):
-        return Fault(blob.path, FaultKind.UNREADABLE, content)
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
     try:
         return parse(content, blob.path, known)
     except DocumentError as error:
-        return Fault(blob.path, FaultKind.UNREADABLE, str(error))
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))

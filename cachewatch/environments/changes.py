@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core import tags
-from cachewatch.core.coverage import Coverage, Covered, Environment, Need, better, cover
+from cachewatch.core.coverage import Coverage, Environment, Need, Resolution, better, cover
 from cachewatch.core.model import Document
 from cachewatch.core.source import Blob, Content, Listing
 from cachewatch.documents import Known
@@ -21,14 +21,14 @@ from cachewatch.sources.contents import about_content, parse_side
 
 
 class _State(Struct):
-    found: dict[Need, Covered] = field(default_factory=dict)
+    found: dict[Need, Resolution] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)  # packages with a document that cannot be read
 
 
 # Where each blob is, by its name and its package: in a state, in a tag from which specs come and go, or not.
 _Places = dict[tuple[str, str], tuple[Blob, list[tuple[_State, bool]]]]
 # What a document has, by whether specs that no stack builds go away.
-_Answer = dict[bool, tuple[Covered, ...]]
+_Answer = dict[bool, tuple[Resolution, ...]]
 
 
 def cover_both(

@@ -88,7 +88,7 @@ def compare_revisions(
         if (pairs or quiet) and states.before.tree == states.after.tree and not based:
             continue
         pair = _compare_states(repository, states, wanted_package, based)
-        if pair.difference.documents or pair.difference.faults:
+        if pair.difference.documents or pair.difference.diagnostics:
             pairs.append(pair)
         elif quiet is None:
             quiet = pair
@@ -104,7 +104,7 @@ def compare_revisions(
         revisions_between=count_between(repository, before, after),
         stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
         packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
-        faults=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
+        diagnostics=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
     )
 
 
@@ -118,7 +118,7 @@ def list_revision(
     state = _named(revision, tag, trees)
     found = differing_documents(repository, f"{CATALOGUE}/{tag}", None, state.tree, wanted=wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
-    return Listing(revision.side(tag), blobs, GitReader(repository), found.faults)
+    return Listing(revision.side(tag), blobs, GitReader(repository), found.diagnostics)
 
 
 class PackageDocument(Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from cachewatch.core.layout import CATALOGUE, DOCUMENT, Wanted, is_name
-from cachewatch.core.model import Fault, FaultKind
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.source import Blob, Reader
 from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import GitReader
@@ -29,14 +29,14 @@ _FILES = (b"100644", b"100755", b"100664")
 Item = TypeVar("Item")
 
 
-class Moment(Struct, frozen=True):
+class FileVersion(Struct, frozen=True):
     """One revision of a history."""
 
     commit: str
     time: datetime | None
 
 
-class Trail(Struct, frozen=True):
+class FileHistory(Struct, frozen=True):
     """One document: the numbers of the revisions that changed it, and what each made of it.
 
     None is a revision that removed it. Numbers count from the oldest revision, which is 0.
@@ -46,28 +46,30 @@ class Trail(Struct, frozen=True):
     steps: tuple[tuple[int, Blob | None], ...]
 
 
-class Trails(Struct, frozen=True):
+class FileHistories(Struct, frozen=True):
     """All documents of one tag through a history, by package."""
 
     tag: str
-    revisions: tuple[Moment, ...]
-    trails: tuple[Trail, ...]
+    revisions: tuple[FileVersion, ...]
+    trails: tuple[FileHistory, ...]
     reader: Reader
-    faults: tuple[Fault, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def find_trails(
     repository: Repository, until: Revision, *, tag: str, since: Revision | None, wanted_package: Wanted
-) -> Trails:
+) -> FileHistories:
     """Follow every document of `tag` from `since` (or the beginning) to `until`."""
     revisions = _revisions(repository, until, since)
     trees = _trees(repository, revisions, tag)
     steps: defaultdict[str, list[tuple[int, str | None]]] = defaultdict(list)
-    faults: dict[str, Fault] = {}
+    diagnostics: dict[str, Diagnostic] = {}
     for number, package, entry in _changes(repository, trees, wanted_package):
         if isinstance(entry, str):
             path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
-            faults[path] = Fault(path, FaultKind.UNREADABLE, f"{entry} (revision {revisions[number].commit[:10]})")
+            diagnostics[path] = Diagnostic(
+                path, DiagnosticKind.UNREADABLE, f"{entry} (revision {revisions[number].commit[:10]})"
+            )
         else:
             steps[package].append((number, entry.after))
     ids = {object_id for found in steps.values() for _, object_id in found if object_id}
@@ -75,28 +77,28 @@ def find_trails(
     sizes = sizes_of(repository, ids)
     folder = f"{CATALOGUE}/{tag}"
     trails = tuple(
-        Trail(package, tuple((number, _blob(object_id, sizes, folder, package)) for number, object_id in found))
+        FileHistory(package, tuple((number, _blob(object_id, sizes, folder, package)) for number, object_id in found))
         for package, found in sorted(steps.items())
     )
-    return Trails(tag, revisions, trails, GitReader(repository), tuple(faults.values()))
+    return FileHistories(tag, revisions, trails, GitReader(repository), tuple(diagnostics.values()))
 
 
-def _revisions(repository: Repository, until: Revision, since: Revision | None) -> tuple[Moment, ...]:
+def _revisions(repository: Repository, until: Revision, since: Revision | None) -> tuple[FileVersion, ...]:
     asked = ["rev-list", "--first-parent", "--timestamp", until.commit]
     lines = repository.run([*asked, f"^{since.commit}"] if since else asked).decode().split("\n")
     found = [_moment(line) for line in reversed(lines) if line]
-    return tuple(found if since is None else [Moment(since.commit, since.time), *found])
+    return tuple(found if since is None else [FileVersion(since.commit, since.time), *found])
 
 
-def _moment(line: str) -> Moment:
+def _moment(line: str) -> FileVersion:
     seconds, _, commit = line.partition(" ")
     try:
-        return Moment(commit, datetime.fromtimestamp(int(seconds), UTC))
+        return FileVersion(commit, datetime.fromtimestamp(int(seconds), UTC))
     except (OverflowError, ValueError, OSError):
-        return Moment(commit, None)
+        return FileVersion(commit, None)
 
 
-def _trees(repository: Repository, revisions: Sequence[Moment], tag: str) -> list[str | None]:
+def _trees(repository: Repository, revisions: Sequence[FileVersion], tag: str) -> list[str | None]:
     """Return the tree of `tag` in each revision."""
     names = (f"{revision.commit}:{CATALOGUE}/{tag}" for revision in revisions)
     printed = repository.run(["cat-file", "--batch-check=%(objectname) %(objecttype)"], names).decode()

@@ -122,7 +122,7 @@ def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
         return False  # the history is not here
 
 
-def as_moment(text: str, now: datetime) -> datetime | None:
+def as_datetime(text: str, now: datetime) -> datetime | None:
     """Return the last moment that `text` means, if it means a date at all."""
     text = text.strip().lower()
     if text in ("today", "yesterday"):
@@ -154,7 +154,7 @@ def _commit(repository: Repository, name: str, now: datetime) -> str | None:
     found = _ask(repository, name if name.startswith(":/") else f"{name}^{{commit}}")
     if found is not None and found.type == "commit":
         return found.id
-    moment = as_moment(name, now)
+    moment = as_datetime(name, now)
     if moment is None or moment.timestamp() < 0:
         return None
     # With the @, no number of seconds is taken for a year.
@@ -190,7 +190,7 @@ def _end_of(day: date) -> datetime:
 
 def _complaint(repository: Repository, name: str) -> str:
     where = f"{repository.path}: {name!r}"
-    if as_moment(name, datetime.now(UTC)) is not None:
+    if as_datetime(name, datetime.now(UTC)) is not None:
         return f"{where}: there is no revision that old"
     if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:_cache/{name}") is not None:
         return f"{where} is a tag, not a revision; write HEAD:{name}"

@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 
 from cachewatch.core.layout import DOCUMENT, Wanted, is_name
-from cachewatch.core.model import Fault, FaultKind, Unreadable
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.source import Blob, Difference, DocumentPair
 from cachewatch.errors import SourceError
 from cachewatch.git.repository import Repository
@@ -98,9 +98,12 @@ def differing_documents(
     return Difference(
         documents=tuple(documents),
         count_unchanged=cache(partial(_count_documents, repository, unchanged)),
-        faults=(
+        diagnostics=(
             *ignored(label, odd),
-            *(Fault(f"{label}/{each.package}/{DOCUMENT}", FaultKind.UNREADABLE, each.reason) for each in unreadable),
+            *(
+                Diagnostic(f"{label}/{each.package}/{DOCUMENT}", DiagnosticKind.UNREADABLE, each.reason)
+                for each in unreadable
+            ),
         ),
         unreadable=(*replaced, *unreadable),
         others=tuple(others),
@@ -274,14 +277,14 @@ def _tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes,
         position = end + 1 + id_bytes
 
 
-def ignored(label: str, names: Collection[bytes]) -> list[Fault]:
+def ignored(label: str, names: Collection[bytes]) -> list[Diagnostic]:
     """Return the fault of entries below `label` that are no folders of documents, if there are any."""
     if not names:
         return []
     first = min(names)[:60].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     reason = "a link, a module, listed twice, or of a name that nothing in a catalogue can have"
-    return [Fault(label, FaultKind.UNREADABLE, f"ignored {first!r}{more}: {reason}")]
+    return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored {first!r}{more}: {reason}")]
 
 
 def document_mode(repository: Repository, folder: str) -> str:

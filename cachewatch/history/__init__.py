@@ -6,24 +6,24 @@ is never read. What stays of a package is one small value (records.py), from whi
 (arrivals.py) and totals (totals.py) are counted.
 """
 
-from cachewatch.history.arrivals import Lag, Stay, lags_of, stays_of
-from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Past, Present, Step
+from cachewatch.history.arrivals import Interval, Lag, intervals_of, lags_of
+from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Present, Step, TagHistory
 from cachewatch.history.totals import Totals, totals_of
 from cachewatch.history.walking import read_tag, walk
 
 __all__ = [
     "NO_STACK",
     "Copies",
+    "Interval",
     "Lag",
     "PackageHistory",
-    "Past",
     "Present",
-    "Stay",
     "Step",
+    "TagHistory",
     "Totals",
+    "intervals_of",
     "lags_of",
     "read_tag",
-    "stays_of",
     "totals_of",
     "walk",
 ]

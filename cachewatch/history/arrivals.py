@@ -5,12 +5,12 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from cachewatch.history.records import PackageHistory, Past
+from cachewatch.history.records import PackageHistory, TagHistory
 
 _DAY = 86400.0
 
 
-class Stay(Struct, frozen=True):
+class Interval(Struct, frozen=True):
     """One version in one stack, from the revision that brought it to the one that took it."""
 
     stack: str
@@ -30,20 +30,20 @@ class Lag(Struct, frozen=True):
     days: float
 
 
-def stays_of(history: PackageHistory) -> list[Stay]:
+def intervals_of(history: PackageHistory) -> list[Interval]:
     """Return every stay of every version, as it came."""
-    ended: list[Stay] = []
+    ended: list[Interval] = []
     begun: dict[tuple[str, str], tuple[int, bool]] = {}
     for step in history.steps:
         begun |= dict.fromkeys(step.came, (step.revision, not step.is_baseline))
         for place in step.went:
             first, is_dated = begun.pop(place)
-            ended.append(Stay(*place, first, step.revision, is_dated))
-    there = [Stay(*place, first, None, is_dated) for place, (first, is_dated) in begun.items()]
+            ended.append(Interval(*place, first, step.revision, is_dated))
+    there = [Interval(*place, first, None, is_dated) for place, (first, is_dated) in begun.items()]
     return sorted([*ended, *there], key=_in_time)
 
 
-def lags_of(past: Past) -> Iterator[Lag]:
+def lags_of(past: TagHistory) -> Iterator[Lag]:
     """Yield the lag of each arrival in a stack that had the package when the version first came anywhere.
 
     Versions that were there from the beginning say nothing, and a stack that takes up a package
@@ -55,8 +55,8 @@ def lags_of(past: Past) -> Iterator[Lag]:
 
 
 def _lags(history: PackageHistory, times: Sequence[datetime | None]) -> Iterator[Lag]:
-    stays = stays_of(history)
-    first: dict[str, Stay] = {}
+    stays = intervals_of(history)
+    first: dict[str, Interval] = {}
     for stay in stays:
         first.setdefault(stay.version, stay)
     seen = set()
@@ -72,10 +72,10 @@ def _lags(history: PackageHistory, times: Sequence[datetime | None]) -> Iterator
             yield Lag(history.package, stay.version, stay.stack, stay.first, days)
 
 
-def _had(stay: Stay, start: int) -> bool:
+def _had(stay: Interval, start: int) -> bool:
     """Tell whether this was there when something came in revision `start`, or was replaced by it."""
     return stay.first < start and (stay.last is None or stay.last >= start)
 
 
-def _in_time(stay: Stay) -> tuple[int, str, str]:
+def _in_time(stay: Interval) -> tuple[int, str, str]:
     return (stay.first, stay.stack, stay.version)

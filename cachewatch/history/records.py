@@ -65,7 +65,7 @@ class PackageHistory(Struct, frozen=True, kw_only=True):
     trail: tuple[tuple[int, str], ...]
     steps: tuple[Step, ...]
     present: Present
-    faults: tuple[tuple[str, str], ...] = ()  # kind and message
+    diagnostics: tuple[tuple[str, str], ...] = ()  # kind and message
 
     @property
     def is_there(self) -> bool:
@@ -73,7 +73,7 @@ class PackageHistory(Struct, frozen=True, kw_only=True):
         return bool(self.steps) and not self.steps[-1].is_gone
 
 
-class Past(Struct, frozen=True, kw_only=True):
+class TagHistory(Struct, frozen=True, kw_only=True):
     """All packages of one tag through a history."""
 
     tag: str

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from cachewatch.history.records import NO_STACK, Past
+from cachewatch.history.records import NO_STACK, TagHistory
 
 
 class Totals(Struct, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     churn: Mapping[str, list[int]]  # specs by what became of them; nothing in the first revision
 
 
-def totals_of(past: Past) -> Totals:
+def totals_of(past: TagHistory) -> Totals:
     """Count what `past` tells."""
     count = len(past.revisions)
     specs, packages, changed = ([0] * count for _ in range(3))

@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from cachewatch.core import tags
 from cachewatch.core.compare import compare
-from cachewatch.core.model import Document, FaultKind, PackageChange
+from cachewatch.core.model import DiagnosticKind, Document, PackageChange
 from cachewatch.core.source import Blob, Reader
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
-from cachewatch.git.filehistory import Trail, Trails
-from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Past, Present, Step
+from cachewatch.git.filehistory import FileHistories, FileHistory
+from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Present, Step, TagHistory
 from cachewatch.runtime.parallel import in_processes
 
 _RUN_BYTES = 2**20
@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 class _Task(Struct, frozen=True):
     """One trail, and as much of its history as is known from before."""
 
-    trail: Trail
+    trail: FileHistory
     known: PackageHistory | None
 
     @property
@@ -47,7 +47,9 @@ class _Task(Struct, frozen=True):
         return list(once.values())
 
 
-def walk(trails: Trails, known: Past | None = None, *, jobs: int = 1, progress: Progress = lambda _: None) -> Past:
+def walk(
+    trails: FileHistories, known: TagHistory | None = None, *, jobs: int = 1, progress: Progress = lambda _: None
+) -> TagHistory:
     """Tell the history of every document of `trails`; what `known` tells of it is not read again."""
     revisions = _revisions(trails)
     tasks = _tasks(trails, known)
@@ -63,10 +65,10 @@ def walk(trails: Trails, known: Past | None = None, *, jobs: int = 1, progress: 
     for run, found in zip(runs, in_processes(make_work, runs, enough), strict=True):
         progress(sum(task.size for task in run))
         packages += found
-    return Past(tag=trails.tag, revisions=revisions, packages=tuple(packages))
+    return TagHistory(tag=trails.tag, revisions=revisions, packages=tuple(packages))
 
 
-def size_to_read(trails: Trails, known: Past | None) -> int:
+def size_to_read(trails: FileHistories, known: TagHistory | None) -> int:
     """Return how many bytes `walk` will read."""
     return sum(task.size for task in _tasks(trails, known))
 
@@ -84,7 +86,7 @@ def read_tag(
     def make_work() -> Callable[[Sequence[tuple[str, Blob]]], list[tuple[str, Present | str]]]:
         own = reader.again() if enough > 1 else reader
         return lambda run: [
-            (package, _present_or_fault(content, blob))
+            (package, _present_or_diagnostic(content, blob))
             for (package, blob), content in zip(run, own.read(blob for _, blob in run), strict=True)
         ]
 
@@ -101,26 +103,26 @@ def read_tag(
             yield package, TOO_LARGE
 
 
-def _revisions(trails: Trails) -> tuple[tuple[str, datetime | None], ...]:
+def _revisions(trails: FileHistories) -> tuple[tuple[str, datetime | None], ...]:
     return tuple((moment.commit, moment.time) for moment in trails.revisions)
 
 
-def _tasks(trails: Trails, known: Past | None) -> list[_Task]:
+def _tasks(trails: FileHistories, known: TagHistory | None) -> list[_Task]:
     by_package = _usable(known, trails.tag, _revisions(trails))
     return [_Task(trail, _prefix(by_package.get(trail.package), trail)) for trail in trails.trails]
 
 
-def _usable(known: Past | None, tag: str, revisions: Sequence[object]) -> Mapping[str, PackageHistory]:
+def _usable(known: TagHistory | None, tag: str, revisions: Sequence[object]) -> Mapping[str, PackageHistory]:
     """Return what `known` tells by package, unless it is of another history."""
     if known is None or known.tag != tag or known.revisions != tuple(revisions[: len(known.revisions)]):
         return {}
     return {history.package: history for history in known.packages}
 
 
-def _prefix(known: PackageHistory | None, trail: Trail) -> PackageHistory | None:
+def _prefix(known: PackageHistory | None, trail: FileHistory) -> PackageHistory | None:
     steps = tuple((number, blob.name if blob else "") for number, blob in trail.steps)
     # After a version that could not be read, it takes the one before to go on.
-    is_usable = known is not None and not known.faults and known.trail == steps[: len(known.trail)]
+    is_usable = known is not None and not known.diagnostics and known.trail == steps[: len(known.trail)]
     return known if is_usable else None
 
 
@@ -134,7 +136,7 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
     """Compare each version of a document with the one before."""
     done = len(task.known.trail) if task.known else 0
     steps = list(task.known.steps) if task.known else []
-    faults = list(task.known.faults) if task.known else []
+    diagnostics = list(task.known.diagnostics) if task.known else []
     if task.known and done == len(task.trail.steps):
         return task.known
     documents = _Documents(task.trail, contents)
@@ -143,7 +145,7 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
     for number, blob in task.trail.steps[done:]:
         after = documents.get(blob) if blob else None
         if isinstance(after, tuple):
-            faults.append(after)
+            diagnostics.append(after)
             is_baseline = is_baseline or not steps
             continue
         change = compare(task.trail.package, before, after, is_pruned=is_pruned)
@@ -155,14 +157,14 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
         trail=tuple((number, blob.name if blob else "") for number, blob in task.trail.steps),
         steps=tuple(steps),
         present=_present(before),
-        faults=tuple(faults),
+        diagnostics=tuple(diagnostics),
     )
 
 
 class _Documents:
     """The documents of one trail, in order; only those that come back are kept."""
 
-    def __init__(self, trail: Trail, contents: Iterator[bytes | str]) -> None:
+    def __init__(self, trail: FileHistory, contents: Iterator[bytes | str]) -> None:
         often = Counter(blob.name for _, blob in trail.steps if blob)
         self._kept: dict[str, Document | tuple[str, str] | None] = {n: None for n, count in often.items() if count > 1}
         self._contents = contents
@@ -189,13 +191,13 @@ def _resume(task: _Task, done: int, documents: _Documents) -> Document | None:
 
 def _parse(blob: Blob, content: bytes | str, texts: Known) -> Document | tuple[str, str]:
     if isinstance(content, str):
-        return FaultKind.UNREADABLE.value, content
+        return DiagnosticKind.UNREADABLE.value, content
     try:
         return parse(content, blob.path, texts)
     except NotComparableDocument as error:
-        return FaultKind.NOT_COMPARABLE.value, str(error)
+        return DiagnosticKind.NOT_COMPARABLE.value, str(error)
     except DocumentError as error:
-        return FaultKind.UNREADABLE.value, str(error)
+        return DiagnosticKind.UNREADABLE.value, str(error)
 
 
 def _step(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> Step:
@@ -231,7 +233,7 @@ def _differences(change: PackageChange) -> Mapping[str, int]:
     return {stack: count for stack, count in gained.items() if count}
 
 
-def _present_or_fault(content: bytes | str, blob: Blob) -> Present | str:
+def _present_or_diagnostic(content: bytes | str, blob: Blob) -> Present | str:
     found = _parse(blob, content, Known())
     return found[1] if isinstance(found, tuple) else _present(found)
 

@@ -8,7 +8,7 @@ from cachewatch.notify.repair import set_aside_damaged
 from cachewatch.store import cursors, departures, digests, outbox, slots
 
 
-def keep_house(context: Context) -> None:
+def clean_up(context: Context) -> None:
     """Do what nobody waits for; nothing here may stop anything else."""
     set_aside_damaged(context)
     for source in context.config.sources.values():

@@ -109,7 +109,7 @@ def _plan_anew(connection: Connection, now: datetime) -> int:
     count = 0
     for schedule, due in _slots_ahead(connection, now).items():
         for slot in slots.pending_after(connection, schedule, due):
-            slots.plan(connection, slot.subscription, slot.track, schedule, due)
+            slots.plan(connection, slot.subscription, slot.stream, schedule, due)
             count += 1
     return count
 

@@ -1,4 +1,4 @@
-"""A track and what its sources have now -> the digest that it is due, or none. Nothing is written."""
+"""A stream and what its sources have now -> the digest that it is due, or none. Nothing is written."""
 
 import hashlib
 import json
@@ -14,22 +14,22 @@ from cachewatch.core.statements import StatementKind
 from cachewatch.core.statements.values import is_of_tag
 from cachewatch.notify import wording
 from cachewatch.notify.context import Context
-from cachewatch.notify.differences import Asked, Part, read_part
-from cachewatch.notify.notes import Noted
+from cachewatch.notify.differences import DigestRequest, SourceDiff, diff_source
+from cachewatch.notify.notes import TagNotes
 from cachewatch.notify.pins import environment_of, found_pins, joined
 from cachewatch.notify.sharing import Comparisons
-from cachewatch.notify.streams import Track
+from cachewatch.notify.streams import Stream
 from cachewatch.render.advice import sentence_of_tag
 from cachewatch.report.digest import Digest, Silenced, TagDigest
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import find as stored_digest
 from cachewatch.store.held import Event, Hold, HoldKind
 
-# Part of every key: digests of another form are other digests.
+# SourceDiff of every key: digests of another form are other digests.
 _FORM = 1
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class PendingDigest(Struct, frozen=True, kw_only=True):
     """A digest that nobody has seen yet, and how far its sources are compared with it."""
 
     digest: Digest
@@ -41,43 +41,43 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 def compose(
     context: Context,
-    track: Track,
+    stream: Stream,
     *,
     occasion: str = "",
     since: str | None = None,
     comparisons: Comparisons | None = None,
-) -> Draft:
-    """Compare what the track was told last, or the revision `since`, with the newest revisions.
+) -> PendingDigest:
+    """Compare what the stream was told last, or the revision `since`, with the newest revisions.
 
-    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other tracks.
+    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams.
     """
-    environment = environment_of(track.subscription.match)
-    asked = Asked(track=track, since=since, environment=environment, comparisons=comparisons or Comparisons())
-    parts = [read_part(context, asked, source) for source in track.sources]
+    environment = environment_of(stream.subscription.match)
+    asked = DigestRequest(stream=stream, since=since, environment=environment, comparisons=comparisons or Comparisons())
+    parts = [diff_source(context, asked, source) for source in stream.sources]
     hidden = sum((part.hidden for part in parts), start=Counter[str]())
     tags = tuple(tag for part in parts for tag in part.tags)
-    now, holds = context.clock(), tuple(_holds(parts, track.subscription.limit.hold_above))
+    now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
     digest = Digest(
-        key=_key(context, track, parts, occasion),
-        subscription=track.subscription.name,
-        description=track.subscription.description,
+        key=_key(context, stream, parts, occasion),
+        subscription=stream.subscription.name,
+        description=stream.subscription.description,
         created=now,
-        period=_period(parts, now, is_urgent=track.is_urgent),
-        is_urgent=track.is_urgent,
+        period=_period(parts, now, is_urgent=stream.is_urgent),
+        is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
         returns=tuple(each for part in parts for each in part.returns),
         environment=joined(part.coverage for part in parts if part.coverage),
-        pinned=found_pins(track.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
+        pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
-        why=wording.why(track),
-        commands=tuple(wording.command(track, span) for part in parts for span in part.spans),
+        why=wording.why(stream),
+        commands=tuple(wording.command(stream, span) for part in parts for span in part.spans),
         zone=context.config.timezone,
         operator=", ".join(context.config.operators.to),
         links=context.config.links,
-        rows=track.subscription.limit.rows,
+        rows=stream.subscription.limit.rows,
     )
-    return Draft(
+    return PendingDigest(
         digest=digest,
         advances=tuple(part.advance for part in parts if part.advance),
         is_empty=digest.is_empty and not any(part.is_lost or part.has_returned for part in parts),
@@ -92,10 +92,10 @@ def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
             yield Silenced(silence.name, hidden[silence.name], silence.reason, silence.until.isoformat())
 
 
-def _key(context: Context, track: Track, parts: list[Part], occasion: str) -> str:
+def _key(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> str:
     """Return the same key for the same steps until they are stored; who goes back and takes them again gets another."""
     steps = sorted(step for part in parts for step in part.steps)
-    made_of: list[object] = [_FORM, track.subscription.name, track.name, steps or occasion]
+    made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
     with context.database.read() as connection:
         for time in count(2):
@@ -105,7 +105,7 @@ def _key(context: Context, track: Track, parts: list[Part], occasion: str) -> st
     return key
 
 
-def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
+def _period(parts: list[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
     """Name the span so that it can be a file's name: one day with its hour, or two days."""
     sides = [span for part in parts for span in part.spans]
     end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -115,7 +115,7 @@ def _period(parts: list[Part], now: datetime, *, is_urgent: bool) -> str:
     return f"{period}-urgent" if is_urgent else period
 
 
-def unconfirmed(draft: Draft) -> Draft:
+def unconfirmed(draft: PendingDigest) -> PendingDigest:
     """Return the same to be sent though operators did not answer, which readers are told first."""
     said = f"not confirmed by the operators: {draft.hold}"
     spans = tuple(
@@ -126,13 +126,13 @@ def unconfirmed(draft: Draft) -> Draft:
     return replace(draft, digest=digest, hold="", holds=())
 
 
-def _holds(parts: list[Part], limit: int) -> Iterator[Hold]:
+def _holds(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     """Yield what operators have to be asked about: what is suspicious, or else what is large."""
     suspicious = [hold for part in parts for hold in _suspicions(part)]
     yield from suspicious or _large(parts, limit)
 
 
-def _suspicions(part: Part) -> Iterator[Hold]:
+def _suspicions(part: SourceDiff) -> Iterator[Hold]:
     if part.vanished and part.advance is not None:
         said = f"all watched tags are gone ({', '.join(part.vanished)})"
         yield Hold(event=Event(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
@@ -142,7 +142,7 @@ def _suspicions(part: Part) -> Iterator[Hold]:
             yield Hold(event=event, said=noted.suspicion, content=tuple(_content(tag, noted)))
 
 
-def _large(parts: list[Part], limit: int) -> Iterator[Hold]:
+def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     """Yield the tags in which too much changed, or the sources if no tag alone did."""
     pairs = [pair for part in parts for pair in zip(part.tags, part.noted, strict=True)]
     changed = sum(_changed(tag) for tag, _ in pairs)
@@ -162,7 +162,7 @@ def _changed(tag: TagDigest) -> int:
     return tag.report.specs.net_added + tag.report.specs.net_removed
 
 
-def _content(tag: TagDigest, noted: Noted) -> Iterator[str]:
+def _content(tag: TagDigest, noted: TagNotes) -> Iterator[str]:
     for one in tag.statements:
         if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
             yield sentence_of_tag(one)

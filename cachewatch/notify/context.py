@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, field
 
 from cachewatch.config.model import Config, Source
-from cachewatch.core.delivery import Answer
+from cachewatch.core.delivery import DeliveryResult
 from cachewatch.git.repository import Repository
 from cachewatch.notify.cloned import Clone
 from cachewatch.notify.watched import Watched
@@ -40,11 +40,11 @@ class Context(Struct, kw_only=True):
     database: Database
     log: Log
     clock: Clock = utc_now
-    # Set when cachewatch is to end: the parcel in hand is finished, and no other begun.
+    # Set when cachewatch is to end: the message in hand is finished, and no other begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
     # Whose leases of deliveries are ours, and the answers that could not be written down yet, by delivery.
     owner: str = field(default_factory=new_owner)
-    unwritten: dict[int, tuple[Delivery, Answer]] = field(default_factory=dict)
+    unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

@@ -1,7 +1,7 @@
-"""Send what the state holds, parcel by parcel, and write down what became of each.
+"""Send what the state holds, message by message, and write down what became of each.
 
-No transaction is open while a carrier works: a delivery is claimed by a lease that outlives any
-attempt. An answer that cannot be written down is kept in memory, and tried again. A parcel whose
+No transaction is open while a transport works: a delivery is claimed by a lease that outlives any
+attempt. An answer that cannot be written down is kept in memory, and tried again. A message whose
 answer we did not live to write down is sent again: the same bytes under the same Message-ID.
 """
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.core.delivery import Answer, Carrier, Parcel, Verdict
+from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult, Message, Transport
 from cachewatch.core.safetext import safe
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
 from cachewatch.notify import alerts, outages
@@ -41,7 +41,7 @@ class _Outcome(Struct, frozen=True):
     state: State
     said: str
     due: datetime | None = None
-    shorter: Parcel | None = None  # to be sent instead
+    shorter: Message | None = None  # to be sent instead
 
 
 def deliver_all(context: Context) -> int:
@@ -78,14 +78,14 @@ def _deliver(context: Context, name: str) -> int:
         alerts.open_now(context, _unknown(name))
         return 0
     with context.database.read() as connection:
-        fares = health.channel(connection, name)
-    if fares.blocked_until is not None and fares.blocked_until > context.clock():
+        source_health = health.channel(connection, name)
+    if source_health.blocked_until is not None and source_health.blocked_until > context.clock():
         return 0
     try:
         channel = open_channel(config)
-        with channel.open(lambda target, most: _shelf(context, name, target, most)) as carrier:
+        with channel.open(lambda target, most: _shelf(context, name, target, most)) as transport:
             lease = Lease(owner=context.owner, lasting=lease_of(context.config, name))
-            return _deliver_each(context, name, carrier, lease)
+            return _deliver_each(context, name, transport, lease)
     except StateError:
         raise  # the channel is not to blame
     except CachewatchError as error:
@@ -93,55 +93,55 @@ def _deliver(context: Context, name: str) -> int:
         return 0
 
 
-def _shelf(context: Context, name: str, target: str, most: int) -> list[Parcel]:
+def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
     with context.database.read() as connection:
-        found = outbox.shelf(connection, name, target, most, partial(rebuilt, connection, context))
+        found = outbox.sent_history(connection, name, target, most, partial(rebuilt, connection, context))
     return list(_in_time(found, context.clock()))[::-1]
 
 
-def _in_time(newest_first: Sequence[Parcel], now: datetime) -> Iterator[Parcel]:
-    """Yield parcels oldest first; one that a clock made that was ahead gets the time of the one before it."""
+def _in_time(newest_first: Sequence[Message], now: datetime) -> Iterator[Message]:
+    """Yield messages oldest first; one that a clock made that was ahead gets the time of the one before it."""
     before = datetime.fromtimestamp(0, UTC)
-    for parcel in reversed(newest_first):
-        before = parcel.created if parcel.created <= now else before
-        yield replace(parcel, created=before)
+    for message in reversed(newest_first):
+        before = message.created if message.created <= now else before
+        yield replace(message, created=before)
 
 
-def _deliver_each(context: Context, name: str, carrier: Carrier, lease: Lease) -> int:
+def _deliver_each(context: Context, name: str, transport: Transport, lease: Lease) -> int:
     dead = 0
     while name in context.config.channels and not context.is_ending.is_set():
         found = _next(context, name, lease)
         if found is None:
             break
-        delivery, parcel = found
-        if parcel is None:
+        delivery, message = found
+        if message is None:
             _bury(context, delivery)
             dead += 1
             continue
-        answer = _attempt(carrier, parcel)
+        answer = _attempt(transport, message)
         state = _settle(context, delivery, answer)
         dead += state is State.DEAD
-        if answer.verdict is Verdict.BLOCKED:
+        if answer.verdict is DeliveryOutcome.BLOCKED:
             _block(context, name, answer.said)
-        if answer.verdict is Verdict.BLOCKED or answer.is_channel:
+        if answer.verdict is DeliveryOutcome.BLOCKED or answer.is_channel:
             break
     return dead
 
 
-def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Parcel | None] | None:
-    """Claim the next parcel that somebody still wants; those before it are given up. One that is damaged for good is None."""
+def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Message | None] | None:
+    """Claim the next message that somebody still wants; those before it are given up. One that is damaged for good is None."""
     with context.database.write() as connection:
         while (delivery := outbox.claim(connection, name, context.clock(), lease)) is not None:
-            parcel = _parcel(connection, context, delivery)
+            message = _message(connection, context, delivery)
             # Whom damaged bytes are for cannot be known, so that they are not judged by it.
-            if parcel is None or not _is_dropped(connection, context, delivery):
-                return delivery, parcel
+            if message is None or not _is_dropped(connection, context, delivery):
+                return delivery, message
     return None
 
 
-def _parcel(connection: Connection, context: Context, delivery: Delivery) -> Parcel | None:
+def _message(connection: Connection, context: Context, delivery: Delivery) -> Message | None:
     try:
-        found = outbox.parcel(connection, delivery.id)
+        found = outbox.message(connection, delivery.id)
         if found.payload:
             return found
     except DamagedRow:
@@ -154,7 +154,7 @@ def _bury(context: Context, delivery: Delivery) -> None:
     said = "its stored bytes are damaged, and cannot be rebuilt from the digest; the database may have more damage"
     with context.database.write() as connection:
         if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
-            answer = Answer(verdict=Verdict.DEAD, said=said)
+            answer = DeliveryResult(verdict=DeliveryOutcome.DEAD, said=said)
             _note_target(connection, context, delivery, _Outcome(State.DEAD, said), answer)
     context.log.error("delivery.dead", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said)
 
@@ -171,11 +171,13 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     return bool(said)
 
 
-def _attempt(carrier: Carrier, parcel: Parcel) -> Answer:
+def _attempt(transport: Transport, message: Message) -> DeliveryResult:
     try:
-        return carrier.deliver(parcel)
+        return transport.deliver(message)
     except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
-        return Answer(verdict=Verdict.DEFERRED, said=f"the channel failed: {safe(repr(error))}", may_have_arrived=True)
+        return DeliveryResult(
+            verdict=DeliveryOutcome.DEFERRED, said=f"the channel failed: {safe(repr(error))}", may_have_arrived=True
+        )
 
 
 def _settle_unwritten(context: Context, name: str) -> int:
@@ -184,7 +186,7 @@ def _settle_unwritten(context: Context, name: str) -> int:
     return sum(_settle(context, delivery, answer) is State.DEAD for delivery, answer in kept)
 
 
-def _settle(context: Context, delivery: Delivery, answer: Answer) -> State | None:
+def _settle(context: Context, delivery: Delivery, answer: DeliveryResult) -> State | None:
     """Write an answer down, and return the state that follows, if the delivery is still ours.
 
     Raises StateError where the state cannot be written for long, and keeps the answer for the next run:
@@ -205,7 +207,7 @@ def _settle(context: Context, delivery: Delivery, answer: Answer) -> State | Non
     raise AssertionError("the last attempt either returned or raised")
 
 
-def _write_down(context: Context, delivery: Delivery, answer: Answer) -> State | None:
+def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) -> State | None:
     now = context.clock()
     with context.database.write() as connection:
         delivery = _end_blockade(connection, context, delivery, answer)
@@ -218,7 +220,7 @@ def _write_down(context: Context, delivery: Delivery, answer: Answer) -> State |
             said=outcome.said,
             due=outcome.due,
             may_have_arrived=answer.may_have_arrived,
-            counts=answer.verdict is not Verdict.BLOCKED,
+            counts=answer.verdict is not DeliveryOutcome.BLOCKED,
         )
         _note_channel(connection, delivery, answer, outcome.said, now)
         if is_ours:
@@ -232,10 +234,10 @@ def _write_down(context: Context, delivery: Delivery, answer: Answer) -> State |
     return outcome.state
 
 
-def _end_blockade(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> Delivery:
+def _end_blockade(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> Delivery:
     """Note that the channel works, if it did not: what waited for it was not tried, so that time does not count."""
     name = delivery.channel
-    if answer.verdict is Verdict.BLOCKED or answer.is_channel:
+    if answer.verdict is DeliveryOutcome.BLOCKED or answer.is_channel:
         return delivery
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
@@ -249,55 +251,57 @@ def _end_blockade(connection: Connection, context: Context, delivery: Delivery, 
     return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
 
 
-def _judge(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> _Outcome:
+def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
     """Turn an answer into what follows from it."""
     now = context.clock()
-    if answer.verdict is Verdict.SENT:
+    if answer.verdict is DeliveryOutcome.SENT:
         return _Outcome(State.SENT, answer.said)
-    if answer.verdict is Verdict.DEAD:
+    if answer.verdict is DeliveryOutcome.DEAD:
         return _Outcome(State.DEAD, answer.said)
-    if answer.verdict is Verdict.BLOCKED:
+    if answer.verdict is DeliveryOutcome.BLOCKED:
         return _Outcome(State.QUEUED, answer.said, due=now + BLOCKED)
-    if answer.verdict is Verdict.TOO_LARGE:
+    if answer.verdict is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
     if now >= delivery.give_up:
         return _Outcome(State.DEAD, f"given up after {max(0, (now - delivery.created).days)} days: {answer.said}")
     return _Outcome(State.DEFERRED, answer.said, due=now + max(pause(delivery.attempts), _asked_for(answer)))
 
 
-def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> _Outcome:
-    """Return the short form of the letter, which takes the place of what was too large; if that was it, give up."""
+def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
+    """Return the short form of the digest, which takes the place of what was too large; if that was it, give up."""
     config = context.config.channels.get(delivery.channel)
     try:
-        stored, size = digests.get(connection, delivery.digest), len(outbox.parcel(connection, delivery.id).payload)
+        stored, size = digests.get(connection, delivery.digest), len(outbox.message(connection, delivery.id).payload)
     except DamagedRow as error:
         return _Outcome(State.DEAD, f"{answer.said}; {error}")
     if stored is None or config is None:
         return _Outcome(State.DEAD, answer.said)
-    letter = replace(stored.short, to=(delivery.target,))
-    shorter = next((p for p in open_channel(config).pack(letter) if p.target == delivery.target), None)
+    rendered = replace(stored.short, to=(delivery.target,))
+    shorter = next((p for p in open_channel(config).build_messages(rendered) if p.target == delivery.target), None)
     if shorter is None or len(shorter.payload) >= size:
         return _Outcome(State.DEAD, answer.said)
     return _Outcome(State.QUEUED, f"{answer.said}; in short next", due=context.clock(), shorter=shorter)
 
 
-def _asked_for(answer: Answer) -> timedelta:
+def _asked_for(answer: DeliveryResult) -> timedelta:
     return min(timedelta(seconds=answer.retry_after or 0), LONGEST_ASKED)
 
 
-def _note_channel(connection: Connection, delivery: Delivery, answer: Answer, said: str, now: datetime) -> None:
-    fares = health.channel(connection, delivery.channel)
-    if answer.verdict is Verdict.SENT:
-        health.save_channel(connection, replace(fares, blocked_until=None, failures=0, sent_at=now))
+def _note_channel(connection: Connection, delivery: Delivery, answer: DeliveryResult, said: str, now: datetime) -> None:
+    source_health = health.channel(connection, delivery.channel)
+    if answer.verdict is DeliveryOutcome.SENT:
+        health.save_channel(connection, replace(source_health, blocked_until=None, failures=0, sent_at=now))
         return
     # Where the server is away, the others wait with this one and use up no attempts.
-    rest = now + pause(fares.failures + 1) if answer.is_channel else fares.blocked_until
-    failures = fares.failures + 1
-    health.save_channel(connection, replace(fares, blocked_until=rest, failures=failures, error=said, error_at=now))
+    rest = now + pause(source_health.failures + 1) if answer.is_channel else source_health.blocked_until
+    failures = source_health.failures + 1
+    health.save_channel(
+        connection, replace(source_health, blocked_until=rest, failures=failures, error=said, error_at=now)
+    )
 
 
 def _note_target(
-    connection: Connection, context: Context, delivery: Delivery, outcome: _Outcome, answer: Answer
+    connection: Connection, context: Context, delivery: Delivery, outcome: _Outcome, answer: DeliveryResult
 ) -> None:
     name, target = delivery.channel, delivery.target
     key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
@@ -313,7 +317,7 @@ def _note_target(
         alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
 
 
-def _is_suppressed(connection: Connection, context: Context, delivery: Delivery, answer: Answer) -> bool:
+def _is_suppressed(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> bool:
     """Leave out an address that refused several digests in a row; operators are notified of that instead."""
     name, target = delivery.channel, delivery.target
     if not answer.is_address or suppressions.refusals_in_a_row(connection, name, target) < _REFUSALS:
@@ -328,9 +332,11 @@ def _block(context: Context, name: str, said: str) -> None:
     """Let a whole channel rest; what waits for it uses up no attempts."""
     now = context.clock()
     with context.database.write() as connection:
-        fares = health.channel(connection, name)
-        fares = replace(fares, blocked_until=now + BLOCKED, failures=fares.failures + 1, error=said, error_at=now)
-        health.save_channel(connection, fares)
+        source_health = health.channel(connection, name)
+        source_health = replace(
+            source_health, blocked_until=now + BLOCKED, failures=source_health.failures + 1, error=said, error_at=now
+        )
+        health.save_channel(connection, source_health)
         alerts.open_within(connection, context, _blockade(name, said))
     context.log.error("channel.blocked", channel=name, error=said)
 
@@ -361,6 +367,6 @@ def unblock(context: Context) -> None:
     """Try every channel again: the configuration was loaded anew, perhaps to mend one."""
     for name in context.config.channels:
         with context.database.write() as connection:
-            fares = health.channel(connection, name)
-            health.save_channel(connection, replace(fares, blocked_until=None))
+            source_health = health.channel(connection, name)
+            health.save_channel(connection, replace(source_health, blocked_until=None))
             outbox.hasten(connection, name, context.clock())

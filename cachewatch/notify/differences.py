@@ -1,4 +1,4 @@
-"""What one source gives to a digest: all that came between the cursors of a track and its newest revision."""
+"""What one source gives to a digest: all that came between the cursors of a stream and its newest revision."""
 
 import re
 from collections import Counter
@@ -23,17 +23,17 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, count_between, lacks, resolve, times_between, times_until
 from cachewatch.notify import wording
 from cachewatch.notify.context import Context
-from cachewatch.notify.notes import Noted, NotingBody, Packages, Wants, unwrapped
+from cachewatch.notify.notes import NotesCollector, Packages, TagNotes, Wants, unwrapped
 from cachewatch.notify.notes import noted as note_tag
 from cachewatch.notify.pins import find_pin
-from cachewatch.notify.ranges import Gap, Gaps, find_gaps
+from cachewatch.notify.ranges import PendingRange, PendingRanges, plan_ranges
 from cachewatch.notify.returns import find_returns, names_of
 from cachewatch.notify.selections import selection_of
-from cachewatch.notify.sharing import Comparisons, Found, question_of
+from cachewatch.notify.sharing import Comparisons, TagDiffs, question_of
 from cachewatch.notify.silences import Silencing
-from cachewatch.notify.streams import Track
+from cachewatch.notify.streams import Stream
 from cachewatch.notify.unread import NO_BASES, UnreadAfter, UnreadDocuments, named
-from cachewatch.render.digest import MOST_CSV, DigestBody, read_tag_digest
+from cachewatch.render.digest import MOST_CSV, DigestCollector, read_tag_digest
 from cachewatch.report import digest
 from cachewatch.report.digest import Pinned, Return, Span, Table, TagDigest
 from cachewatch.runtime.isolation import Isolation
@@ -48,13 +48,13 @@ _OF_WHOLE_TAGS = frozenset(
 )
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class SourceDiff(Struct, frozen=True, kw_only=True):
     """What one source gives to a digest."""
 
     spans: tuple[Span, ...] = ()
     tags: tuple[TagDigest, ...] = ()
-    noted: tuple[Noted, ...] = ()  # of the same tags
-    returns: tuple[Return, ...] = ()  # of what the track was told is gone
+    noted: tuple[TagNotes, ...] = ()  # of the same tags
+    returns: tuple[Return, ...] = ()  # of what the stream was told is gone
     advance: Advance | None = None  # None where nothing was ever fetched
     hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
@@ -65,22 +65,22 @@ class Part(Struct, frozen=True, kw_only=True):
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class DigestRequest(Struct, frozen=True, kw_only=True):
     """What a digest is wanted of, whatever the source."""
 
-    track: Track
+    stream: Stream
     since: str | None
     environment: Environment | None
     comparisons: Comparisons
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """One source, open to be compared for one track."""
+    """One source, open to be compared for one stream."""
 
     context: Context
-    track: Track
+    stream: Stream
     source: Source
-    fares: SourceHealth
+    source_health: SourceHealth
     repository: Repository
     newest: Revision
     comparisons: Comparisons
@@ -89,13 +89,13 @@ class Reading(Struct, frozen=True, kw_only=True):
     isolation: Isolation
     environment: Environment | None = None
 
-    def part(self, gaps: Gaps) -> Part:
-        """Compare everything that the track was not told yet."""
+    def part(self, gaps: PendingRanges) -> SourceDiff:
+        """Compare everything that the stream was not told yet."""
         found = [(gap, self._found(gap)) for gap in gaps.gaps]
         unread = self.documents.after(gaps, found)
         told = [pair for _, each in found for pair in zip(each.tags, each.noted, strict=True)]
         returns = self._returns(gaps, told)
-        return Part(
+        return SourceDiff(
             spans=tuple(self._spans(gaps, unread)),
             tags=tuple(tag for tag, _ in told),
             noted=tuple(noted for _, noted in told),
@@ -110,18 +110,20 @@ class Reading(Struct, frozen=True, kw_only=True):
             coverage=self._coverage(gaps, found),
             pinned=self._pinned(gaps),
             is_lost=bool(gaps.lost or unread.unknown),
-            has_returned=bool(gaps.returned) and Kind.TAG_REMOVED in self.track.changes,
+            has_returned=bool(gaps.returned) and Kind.TAG_REMOVED in self.stream.changes,
             vanished=gaps.vanished,
         )
 
-    def _returns(self, gaps: Gaps, told: Iterable[tuple[TagDigest, Noted]]) -> tuple[Return, ...]:
-        stream = self.track.subscription.name, self.track.name, self.source.name
-        returned = gaps.returned if Kind.TAG_REMOVED in self.track.changes else {}
+    def _returns(self, gaps: PendingRanges, told: Iterable[tuple[TagDigest, TagNotes]]) -> tuple[Return, ...]:
+        stream = self.stream.subscription.name, self.stream.name, self.source.name
+        returned = gaps.returned if Kind.TAG_REMOVED in self.stream.changes else {}
         with self.context.database.read() as connection:
             return tuple(find_returns(connection, stream, told, returned))
 
-    def _coverage(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> tuple[Coverage, Coverage] | None:
-        """Hold the environment against all tags that the track is about, as they were told last and as they are."""
+    def _coverage(
+        self, gaps: PendingRanges, found: Iterable[tuple[PendingRange, TagDiffs]]
+    ) -> tuple[Coverage, Coverage] | None:
+        """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in gaps.gaps for tag in gap.tags}
@@ -130,9 +132,9 @@ class Reading(Struct, frozen=True, kw_only=True):
         after = [structs.replace(self.newest, tag=tag) for tag in gaps.places]
         return cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
 
-    def _pinned(self, gaps: Gaps) -> Pinned | None:
+    def _pinned(self, gaps: PendingRanges) -> Pinned | None:
         """Say what moving away from the pinned snapshot would gain and lose."""
-        tag = self.track.subscription.match.pinned
+        tag = self.stream.subscription.match.pinned
         if tag is None:
             return None
         found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in gaps.gaps])
@@ -145,15 +147,15 @@ class Reading(Struct, frozen=True, kw_only=True):
             return structs.replace(found, move=move)
         return structs.replace(found, whole_move=next(iter(self._compared(before, after, lambda _: True).tags), None))
 
-    def _found(self, gap: Gap) -> Found:
-        """Compare what was told last with what there is, unless that was just done for another track."""
+    def _found(self, gap: PendingRange) -> TagDiffs:
+        """Compare what was told last with what there is, unless that was just done for another stream."""
         ours = self.environment
         needed = ours and (ours.packages, ours.oses, ours.targets)
         bases = self.documents.bases(gap.tags)
         of = (self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases)))
-        return self.comparisons.get(question_of(self.track), of, lambda: self._compared_with(gap, bases))
+        return self.comparisons.get(question_of(self.stream), of, lambda: self._compared_with(gap, bases))
 
-    def _compared_with(self, gap: Gap, bases: Bases) -> Found:
+    def _compared_with(self, gap: PendingRange, bases: Bases) -> TagDiffs:
         """Compare; what the earlier state cannot tell is compared again with the last version that could be read."""
         found = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
         if earlier := self.documents.earlier(found):
@@ -163,14 +165,14 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     def _compared(
         self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
-    ) -> Found:
+    ) -> TagDiffs:
         selection = self._selection()
         comparison = compare_revisions(
             self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection), bases=bases
         )
         hidden: Counter[str] = Counter()
         found: list[TagDigest] = []
-        facts: list[Noted] = []
+        facts: list[TagNotes] = []
         room: int | None = MOST_CSV
         for pair in comparison.pairs:
             one = structs.replace(comparison, pairs=(pair,))
@@ -180,11 +182,11 @@ class Reading(Struct, frozen=True, kw_only=True):
             found.append(tag)
             facts.append(noted)
             room = _left(room, tag.table)
-        return Found(tuple(found), tuple(facts), hidden, bases)
+        return TagDiffs(tuple(found), tuple(facts), hidden, bases)
 
     def _selection(self) -> Selection:
         """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
-        selection = selection_of(self.track.subscription.match, self.track.changes)
+        selection = selection_of(self.stream.subscription.match, self.stream.changes)
         if self.environment is None:
             return selection
         oses, targets = _names(self.environment.oses), _names(self.environment.targets)
@@ -207,16 +209,16 @@ class Reading(Struct, frozen=True, kw_only=True):
         hidden: Counter[str],
         room: int | None,
         judgements: Judgements | None,
-    ) -> tuple[TagDigest, Noted]:
+    ) -> tuple[TagDigest, TagNotes]:
         """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
         packages = Packages()
         silencing = self._silencing(comparison, selection.wants)
         # Each chunk has a body of its own.
-        make_body = partial(silencing.body, partial(_noting_body, has_table=room is not None))
+        make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
         (changeset,) = changesets(
             comparison,
             selection,
-            make_body,
+            make_collector,
             progress=lambda _: self.context.go_on(),
             isolation=self.isolation,
             judgements=judgements,
@@ -241,11 +243,11 @@ class Reading(Struct, frozen=True, kw_only=True):
         )
 
     def _asks_for_whole_tags(self, selection: Selection) -> bool:
-        """Tell whether what happens to a whole tag concerns the track, whichever packages that happens to."""
+        """Tell whether what happens to a whole tag concerns the stream, whichever packages that happens to."""
         is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
-        return is_open or self.track.changes <= _OF_WHOLE_TAGS
+        return is_open or self.stream.changes <= _OF_WHOLE_TAGS
 
-    def _spans(self, gaps: Gaps, unread: UnreadAfter) -> Iterator[Span]:
+    def _spans(self, gaps: PendingRanges, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
         notes = (
             *wording.returned(gaps.returned),
@@ -264,28 +266,28 @@ class Reading(Struct, frozen=True, kw_only=True):
             span = self._span_from(self.newest, 0, (*lost, *notes))
             yield structs.replace(span, is_unknown=bool(gaps.lost), unread=packages)
 
-    def _span(self, gap: Gap, notes: tuple[str, ...]) -> Span:
+    def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
         revisions = count_between(self.repository, gap.base, self.newest)
         if lacks(self.repository, self.newest, gap.base):
             notes = (wording.REWRITTEN, *notes)
         times = times_between(self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
-        return structs.replace(span, gaps=digest.find_gaps(times, self.longest_pause))
+        return structs.replace(span, gaps=digest.find_outages(times, self.longest_pause))
 
     def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
         now = self.context.clock()
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
-        if wording.is_stale(self.source, self.fares, now) and not is_usual:
-            notes = (*notes, wording.staleness(self.fares, now))
+        if wording.is_stale(self.source, self.source_health, now) and not is_usual:
+            notes = (*notes, wording.staleness(self.source_health, now))
         return Span(
             source=self.source.name,
             address=self._repository_name(),
             before=before.side(),
             after=self.newest.side(),
             revisions=revisions,
-            newest=self.fares.revision_time,
-            checked=self.fares.succeeded_at,
+            newest=self.source_health.revision_time,
+            checked=self.source_health.succeeded_at,
             notes=notes,
         )
 
@@ -295,7 +297,9 @@ class Reading(Struct, frozen=True, kw_only=True):
             return self.source.address
         return str(self.context.clone_folder(self.source.name))
 
-    def _advance(self, gaps: Gaps, unread: UnreadAfter, found: Iterable[Noted], returns: tuple[Return, ...]) -> Advance:
+    def _advance(
+        self, gaps: PendingRanges, unread: UnreadAfter, found: Iterable[TagNotes], returns: tuple[Return, ...]
+    ) -> Advance:
         gone = {noted.tag: noted.gone for noted in found}
         updates = (
             CursorUpdate(
@@ -308,16 +312,16 @@ class Reading(Struct, frozen=True, kw_only=True):
             for tag, revision in sorted(gaps.places.items())
         )
         return Advance(
-            subscription=self.track.subscription.name,
-            stream=self.track.name,
+            subscription=self.stream.subscription.name,
+            stream=self.stream.name,
             source=self.source.name,
             revision=self.newest.commit,
             tags=tuple(updates),
         )
 
 
-def _noting_body(wants: Wants, *, has_table: bool) -> NotingBody:
-    return NotingBody(DigestBody(wants, has_table=has_table), wants)
+def _notes_collector(wants: Wants, *, has_table: bool) -> NotesCollector:
+    return NotesCollector(DigestCollector(wants, has_table=has_table), wants)
 
 
 def _names(found: Set[str]) -> Globs:
@@ -325,24 +329,24 @@ def _names(found: Set[str]) -> Globs:
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
 
-def read_part(context: Context, asked: Asked, source: Source) -> Part:
-    """Compare what the track was told last of `source` with what is there now."""
-    track = asked.track
+def diff_source(context: Context, asked: DigestRequest, source: Source) -> SourceDiff:
+    """Compare what the stream was told last of `source` with what is there now."""
+    stream = asked.stream
     with context.database.read() as connection:
-        fares = health.source(connection, source.name)
-        position = cursors.position_of(connection, track.subscription.name, track.name, source.name)
-    if fares.revision is None:
-        return Part()  # nothing was ever fetched; operators are notified of a source that fails
+        source_health = health.source(connection, source.name)
+        position = cursors.position_of(connection, stream.subscription.name, stream.name, source.name)
+    if source_health.revision is None:
+        return SourceDiff()  # nothing was ever fetched; operators are notified of a source that fails
     with closing(context.open_repository(source)) as repository:
-        newest = resolve(repository, fares.revision)
+        newest = resolve(repository, source_health.revision)
         if asked.since is not None:
             position = _position_at(repository, resolve(repository, asked.since), newest)
         isolation = asked.comparisons.isolation(source.name)
         reading = Reading(
             context=context,
-            track=track,
+            stream=stream,
             source=source,
-            fares=fares,
+            source_health=source_health,
             repository=repository,
             newest=newest,
             comparisons=asked.comparisons,
@@ -351,7 +355,7 @@ def read_part(context: Context, asked: Asked, source: Source) -> Part:
             longest_pause=_longest_pause(repository, newest, source),
             environment=asked.environment,
         )
-        return reading.part(find_gaps(repository, position, newest, wanted=track.wants_tag(source)))
+        return reading.part(plan_ranges(repository, position, newest, wanted=stream.wants_tag(source)))
 
 
 def _longest_pause(repository: Repository, newest: Revision, source: Source) -> timedelta:

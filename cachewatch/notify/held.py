@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from cachewatch.config.model import Config
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
-from cachewatch.notify.streams import URGENT, Track
+from cachewatch.notify.streams import URGENT, Stream
 from cachewatch.store.held import Event, HeldDigest, Hold, HoldKind, first_held
 
 # Urgent digests are held for no longer.
@@ -40,9 +40,9 @@ def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
     return max(known) + lasting
 
 
-def waits_no_more(config: Config, track: Track, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> bool:
+def waits_no_more(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> bool:
     """Tell whether each of `holds` has lasted its time, counted as it is `known`; those that begin now begin."""
-    lasting = held_for(config, track.subscription.name, track.name)
+    lasting = held_for(config, stream.subscription.name, stream.name)
     return lasting is not None and all((first_held(known, hold.event) or now) + lasting <= now for hold in holds)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import structs
 
 from cachewatch.channels import open_channel
-from cachewatch.core.delivery import Parcel
+from cachewatch.core.delivery import Message
 from cachewatch.core.durations import duration_in_words
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.notify.context import Context
@@ -14,7 +14,7 @@ from cachewatch.notify.repair import set_aside
 from cachewatch.notify.review import resolve_settled
 from cachewatch.store import cursors, digests, health, held, outbox, suppressions
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.held import HeldDigest
 from cachewatch.store.outbox import OPEN, Delivery, State
 
@@ -42,8 +42,8 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
         if config is not None:
             outbox.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has mended the channel, or wants to see whether it was.
-        fares = health.channel(connection, delivery.channel)
-        health.save_channel(connection, structs.replace(fares, blocked_until=None))
+        source_health = health.channel(connection, delivery.channel)
+        health.save_channel(connection, structs.replace(source_health, blocked_until=None))
     return delivery
 
 
@@ -60,15 +60,15 @@ def resend(context: Context, number: int) -> None:
             raise UsageError(f"delivery {number}: its channel {delivery.channel} is no longer configured")
         _check_reader(connection, context, delivery)
         original = parcel_of(connection, context, number)
-        again = open_channel(config).repack(structs.replace(stored.letter, created=now), original)
+        again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
         copy = outbox.next_copy(connection, delivery)
         outbox.add(connection, delivery.channel, again, state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
         outbox.note(connection, number, "resent", "by an operator, as a new message", now)
 
 
-def parcel_of(connection: Connection, context: Context, number: int) -> Parcel:
+def parcel_of(connection: Connection, context: Context, number: int) -> Message:
     """Return the bytes of a delivery; raise UsageError where they are kept no longer."""
-    found = outbox.parcel(connection, number)
+    found = outbox.message(connection, number)
     if not found.payload:
         kept = duration_in_words(context.config.retention.payload)
         raise UsageError(
@@ -78,7 +78,7 @@ def parcel_of(connection: Connection, context: Context, number: int) -> Parcel:
     return found
 
 
-def release(context: Context, name: str) -> Stored:
+def release(context: Context, name: str) -> DigestRecord:
     """Let a held digest go out, and move the cursors that it covers."""
     now = context.clock()
     _check_damage(context, name)
@@ -87,20 +87,20 @@ def release(context: Context, name: str) -> Stored:
         digests.settle(connection, stored.key, DigestState.RELEASED, "released by an operator", now)
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
-        held.let_go(connection, stored.subscription, stored.track)
+        held.let_go(connection, stored.subscription, stored.stream)
         cursors.advance(connection, stored.advances, now)
         resolve_settled(connection, context)
     return stored
 
 
-def drop_digest(context: Context, name: str, reason: str) -> Stored:
+def drop_digest(context: Context, name: str, reason: str) -> DigestRecord:
     """Give up a held digest: its changes are told to nobody, and the cursors move on."""
     now = context.clock()
     _check_damage(context, name)
     with context.database.write() as connection:
         stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
-        held.let_go(connection, stored.subscription, stored.track)
+        held.let_go(connection, stored.subscription, stored.stream)
         cursors.advance(connection, stored.advances, now, is_told=False)
         resolve_settled(connection, context)
     return stored
@@ -168,14 +168,14 @@ def _key(connection: Connection, name: str) -> str:
     return found[0].key if found else name
 
 
-def _held(connection: Connection, name: str) -> Stored:
+def _held(connection: Connection, name: str) -> DigestRecord:
     """Return a held digest by its key, its subscription, or its subscription and stream."""
     key = _key(connection, name)
     stored = digests.get(connection, key)
     if stored is None:
         raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
     if stored.state is not DigestState.HELD:
-        newer = ", ".join(each[:12] for each in digests.held(connection, stored.subscription, stored.track))
+        newer = ", ".join(each[:12] for each in digests.held(connection, stored.subscription, stored.stream))
         advice = f"{newer} replaced it" if newer else "see `cachewatch deliveries list --held`"
         raise UsageError(f"digest {key} is not held but {stored.state}; {advice}")
     return stored

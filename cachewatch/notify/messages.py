@@ -8,47 +8,47 @@ from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, Config, MailConfig
-from cachewatch.core.delivery import Letter, Parcel
+from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import TemplateError
-from cachewatch.notify.streams import Track
-from cachewatch.render.mail import MAX_HTML, render_letter
+from cachewatch.notify.streams import Stream
+from cachewatch.render.mail import MAX_HTML, render_digest
 from cachewatch.report.digest import Digest
 from cachewatch.runtime.log import Log
 
 _LOG = Log(logging.getLogger("cachewatch"))
 
 
-class Packed(Struct, frozen=True, kw_only=True):
+class ChannelMessages(Struct, frozen=True, kw_only=True):
     """What one channel is to deliver."""
 
     channel: str
-    letter: Letter
-    short: Letter  # for whom that is too large
-    parcels: tuple[Parcel, ...]
+    rendered: RenderedDigest
+    short: RenderedDigest  # for whom that is too large
+    messages: tuple[Message, ...]
     lasting: timedelta
     problem: str = ""  # why the site's own templates could not be used
 
 
 class _Look(Struct, frozen=True):
-    """What letters of one digest differ in from channel to channel."""
+    """What digests of one digest differ in from channel to channel."""
 
     max_html: int = MAX_HTML
     unsubscribe: str | None = None
     archive_url: str | None = None
 
 
-class _Letters(Struct, frozen=True):
-    letter: Letter
-    short: Letter
+class _Rendered(Struct, frozen=True):
+    rendered: RenderedDigest
+    short: RenderedDigest
     problem: str
 
 
-def pack(config: Config, track: Track, digest: Digest) -> tuple[Packed, ...]:
-    """Return what every channel of `track` is to deliver; channels whose letters look alike share one."""
-    channels = [config.channels[name] for name in track.channels]
+def build_messages(config: Config, stream: Stream, digest: Digest) -> tuple[ChannelMessages, ...]:
+    """Return what every channel of `stream` is to deliver; channels whose digests look alike share one."""
+    channels = [config.channels[name] for name in stream.channels]
     looks = [_look(channel, digest) for channel in channels]
-    letters = {look: _letters(config, track, digest, look) for look in dict.fromkeys(looks)}
-    return tuple(_packed(channel, letters[look]) for channel, look in zip(channels, looks, strict=True))
+    rendered_digests = {look: _letters(config, stream, digest, look) for look in dict.fromkeys(looks)}
+    return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
 
 
 def _look(config: ChannelConfig, digest: Digest) -> _Look:
@@ -57,38 +57,42 @@ def _look(config: ChannelConfig, digest: Digest) -> _Look:
     return _Look()
 
 
-def _letters(config: Config, track: Track, digest: Digest, look: _Look) -> _Letters:
+def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
-    (letter, problem), (short, _) = (_render(config, track, digest, look.max_html, shortness) for shortness in (0, 2))
-    return _Letters(letter, short, problem)
+    (rendered, problem), (short, _) = (
+        _render(config, stream, digest, look.max_html, shortness) for shortness in (0, 2)
+    )
+    return _Rendered(rendered, short, problem)
 
 
-def _packed(config: ChannelConfig, letters: _Letters) -> Packed:
-    return Packed(
+def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessages:
+    return ChannelMessages(
         channel=config.name,
-        letter=letters.letter,
-        short=letters.short,
-        parcels=tuple(open_channel(config).pack(letters.letter)),
+        rendered=rendered_digests.rendered,
+        short=rendered_digests.short,
+        messages=tuple(open_channel(config).build_messages(rendered_digests.rendered)),
         lasting=config.retry.lasting,
-        problem=letters.problem,
+        problem=rendered_digests.problem,
     )
 
 
-def _render(config: Config, track: Track, digest: Digest, max_html: int, shortness: int) -> tuple[Letter, str]:
+def _render(
+    config: Config, stream: Stream, digest: Digest, max_html: int, shortness: int
+) -> tuple[RenderedDigest, str]:
     """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
     try:
-        letter = render_letter(
+        rendered = render_digest(
             digest,
-            to=track.to,
+            to=stream.to,
             max_html=max_html,
             shortness=shortness,
             templates_dir=config.templates_dir,
-            template=track.subscription.template,
+            template=stream.subscription.template,
         )
-        return letter, ""
+        return rendered, ""
     except TemplateError as error:
-        _LOG.error("template.failed", subscription=track.subscription.name, error=str(error))
-        return render_letter(digest, to=track.to, max_html=max_html, shortness=shortness), str(error)
+        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
+        return render_digest(digest, to=stream.to, max_html=max_html, shortness=shortness), str(error)
 
 
 def _archive(config: MailConfig, digest: Digest) -> str | None:

@@ -111,10 +111,10 @@ def _samples(config: Config, status: Status, daemon: DaemonStatus, now: datetime
         yield "cachewatch_open_alerts", {"kind": kind}, sum(alert.kind is kind for alert in status.alerts)
     for source in status.sources:
         yield from _of_source(source, config)
-    for track in status.tracks:
-        if track.due is not None:
-            late = max(0.0, (now - quiet_until(config.quiet, track.due)).total_seconds())
-            yield "cachewatch_stream_late_seconds", {"subscription": track.subscription, "stream": track.track}, late
+    for stream in status.streams:
+        if stream.due is not None:
+            late = max(0.0, (now - quiet_until(config.quiet, stream.due)).total_seconds())
+            yield "cachewatch_stream_late_seconds", {"subscription": stream.subscription, "stream": stream.stream}, late
     for channel in status.channels:
         yield from _of_channel(channel, now)
     yield from _of_daemon(daemon)

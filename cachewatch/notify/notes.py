@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.core.changesets import Body, Changeset
+from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.model import Event, Kind, PackageChange, Status
 from cachewatch.store.departures import Departure, DepartureKind
 
@@ -34,7 +34,7 @@ class Packages(Struct):
         self.joined = _largest([*self.joined, *other.joined])
 
 
-class Noted(Struct, frozen=True, kw_only=True):
+class TagNotes(Struct, frozen=True, kw_only=True):
     """One tag of one source."""
 
     tag: str
@@ -53,10 +53,10 @@ class Noted(Struct, frozen=True, kw_only=True):
                 yield f"{len(names)} {kind}{'s' if len(names) > 1 else ''} gone: {', '.join(names[:_NAMED])}{more}"
 
 
-class NotingBody:
+class NotesCollector:
     """Notes packages on their way to another body."""
 
-    def __init__(self, body: Body, wants: Wants) -> None:
+    def __init__(self, body: Collector, wants: Wants) -> None:
         """`wants` tells which kinds are told."""
         self._body = body
         self._wants = wants
@@ -78,7 +78,7 @@ class NotingBody:
 
 
 def unwrapped(changeset: Changeset, packages: Packages) -> Changeset:
-    """Return `changeset` with the bodies within NotingBody, and gather in `packages` what was noted."""
+    """Return `changeset` with the bodies within NotesCollector, and gather in `packages` what was noted."""
 
     def open_body(taken: tuple[Any, Packages]) -> Any:
         inner, found = taken
@@ -88,7 +88,7 @@ def unwrapped(changeset: Changeset, packages: Packages) -> Changeset:
     return changeset.mapped(open_body)
 
 
-def noted(changeset: Changeset, packages: Packages, events: Iterable[Event], *, is_suspicion_hidden: bool) -> Noted:
+def noted(changeset: Changeset, packages: Packages, events: Iterable[Event], *, is_suspicion_hidden: bool) -> TagNotes:
     """Return what there is to note of a tag; `events` are those that are told."""
     happened = {event.kind for event in changeset.outcome.events}
     gone = [*_of(events, Kind.TAG_REMOVED, DepartureKind.TAG), *_of(events, Kind.STACK_REMOVED, DepartureKind.STACK)]
@@ -96,7 +96,7 @@ def noted(changeset: Changeset, packages: Packages, events: Iterable[Event], *, 
     # A new tag is compared with another one, and what goes with a whole tag comes back with it.
     is_new, is_lost = Kind.TAG_ADDED in happened, Kind.TAG_REMOVED in happened
     is_touched = any(changeset.outcome.tally.kinds.values())  # whether it is told or not
-    return Noted(
+    return TagNotes(
         tag=changeset.after.tag or changeset.before.tag or "",
         told=packages.told,
         suspicion=changeset.outcome.suspicion if is_touched and not is_suspicion_hidden else "",

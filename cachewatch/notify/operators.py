@@ -5,14 +5,14 @@ import hashlib
 from msgspec import Struct
 
 from cachewatch.channels import open_channel
-from cachewatch.core.delivery import Letter
+from cachewatch.core.delivery import RenderedDigest
 from cachewatch.errors import CachewatchError, TemplateError
 from cachewatch.notify.context import Context
 from cachewatch.render.alerts import render_notice
 from cachewatch.report import digest as digest_values
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.outbox import State
 from cachewatch.store.timestamps import to_text
 
@@ -53,23 +53,23 @@ def queue_within(connection: Connection, context: Context, notice: Notice) -> No
         commands=notice.commands,
         operator=", ".join(whom.to),
     )
-    letter = _rendered(context, said)
+    rendered = _rendered(context, said)
     is_stored = False
     for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
         channel = config.channels[name]
         try:
-            parcels = open_channel(channel).pack(letter)
+            messages = open_channel(channel).build_messages(rendered)
         except CachewatchError as error:
             context.log_within(connection).error("operators.unreachable", channel=name, error=str(error))
             continue
         if not is_stored:
-            digests.add(connection, _stored(notice.topic, letter))
+            digests.add(connection, _stored(notice.topic, rendered))
             is_stored = True
-        for parcel in parcels:
-            outbox.add(connection, name, parcel, state=State.QUEUED, lasting=channel.retry.lasting)
+        for message in messages:
+            outbox.add(connection, name, message, state=State.QUEUED, lasting=channel.retry.lasting)
 
 
-def _rendered(context: Context, notice: digest_values.Notice) -> Letter:
+def _rendered(context: Context, notice: digest_values.Notice) -> RenderedDigest:
     to, folder = context.config.operators.to, context.config.templates_dir
     try:
         return render_notice(notice, to=to, templates_dir=folder)
@@ -78,17 +78,17 @@ def _rendered(context: Context, notice: digest_values.Notice) -> Letter:
         return render_notice(notice, to=to)
 
 
-def _stored(topic: str, letter: Letter) -> Stored:
-    return Stored(
-        key=letter.key,
+def _stored(topic: str, rendered: RenderedDigest) -> DigestRecord:
+    return DigestRecord(
+        key=rendered.key,
         subscription=OPERATORS,
-        track=topic,
+        stream=topic,
         state=DigestState.READY,
-        title=letter.title,
-        period=letter.period,
-        created=letter.created,
+        title=rendered.title,
+        period=rendered.period,
+        created=rendered.created,
         reason="",
         advances=(),
-        letter=letter,
-        short=letter,
+        rendered=rendered,
+        short=rendered,
     )

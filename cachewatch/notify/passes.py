@@ -10,15 +10,15 @@ from msgspec import Struct
 
 from cachewatch.core.compare import load_deepdiff
 from cachewatch.notify.announcing import announce
-from cachewatch.notify.cleanup import keep_house
+from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context, EndingError
 from cachewatch.notify.delivering import deliver_all
 from cachewatch.notify.polls import Polls
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.renames import take_over_renamed
 from cachewatch.notify.review import review
-from cachewatch.notify.sharing import Comparisons, alike_together
-from cachewatch.notify.streams import Track, tracks_of
+from cachewatch.notify.sharing import Comparisons, grouped
+from cachewatch.notify.streams import Stream, streams_of
 from cachewatch.notify.summaries import summarize
 from cachewatch.notify.suspects import Suspects
 from cachewatch.runtime.isolation import Isolated
@@ -41,42 +41,42 @@ class Result(Struct, frozen=True, kw_only=True):
 
 def run_pass(context: Context) -> Result:
     """Do all that is due now; a failing source or channel stops only itself, a hanging source what depends on it."""
-    begun, untold, dead = context.clock(), list(tracks_of(context.config)), 0
+    begun, untold, dead = context.clock(), list(streams_of(context.config)), 0
     with Worker(prepare=load_deepdiff, go_on=context.go_on) as worker:
         worker.start()  # before there are threads
         with Polls(context) as polls:
             for pending in polls:
-                ready = [track for track in untold if not track.depends_on(pending)]
-                untold = [track for track in untold if track.depends_on(pending)]
+                ready = [stream for stream in untold if not stream.depends_on(pending)]
+                untold = [stream for stream in untold if stream.depends_on(pending)]
                 _tell(context, ready, worker)
                 if not pending:
                     summarize(context)
                 dead += deliver_all(context)
-    keep_house(context)
+    clean_up(context)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)
     return Result(failed_sources=polls.failed, dead=dead, suppressed=suppressed)
 
 
 def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
-    """Make the digest of every track that is due; `beat` hears that we live, after each of them and while one is made."""
+    """Make the digest of every stream that is due; `beat` hears that we live, after each of them and while one is made."""
 
     def go_on() -> None:
         context.go_on()
         beat()
 
     with Worker(prepare=load_deepdiff, go_on=go_on) as worker:
-        _tell(context, tracks_of(context.config), worker, beat)
+        _tell(context, streams_of(context.config), worker, beat)
 
 
-def _tell(context: Context, tracks: Iterable[Track], worker: Worker, beat: Callable[[], None] = lambda: None) -> None:
+def _tell(context: Context, streams: Iterable[Stream], worker: Worker, beat: Callable[[], None] = lambda: None) -> None:
     recover(context)
     take_over_renamed(context)
     suspects = Suspects(context.folder)
     comparisons = Comparisons(lambda source: Isolated(worker, suspects.of(source)))
     with suppress(EndingError):
-        for track in alike_together(tracks):
+        for stream in grouped(streams):
             context.go_on()
-            announce(context, track, comparisons)
+            announce(context, stream, comparisons)
             beat()
         review(context)

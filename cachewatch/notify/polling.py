@@ -1,4 +1,4 @@
-"""Ask a source for its newest revision, and write down how it fares."""
+"""Ask a source for its newest revision, and write down how it source_health."""
 
 from msgspec.structs import replace
 
@@ -35,30 +35,30 @@ def poll(context: Context, source: Source) -> bool:
 def has_answered(context: Context, source: Source) -> bool:
     """Tell whether a source answered when it was polled last."""
     with context.database.read() as connection:
-        fares = health.source(connection, source.name)
-    return fares.succeeded_at is not None and not fares.failures
+        source_health = health.source(connection, source.name)
+    return source_health.succeeded_at is not None and not source_health.failures
 
 
 def _failed(context: Context, source: Source, said: str) -> None:
     now = context.clock()
     with context.database.write() as connection:
-        fares = health.source(connection, source.name)
-        fares = replace(fares, polled_at=now, failures=fares.failures + 1, error=said)
-        health.save_source(connection, fares)
+        source_health = health.source(connection, source.name)
+        source_health = replace(source_health, polled_at=now, failures=source_health.failures + 1, error=said)
+        health.save_source(connection, source_health)
         health.count(connection, f'poll_failures_total{{source="{source.name}"}}')
-        if fares.failures >= context.config.operators.after_failures:
-            alerts.open_within(connection, context, _complaint(fares))
-        _look_at_age(connection, context, source, fares)
-    context.log.error("source.failed", source=source.name, failures=fares.failures, error=said)
+        if source_health.failures >= context.config.operators.after_failures:
+            alerts.open_within(connection, context, _complaint(source_health))
+        _look_at_age(connection, context, source, source_health)
+    context.log.error("source.failed", source=source.name, failures=source_health.failures, error=said)
 
 
-def _complaint(fares: SourceHealth) -> Alert:
+def _complaint(source_health: SourceHealth) -> Alert:
     return Alert(
-        key=AlertKey(AlertKind.SOURCE_FAILED, fares.name),
-        title=f"the source {fares.name} cannot be read",
+        key=AlertKey(AlertKind.SOURCE_FAILED, source_health.name),
+        title=f"the source {source_health.name} cannot be read",
         lines=(
-            fares.error,
-            f"It {wording.in_a_row(fares.failures)}.",
+            source_health.error,
+            f"It {wording.in_a_row(source_health.failures)}.",
             "Stored data is kept, and the source is polled again as configured.",
         ),
     )
@@ -69,7 +69,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
     with context.database.write() as connection:
         before = health.source(connection, source.name)
         is_new = news.revision != before.revision
-        fares = SourceHealth(
+        source_health = SourceHealth(
             name=source.name,
             polled_at=now,
             succeeded_at=now,
@@ -77,7 +77,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             revision_time=news.time,
             changed_at=now if is_new else before.changed_at,
         )
-        health.save_source(connection, fares)
+        health.save_source(connection, source_health)
         title = f"the source {source.name} can be read again"
         alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
         for warning in news.warnings:
@@ -85,7 +85,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
             operators.notify_within(connection, context, notice)
         _look_at_trouble(connection, context, source, news)
-        _look_at_age(connection, context, source, fares)
+        _look_at_age(connection, context, source, source_health)
     context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
 
 
@@ -98,14 +98,16 @@ def _look_at_trouble(connection: Connection, context: Context, source: Source, n
     alerts.open_within(connection, context, alert)
 
 
-def _look_at_age(connection: Connection, context: Context, source: Source, fares: SourceHealth) -> None:
+def _look_at_age(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
-    if not wording.is_stale(source, fares, now):
+    if not wording.is_stale(source, source_health, now):
         alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
         return
     lines = (
-        f"There is {wording.staleness(fares, now)}; `stale_after` is {wording.days(source.stale_after)}.",
-        "It answers, but upstream may have stopped publishing." if not fares.failures else "It cannot be read either.",
+        f"There is {wording.staleness(source_health, now)}; `stale_after` is {wording.days(source.stale_after)}.",
+        "It answers, but upstream may have stopped publishing."
+        if not source_health.failures
+        else "It cannot be read either.",
     )
     alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
     alerts.open_within(connection, context, alert)

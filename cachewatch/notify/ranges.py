@@ -14,26 +14,26 @@ from cachewatch.git.revisions import Revision, resolve
 from cachewatch.store.cursors import Cursor, Position
 
 
-class Gap(Struct, frozen=True, kw_only=True):
+class PendingRange(Struct, frozen=True, kw_only=True):
     """Tags that were last told of at one revision."""
 
     base: Revision
     tags: frozenset[str]
 
 
-class Gaps(Struct, frozen=True, kw_only=True):
+class PendingRanges(Struct, frozen=True, kw_only=True):
     """Everything to compare with the newest revision, and where the cursors go."""
 
-    gaps: tuple[Gap, ...]
+    gaps: tuple[PendingRange, ...]
     places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
     lost: tuple[str, ...] = ()  # revisions that are nowhere any more: what changed since cannot be known
     returned: Mapping[str, datetime]  # tags that are back, and when the stream was told that they are gone
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
-def find_gaps(
+def plan_ranges(
     repository: Repository, position: Position | None, newest: Revision, *, wanted: Callable[[str], bool]
-) -> Gaps:
+) -> PendingRanges:
     """Find what a stream was not told yet of the tags that it wants.
 
     A stream that has not begun begins at the newest revision. A tag without a cursor is new if the revision that the
@@ -42,7 +42,7 @@ def find_gaps(
     """
     there = frozenset(filter(wanted, tags_of(repository, newest).ids))
     if position is None:
-        return Gaps(gaps=(), places=dict.fromkeys(there, newest.commit), returned={})
+        return PendingRanges(gaps=(), places=dict.fromkeys(there, newest.commit), returned={})
     known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
     due = {tag: cursor.revision for tag, cursor in known.items() if _is_due(tag, cursor, newest, there)}
     due |= dict.fromkeys(_new(repository, position, there - known.keys()), position.revision)
@@ -52,11 +52,11 @@ def find_gaps(
     lost = {revision for revision in behind if not _exists(repository, revision)}
     gone = {tag for tag, cursor in known.items() if cursor.vanished_at is None} - there
     gaps = [
-        Gap(base=resolve(repository, revision), tags=frozenset(those))
+        PendingRange(base=resolve(repository, revision), tags=frozenset(those))
         for revision, those in behind.items()
         if revision not in lost
     ]
-    return Gaps(
+    return PendingRanges(
         gaps=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
         places={**dict.fromkeys(there, newest.commit), **dict.fromkeys(gone)},
         lost=tuple(sorted(lost)),

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import quiet_until
-from cachewatch.notify.status import ChannelStatus, Status, TrackStatus
+from cachewatch.notify.status import ChannelStatus, Status, StreamStatus
 from cachewatch.notify.wording import in_a_row
 from cachewatch.render.phrases import number
 from cachewatch.render.words import how_long
@@ -48,7 +48,7 @@ def judge(status: Status, config: Config, now: datetime) -> Readiness:
     return Readiness(
         problems=(
             *(found for source in status.sources for found in _of_source(source, config, now)),
-            *(found for track in status.tracks for found in _of_track(track, config, now - patience, now)),
+            *(found for stream in status.streams for found in _of_stream(stream, config, now - patience, now)),
             *(
                 Finding(what=f"digests cannot be created for {alert.name}", detail=alert.detail)
                 for alert in status.alerts
@@ -73,10 +73,10 @@ def _of_source(source: SourceHealth, config: Config, now: datetime) -> Iterator[
         yield Finding(what=f"the source {source.name} {in_a_row(source.failures)}", detail=source.error)
 
 
-def _of_track(track: TrackStatus, config: Config, limit: datetime, now: datetime) -> Iterator[Finding]:
+def _of_stream(stream: StreamStatus, config: Config, limit: datetime, now: datetime) -> Iterator[Finding]:
     # What is due while all is quiet is due at the end of that.
-    if track.due is not None and (due := quiet_until(config.quiet, track.due)) < limit:
-        yield Finding(what=f"the digest of {track.subscription} was due {_ago(due, now)}")
+    if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
+        yield Finding(what=f"the digest of {stream.subscription} was due {_ago(due, now)}")
 
 
 def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Iterator[Finding]:

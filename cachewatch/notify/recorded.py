@@ -42,7 +42,7 @@ class History:
                 newest = resolve(repository, "HEAD")
             except UnknownRevision as error:
                 raise SourceError(" ".join(said) or f"{self._cache.address}: nothing was recorded yet") from error
-        warnings = tuple(f"{fault.path}: {fault.message}." for fault in done.faults)
+        warnings = tuple(f"{diagnostic.path}: {diagnostic.message}." for diagnostic in done.diagnostics)
         return News(revision=newest.commit, time=newest.time, warnings=warnings, trouble=" ".join(said))
 
     def open(self) -> Repository:

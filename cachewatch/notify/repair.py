@@ -1,7 +1,7 @@
 """What is damaged in the state: made anew where that is certain to be right, set aside where it is not; the rest goes on."""
 
 from cachewatch.channels import open_channel
-from cachewatch.core.delivery import Parcel
+from cachewatch.core.delivery import Message
 from cachewatch.errors import CachewatchError, DamagedRow
 from cachewatch.notify import operators
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within
@@ -10,38 +10,38 @@ from cachewatch.notify.operators import Notice
 from cachewatch.store import digests, outbox, slots
 from cachewatch.store.checksums import of_parcel
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestState, Record
+from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.outbox import Delivery
 
 
-def rebuilt(connection: Connection, context: Context, delivery: Delivery) -> Parcel | None:
-    """Return the parcel of a delivery as its channel packs it from the stored digest, if that may be sent.
+def rebuilt(connection: Connection, context: Context, delivery: Delivery) -> Message | None:
+    """Return the message of a delivery as its channel packs it from the stored digest, if that may be sent.
 
     It may if it is what was stored, to the byte, or if nothing of this delivery can have arrived yet.
     """
     found = _repacked(connection, context, delivery)
     checksum = outbox.checksum(connection, delivery.id)
-    for parcel in found:
-        if of_parcel(parcel) == checksum or (checksum is None and _is_same(parcel, delivery)):
-            return parcel
+    for message in found:
+        if of_parcel(message) == checksum or (checksum is None and _is_same(message, delivery)):
+            return message
     return found[0] if found and not delivery.may_have_arrived else None
 
 
-def repair(connection: Connection, context: Context, delivery: Delivery) -> Parcel | None:
+def repair(connection: Connection, context: Context, delivery: Delivery) -> Message | None:
     """Put bytes that are damaged right, if that can be, and return them."""
-    parcel = rebuilt(connection, context, delivery)
-    if parcel is not None:
-        outbox.replace_parcel(connection, delivery.id, parcel)
+    message = rebuilt(connection, context, delivery)
+    if message is not None:
+        outbox.replace_parcel(connection, delivery.id, message)
         said = "its stored bytes were damaged or deleted, and rebuilt from the digest"
         outbox.note(connection, delivery.id, "rebuilt", said, context.clock())
         context.log_within(connection).warning(
             "delivery.rebuilt", id=delivery.id, channel=delivery.channel, target=delivery.target
         )
-    return parcel
+    return message
 
 
 def bury_unknown(context: Context) -> None:
-    """Put deliveries into the dead letters of which nobody knows any more what became of them."""
+    """Put deliveries into the dead digests of which nobody knows any more what became of them."""
     said = "its stored state was damaged: it may have been sent, or not"
     with context.database.write() as connection:
         digests.settle_unknown(connection, said, context.clock())
@@ -67,13 +67,13 @@ def set_aside_damaged(context: Context) -> None:
             set_aside(connection, context, record, error)
 
 
-def set_aside(connection: Connection, context: Context, record: Record, error: DamagedRow) -> None:
-    """Set aside one digest that is held and damaged, and let its track be due now."""
+def set_aside(connection: Connection, context: Context, record: DigestSummary, error: DamagedRow) -> None:
+    """Set aside one digest that is held and damaged, and let its stream be due now."""
     now = context.clock()
     digests.settle(connection, record.key, DigestState.DAMAGED, str(error), now)
-    slots.hasten(connection, record.subscription, record.track, now)
+    slots.hasten(connection, record.subscription, record.stream, now)
     notice = Notice(
-        topic=f"damaged {record.subscription}/{record.track}",
+        topic=f"damaged {record.subscription}/{record.stream}",
         title=f"a digest for {record.subscription} that was held is damaged",
         lines=(str(error), "It was not sent, and its cursors did not move: the next one reports the same."),
     )
@@ -83,7 +83,7 @@ def set_aside(connection: Connection, context: Context, record: Record, error: D
     )
 
 
-def _repacked(connection: Connection, context: Context, delivery: Delivery) -> list[Parcel]:
+def _repacked(connection: Connection, context: Context, delivery: Delivery) -> list[Message]:
     """Return what the channel makes of the digest for the same target: in full, and in short."""
     config = context.config.channels.get(delivery.channel)
     stored = _digest(connection, delivery.digest)
@@ -91,19 +91,21 @@ def _repacked(connection: Connection, context: Context, delivery: Delivery) -> l
         return []
     try:
         channel = open_channel(config)
-        packed = [parcel for letter in (stored.letter, stored.short) for parcel in channel.pack(letter)]
+        packed = [
+            message for rendered in (stored.rendered, stored.short) for message in channel.build_messages(rendered)
+        ]
     except CachewatchError:
         return []
-    return [parcel for parcel in packed if parcel.target == delivery.target]
+    return [message for message in packed if message.target == delivery.target]
 
 
-def _digest(connection: Connection, key: str) -> digests.Stored | None:
+def _digest(connection: Connection, key: str) -> digests.DigestRecord | None:
     try:
         return digests.get(connection, key)
     except DamagedRow:
         return None
 
 
-def _is_same(parcel: Parcel, delivery: Delivery) -> bool:
-    """Tell whether a parcel has the content of a delivery that was stored without a checksum: its name says so."""
-    return parcel.message_id is not None and parcel.message_id == delivery.message_id
+def _is_same(message: Message, delivery: Delivery) -> bool:
+    """Tell whether a message has the content of a delivery that was stored without a checksum: its name says so."""
+    return message.message_id is not None and message.message_id == delivery.message_id

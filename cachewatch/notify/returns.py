@@ -3,17 +3,17 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from cachewatch.notify.notes import Noted
+from cachewatch.notify.notes import TagNotes
 from cachewatch.report.digest import Return, TagDigest
 from cachewatch.store import departures
 from cachewatch.store.database import Connection
-from cachewatch.store.departures import Departure, DepartureKind, Told
+from cachewatch.store.departures import Departure, DepartureKind, ReportedDeparture
 
 
 def find_returns(
     connection: Connection,
     stream: tuple[str, str, str],
-    told: Iterable[tuple[TagDigest, Noted]],
+    told: Iterable[tuple[TagDigest, TagNotes]],
     returned: Mapping[str, datetime],
 ) -> Iterator[Return]:
     """Yield what is back of a source, whole tags among it.
@@ -49,7 +49,7 @@ def _whole(was: Departure, digest: TagDigest | None) -> Departure:
     )
 
 
-def _return(source: str, tag: str, was: Told, now: Departure) -> Return:
+def _return(source: str, tag: str, was: ReportedDeparture, now: Departure) -> Return:
     return Return(
         source=source,
         tag=tag,

@@ -13,7 +13,7 @@ from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within, re
 from cachewatch.notify.context import Context
 from cachewatch.notify.held import alert_key, place, questions
 from cachewatch.notify.recipients import is_reader, is_used
-from cachewatch.notify.streams import tracks_of
+from cachewatch.notify.streams import streams_of
 from cachewatch.notify.unread import unreadable
 from cachewatch.store import alerts, cursors, held, outbox, suppressions
 from cachewatch.store.alerts import OpenAlert
@@ -84,7 +84,7 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
 
 
 def _streams(config: Config) -> set[tuple[str, str]]:
-    return {(track.subscription.name, track.name) for track in tracks_of(config)}
+    return {(stream.subscription.name, stream.name) for stream in streams_of(config)}
 
 
 def _following(connection: Connection, config: Config) -> Iterator[Alert]:

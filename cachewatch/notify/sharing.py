@@ -1,6 +1,6 @@
 """Tracks that ask the same of two revisions share one comparison: ten readers of everything cost what one does.
 
-Such tracks are dealt with one after the other, so that only what was found last has to be kept.
+Such streams are dealt with one after the other, so that only what was found last has to be kept.
 """
 
 from collections import Counter
@@ -13,24 +13,24 @@ from cachewatch.config.model import Match
 from cachewatch.core.model import Kind
 from cachewatch.diff import Judgements
 from cachewatch.git.catalogue import Bases
-from cachewatch.notify.notes import Noted
-from cachewatch.notify.streams import Track
+from cachewatch.notify.notes import TagNotes
+from cachewatch.notify.streams import Stream
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Isolation
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """All that decides what a track is told of two revisions."""
+    """All that decides what a stream is told of two revisions."""
 
     match: Match
     changes: frozenset[Kind]
 
 
-class Found(Struct, frozen=True):
+class TagDiffs(Struct, frozen=True):
     """What is told of each tag, and how many packages silences kept from it, by their names."""
 
     tags: tuple[TagDigest, ...]
-    noted: tuple[Noted, ...]  # of the same tags
+    noted: tuple[TagNotes, ...]  # of the same tags
     hidden: Counter[str]
     bases: Bases  # packages that were compared with another version than that of the revision told last
 
@@ -42,14 +42,14 @@ class Comparisons:
         """`isolate` says where the documents of a source are read and compared."""
         self.isolation = isolate
         self._question: Question | None = None
-        self._found: dict[Hashable, Found] = {}
+        self._found: dict[Hashable, TagDiffs] = {}
         self._judgements: dict[str, Judgements] = {}
 
     def judgements(self, source: str) -> Judgements:
         """Return what happened to whole tags of a source between two of its states, as far as somebody asked."""
         return self._judgements.setdefault(source, {})
 
-    def get(self, question: Question, of: Hashable, compare: Callable[[], Found]) -> Found:
+    def get(self, question: Question, of: Hashable, compare: Callable[[], TagDiffs]) -> TagDiffs:
         """Return what `compare` finds; it is not asked twice about the same revisions, which `of` names."""
         if question != self._question:
             self._question, self._found = question, {}
@@ -58,19 +58,19 @@ class Comparisons:
         return self._found[of]
 
 
-def question_of(track: Track) -> Question:
-    """Return what `track` asks, whichever sources it asks and whatever it says beside."""
-    subscription = track.subscription
+def question_of(stream: Stream) -> Question:
+    """Return what `stream` asks, whichever sources it asks and whatever it says beside."""
+    subscription = stream.subscription
     return Question(
         match=replace(subscription.match, sources=(), pinned=None),
-        changes=track.changes,
+        changes=stream.changes,
     )
 
 
-def alike_together(tracks: Iterable[Track]) -> Iterator[Track]:
-    """Yield the tracks in their order, but each with those behind it that ask the same."""
-    groups: dict[Question, list[Track]] = {}
-    for track in tracks:
-        groups.setdefault(question_of(track), []).append(track)
+def grouped(streams: Iterable[Stream]) -> Iterator[Stream]:
+    """Yield the streams in their order, but each with those behind it that ask the same."""
+    groups: dict[Question, list[Stream]] = {}
+    for stream in streams:
+        groups.setdefault(question_of(stream), []).append(stream)
     for group in groups.values():
         yield from group

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.model import Silence
-from cachewatch.core.changesets import Body, Changeset, SeesAll
+from cachewatch.core.changesets import Changeset, Collector, SeesAll
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.patterns import Globs
 from cachewatch.core.selection import Selection
@@ -64,12 +64,16 @@ class Silencing:
         """Tell whether something of these kinds that happened to the whole tag is told."""
         return _is_wanted(self._wants, kinds, self._everywhere)
 
-    def body(self, make_body: Callable[[Wants], Body]) -> Body:
+    def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
         """Return a body that hears no more than it may; `heard` reads what it hands over."""
-        return _SilencedBody(self._hushes, self._wants, make_body) if self._hushes else make_body(self._wants)
+        return (
+            _SilencedCollector(self._hushes, self._wants, make_collector)
+            if self._hushes
+            else make_collector(self._wants)
+        )
 
     def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
-        """Return `changeset` with the bodies that `make_body` made, and count hidden packages by silence."""
+        """Return `changeset` with the bodies that `make_collector` made, and count hidden packages by silence."""
         if not self._hushes:
             return changeset
 
@@ -86,16 +90,16 @@ class Silencing:
         return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))
 
 
-class _SilencedBody:
+class _SilencedCollector:
     """Keeps hidden kinds of packages from the body within."""
 
-    def __init__(self, hushes: Iterable[_Hush], wants: Wants, make_body: Callable[[Wants], Body]) -> None:
+    def __init__(self, hushes: Iterable[_Hush], wants: Wants, make_collector: Callable[[Wants], Collector]) -> None:
         self._hushes = hushes
         self._wants = wants
         self._hidden: frozenset[Kind] = frozenset()  # of the package in hand
         self._counts: Counter[str] = Counter()
         self._kinds: dict[str, frozenset[Kind]] = {}
-        self._body = make_body(self._wants_now)
+        self._body = make_collector(self._wants_now)
 
     def add(self, change: PackageChange) -> None:
         """Take one package, unless a silence covers all of it that would be told."""

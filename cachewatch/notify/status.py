@@ -10,26 +10,26 @@ from cachewatch.config.model import Config, Silence
 from cachewatch.core.schedule import quiet_until
 from cachewatch.notify.context import Context
 from cachewatch.notify.held import goes_out_at
-from cachewatch.notify.streams import Track, tracks_of
+from cachewatch.notify.streams import Stream, streams_of
 from cachewatch.store import alerts, digests, health, held, outbox, slots, suppressions
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import Record
+from cachewatch.store.digests import DigestSummary
 from cachewatch.store.health import ChannelHealth, SourceHealth
 from cachewatch.store.outbox import State
 
 
-class TrackStatus(Struct, frozen=True, kw_only=True):
+class StreamStatus(Struct, frozen=True, kw_only=True):
     """When somebody is told next."""
 
     subscription: str
-    track: str
+    stream: str
     schedule: str  # in words
     due: datetime | None  # None where revisions set the pace
 
 
 class ChannelStatus(Struct, frozen=True, kw_only=True):
-    """What waits for a channel, and how it fares."""
+    """What waits for a channel, and how it source_health."""
 
     health: ChannelHealth
     is_configured: bool
@@ -45,7 +45,7 @@ class HeldDigest(Struct, frozen=True, kw_only=True):
 
     key: str
     subscription: str
-    track: str
+    stream: str
     is_configured: bool  # the subscription, still
     since: datetime
     title: str
@@ -77,7 +77,7 @@ class Status(Struct, frozen=True, kw_only=True):
     """Everything that `status` shows."""
 
     sources: tuple[SourceHealth, ...]
-    tracks: tuple[TrackStatus, ...]
+    streams: tuple[StreamStatus, ...]
     quiet_until: datetime | None  # None where digests may be made now
     channels: tuple[ChannelStatus, ...]
     held: tuple[HeldDigest, ...]
@@ -98,7 +98,7 @@ def read_status(context: Context) -> Status:
     with context.database.read() as connection:
         return Status(
             sources=tuple(health.source(connection, name) for name in config.sources),
-            tracks=tuple(_track(connection, track) for track in tracks_of(config)),
+            streams=tuple(_stream(connection, stream) for stream in streams_of(config)),
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
             held=tuple(_held(connection, stored, config) for stored in digests.all_held(connection)),
@@ -107,14 +107,14 @@ def read_status(context: Context) -> Status:
         )
 
 
-def _track(connection: Connection, track: Track) -> TrackStatus:
-    slot = slots.pending(connection, track.subscription.name, track.name)
-    return TrackStatus(
-        subscription=track.subscription.name,
-        track=track.name,
-        schedule=track.schedule.in_words(),
+def _stream(connection: Connection, stream: Stream) -> StreamStatus:
+    slot = slots.pending(connection, stream.subscription.name, stream.name)
+    return StreamStatus(
+        subscription=stream.subscription.name,
+        stream=stream.name,
+        schedule=stream.schedule.in_words(),
         # A slot of another schedule is one of a configuration that was: the next look replaces it.
-        due=None if slot is None or track.is_each_revision or slot.schedule != track.schedule_text else slot.due,
+        due=None if slot is None or stream.is_each_revision or slot.schedule != stream.schedule_text else slot.due,
     )
 
 
@@ -135,18 +135,18 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
         )
 
 
-def _held(connection: Connection, stored: Record, config: Config) -> HeldDigest:
+def _held(connection: Connection, stored: DigestSummary, config: Config) -> HeldDigest:
     found = held.HeldDigest(
         key=stored.key,
         subscription=stored.subscription,
-        stream=stored.track,
+        stream=stored.stream,
         reason=stored.reason,
-        holds=held.holds_of(connection, stored.subscription, stored.track),
+        holds=held.holds_of(connection, stored.subscription, stored.stream),
     )
     return HeldDigest(
         key=stored.key,
         subscription=stored.subscription,
-        track=stored.track,
+        stream=stored.stream,
         is_configured=stored.subscription in config.subscriptions,
         since=stored.created,
         title=stored.title,

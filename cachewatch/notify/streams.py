@@ -1,6 +1,6 @@
 """Who is told when: a subscription has its regular digests, and perhaps urgent ones beside them.
 
-Each track has cursors and slots of its own, so that what was told at once is told again in its
+Each stream has cursors and slots of its own, so that what was told at once is told again in its
 place in the regular digest, where its readers look for it.
 """
 
@@ -17,7 +17,7 @@ REGULAR = "regular"
 URGENT = "urgent"
 
 
-class Track(Struct, frozen=True, kw_only=True):
+class Stream(Struct, frozen=True, kw_only=True):
     """One stream of digests of a subscription."""
 
     subscription: Subscription
@@ -53,12 +53,12 @@ class Track(Struct, frozen=True, kw_only=True):
         return self.name == URGENT
 
 
-def tracks_of(config: Config) -> Iterator[Track]:
-    """Yield every track of every subscription."""
+def streams_of(config: Config) -> Iterator[Stream]:
+    """Yield every stream of every subscription."""
     for subscription in config.subscriptions.values():
         wanted = Globs(subscription.match.sources)
         sources = tuple(source for source in config.sources.values() if wanted(source.name))
-        yield Track(
+        yield Stream(
             subscription=subscription,
             name=REGULAR,
             changes=subscription.changes,
@@ -69,7 +69,7 @@ def tracks_of(config: Config) -> Iterator[Track]:
         )
         urgent = subscription.urgent
         if urgent is not None:
-            yield Track(
+            yield Stream(
                 subscription=subscription,
                 name=URGENT,
                 changes=urgent.changes,

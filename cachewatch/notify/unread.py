@@ -12,8 +12,8 @@ from cachewatch.git.readable import last_readable
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
-from cachewatch.notify.ranges import Gap, Gaps
-from cachewatch.notify.sharing import Found
+from cachewatch.notify.ranges import PendingRange, PendingRanges
+from cachewatch.notify.sharing import TagDiffs
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Isolation
 from cachewatch.store.cursors import Unread
@@ -53,7 +53,7 @@ class UnreadDocuments:
             except UnknownRevision:
                 continue  # upstream rewrote its history, and our copy was lost: nobody can know
 
-    def earlier(self, found: Found) -> Bases:
+    def earlier(self, found: TagDiffs) -> Bases:
         """Return the last readable versions of what the earlier state of `found` could not tell."""
         names = ((digest.report.after.tag or "", digest) for digest in found.tags)
         return {
@@ -79,7 +79,7 @@ class UnreadDocuments:
         side = digest.report.before
         return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
-    def after(self, gaps: Gaps, found: Iterable[tuple[Gap, Found]]) -> UnreadAfter:
+    def after(self, gaps: PendingRanges, found: Iterable[tuple[PendingRange, TagDiffs]]) -> UnreadAfter:
         """Return what is left to be compared later, once everything in `gaps` was compared."""
         left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}

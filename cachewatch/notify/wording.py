@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from cachewatch.config.model import Match, Source
 from cachewatch.core.kinds import GROUPS
 from cachewatch.core.model import Kind
-from cachewatch.notify.streams import Track
+from cachewatch.notify.streams import Stream
 from cachewatch.render.words import how_long
 from cachewatch.report.digest import Span
 from cachewatch.store.cursors import Unread
@@ -30,15 +30,15 @@ _OPTIONS = {
 _SIGNS = {"+": "", "-": "!"}
 
 
-def is_stale(source: Source, fares: SourceHealth, now: datetime) -> bool:
+def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
     """Tell whether the newest data of a source is older than it should ever be."""
-    newest = fares.revision_time or fares.changed_at
+    newest = source_health.revision_time or source_health.changed_at
     return newest is not None and now - newest > source.stale_after
 
 
-def staleness(fares: SourceHealth, now: datetime) -> str:
+def staleness(source_health: SourceHealth, now: datetime) -> str:
     """Say how old the newest data is."""
-    newest = fares.revision_time or fares.changed_at
+    newest = source_health.revision_time or source_health.changed_at
     return "no data yet" if newest is None else f"no news for {days(now - newest)}, since {newest:%Y-%m-%d %H:%M} UTC"
 
 
@@ -102,21 +102,21 @@ def returned(tags: Mapping[str, datetime]) -> Iterator[str]:
         yield f"{tag} is back; it was gone since {moment:%Y-%m-%d %H:%M} UTC, and is compared with its state before that"
 
 
-def why(track: Track) -> tuple[str, ...]:
+def why(stream: Stream) -> tuple[str, ...]:
     """Say what a subscription is about: tags develop; packages py-*; changes upgraded, removed."""
-    match = track.subscription.match
+    match = stream.subscription.match
     lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
     if match.environment is not None:
         lines.append(f"environment {match.environment}")
     if match.pinned is not None:
         lines.append(f"pinned {match.pinned}")
-    return (*lines, f"changes {', '.join(_kinds(track.changes))}")
+    return (*lines, f"changes {', '.join(_kinds(stream.changes))}")
 
 
-def command(track: Track, span: Span) -> str:
+def command(stream: Stream, span: Span) -> str:
     """Return the command that shows the same changes."""
     before, after = (side.revision or side.name for side in (span.before, span.after))
-    match = track.subscription.match
+    match = stream.subscription.match
     if match.environment is not None:
         # The changes are those of its packages, of which there may be hundreds.
         words = ["cachewatch", "coverage", str(match.environment), "--repo", span.address, "--rev", after[:12]]
@@ -124,7 +124,7 @@ def command(track: Track, span: Span) -> str:
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
     for key, patterns in _patterns(match):
         words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
-    words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(track.changes)]
+    words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(stream.changes)]
     return shlex.join(words)
 
 

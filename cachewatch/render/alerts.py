@@ -1,9 +1,9 @@
-"""Notice -> Letter: what operators are told of cachewatch itself, and readers never."""
+"""Notice -> RenderedDigest: what operators are told of cachewatch itself, and readers never."""
 
 from pathlib import Path
 from typing import Any
 
-from cachewatch.core.delivery import Letter
+from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.context import cleaner, moment
 from cachewatch.render.headlines import fitted
 from cachewatch.render.mail import compact
@@ -16,7 +16,7 @@ OPERATORS = "operators"
 _LONGEST = 500
 
 
-def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None) -> Letter:
+def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None) -> RenderedDigest:
     """Render `notice` for the operators `to`."""
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
@@ -32,7 +32,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
     }
     jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md")]
     text, html, markdown = render_all(jobs, templates_dir)
-    return Letter(
+    return RenderedDigest(
         key=notice.key,
         subscription=OPERATORS,
         title=context["title"],

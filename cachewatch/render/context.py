@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cachewatch.core.model import Fault, Side
+from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.safetext import safe, safe_name
 from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import is_of_tag, severity_of
@@ -169,8 +169,8 @@ class _Maker:
                 for example in tag.examples
             ],
             "mirror": mirror_of(self._digest, tag),
-            "warnings": self.many(report.faults, self.warning),
-            "more_warnings": max(0, len(report.faults) - self._form.others),
+            "warnings": self.many(report.diagnostics, self.warning),
+            "more_warnings": max(0, len(report.diagnostics) - self._form.others),
         }
 
     def _returns(self, tag: TagDigest) -> list[Return]:
@@ -264,8 +264,12 @@ class _Maker:
     def _rows(self) -> int:
         return min(self._form.rows, self._digest.rows)
 
-    def warning(self, fault: Fault) -> Data:
-        return {"path": self._clean(fault.path), "kind": fault.kind.value, "message": self._clean(fault.message)}
+    def warning(self, diagnostic: Diagnostic) -> Data:
+        return {
+            "path": self._clean(diagnostic.path),
+            "kind": diagnostic.kind.value,
+            "message": self._clean(diagnostic.message),
+        }
 
     def url(self, package: str, tag: TagDigest) -> str | None:
         return package_url(self._digest.links, tag, package) if self._form.has_links else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cachewatch.core.coverage import Coverage, Covered, Standing
+from cachewatch.core.coverage import Availability, Coverage, Resolution
 from cachewatch.core.safetext import safe
 from cachewatch.render.colour import Palette
 from cachewatch.render.phrases import number
@@ -12,18 +12,18 @@ SCHEMA = "cachewatch.core.coverage/2"
 
 # What each verdict means, in the order of good to bad.
 MEANINGS = {
-    Standing.THERE: "in the cache, by its hash",
-    Standing.REBUILT: "there with another hash, equal in all else",
-    Standing.USABLE: "another build of the version that these machines run",
-    Standing.LOST: "no build of the version that these machines run",
+    Availability.THERE: "in the cache, by its hash",
+    Availability.REBUILT: "there with another hash, equal in all else",
+    Availability.USABLE: "another build of the version that these machines run",
+    Availability.LOST: "no build of the version that these machines run",
 }
 UNREFERENCED = "built by no stack, so the next prune removes it"
-_COLOURS = {Standing.LOST: "red", Standing.USABLE: "yellow", Standing.REBUILT: "yellow"}
+_COLOURS = {Availability.LOST: "red", Availability.USABLE: "yellow", Availability.REBUILT: "yellow"}
 _ABSTRACT = "It names no hashes, so that only versions were looked up; with a spack.lock there is a sure answer."
 _LEFT = {
-    Standing.REBUILT: "a second copy is left",
-    Standing.USABLE: "another build is left",
-    Standing.LOST: "it needs a source build",
+    Availability.REBUILT: "a second copy is left",
+    Availability.USABLE: "another build is left",
+    Availability.LOST: "it needs a source build",
 }
 _MOST_NAMED = 5
 
@@ -64,15 +64,15 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
     return encode(values) + b"\n"
 
 
-def remark(covered: Covered) -> str:
+def remark(covered: Resolution) -> str:
     """Say what there is instead of a binary, and what the next prune leaves of it; empty where it is simply there."""
     return "; ".join(filter(None, (_instead(covered), _after_prune(covered))))
 
 
-def _instead(covered: Covered) -> str:
-    if covered.standing is Standing.THERE:
+def _instead(covered: Resolution) -> str:
+    if covered.standing is Availability.THERE:
         return ""
-    if covered.standing is not Standing.LOST:
+    if covered.standing is not Availability.LOST:
         more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
         differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
         return f"there is /{covered.others[0][:7]}{differs}{more}"
@@ -83,7 +83,7 @@ def _instead(covered: Covered) -> str:
     return "; ".join(filter(None, (newest, elsewhere))) or "there is none"
 
 
-def _after_prune(covered: Covered) -> str:
+def _after_prune(covered: Resolution) -> str:
     return "" if covered.after_prune is None else f"after the next prune {_LEFT[covered.after_prune]}"
 
 
@@ -91,7 +91,7 @@ def _share(count: int, total: int) -> str:
     return f"{count / total:4.0%}" if total else ""
 
 
-def _section(heading: str, listed: tuple[Covered, ...], palette: Palette, colour: str) -> Iterator[str]:
+def _section(heading: str, listed: tuple[Resolution, ...], palette: Palette, colour: str) -> Iterator[str]:
     if not listed:
         return
     yield ""
@@ -103,13 +103,13 @@ def _section(heading: str, listed: tuple[Covered, ...], palette: Palette, colour
         yield f"  {name.ljust(width)}  {safe(remark(covered))}".rstrip()
 
 
-def _name(covered: Covered) -> str:
+def _name(covered: Resolution) -> str:
     need = covered.need
     version = f"@{need.version}" if need.version else ""
     return safe(f"{need.package}{version}{f'/{need.hash[:7]}' if need.hash else ''}{' (root)' if need.is_root else ''}")
 
 
-def _values(covered: Covered) -> dict[str, object]:
+def _values(covered: Resolution) -> dict[str, object]:
     need = covered.need
     return {
         "package": need.package,

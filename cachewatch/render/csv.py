@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.model import FACTS, PackageChange, Rung, Spec
+from cachewatch.core.model import FACTS, MatchKind, PackageChange, Spec
 from cachewatch.core.safetext import UNSEEN, safe
 
 COLUMNS = (
@@ -46,7 +46,7 @@ _FORMULA = re.compile(rf"[\s{UNSEEN}]*[=+@\uff1d\uff0b\uff20\ufe62\ufe66\ufe6b\u
 Line = dict[str, object]
 
 
-class CsvBody:
+class CsvCollector:
     """The lines of packages."""
 
     def __init__(self) -> None:
@@ -74,7 +74,10 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         last: list[Line] = [
             {"change": event.kind, "name": event.name, "count": event.specs} for event in outcome.events
         ]
-        last += [{"change": fault.kind, "name": fault.path, "after": fault.message} for fault in outcome.faults]
+        last += [
+            {"change": diagnostic.kind, "name": diagnostic.path, "after": diagnostic.message}
+            for diagnostic in outcome.diagnostics
+        ]
         last.append({"change": "total", "before": specs.before, "after": specs.after})
         yield csv_table({"tag": tag, **line} for line in last)
 
@@ -82,7 +85,7 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
 def _lines(change: PackageChange) -> Iterator[Line]:
     yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
     yield from _fact_lines(change)
-    for name in (*(rung.value for rung in Rung), "new", "gone"):
+    for name in (*(rung.value for rung in MatchKind), "new", "gone"):
         if count := getattr(change.counts, name):
             yield {"change": name, "count": count}
     yield from _spec_lines(change)

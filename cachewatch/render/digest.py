@@ -9,8 +9,8 @@ from msgspec import Struct
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.statements import Line
-from cachewatch.core.statements.selecting import told
-from cachewatch.render.csv import CsvBody, csv_table
+from cachewatch.core.statements.selecting import select_statements
+from cachewatch.render.csv import CsvCollector, csv_table
 from cachewatch.render.reports import report_of
 from cachewatch.report.digest import Example, Table, TagDigest, VersionsChange
 from cachewatch.report.snapshots import PackageOutcome, SnapshotMove, move_of, outcome_of
@@ -32,7 +32,7 @@ class Taken(Struct, frozen=True):
     csv: bytes
 
 
-class DigestBody:
+class DigestCollector:
     """What is kept of packages for a digest, beside its statements."""
 
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
@@ -41,7 +41,7 @@ class DigestBody:
         self._outcomes: list[PackageOutcome] = []
         self._versions: list[VersionsChange] = []
         self._examples: list[Ranked] = []
-        self._csv = CsvBody()
+        self._csv = CsvCollector()
         self._has_table = has_table
 
     def see(self, change: PackageChange) -> None:
@@ -75,7 +75,7 @@ def read_tag_digest(
     wants_line: Callable[[Line], bool] | None = None,
     room: int | None = None,
 ) -> TagDigest:
-    """Take all packages of `changeset`, which was made with a DigestBody.
+    """Take all packages of `changeset`, which was made with a DigestCollector.
 
     `wants` chooses what happened to the whole tag, and lines too unless `wants_line` does. The
     table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
@@ -90,7 +90,7 @@ def read_tag_digest(
         examples = _best([*examples, *taken.examples])
         table.add(taken.csv)
     outcome = changeset.outcome
-    parted = told(outcome.statements, wants_line or (lambda line: wants(line.kinds)), wants)
+    parted = select_statements(outcome.statements, wants_line or (lambda line: wants(line.kinds)), wants)
     return TagDigest(
         source=source,
         report=report_of(outcome, wants),

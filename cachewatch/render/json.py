@@ -16,7 +16,7 @@ from cachewatch.render.records import (
 )
 
 
-class JsonBody:
+class JsonCollector:
     """Encoded packages."""
 
     def __init__(self) -> None:
@@ -62,15 +62,15 @@ def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
             yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
         for event in outcome.events:
             yield encode({"type": "event", **event_values(event)}) + b"\n"
-        for fault in outcome.faults:
-            yield encode({"type": "warning", **fault_values(fault)}) + b"\n"
+        for diagnostic in outcome.diagnostics:
+            yield encode({"type": "warning", **fault_values(diagnostic)}) + b"\n"
         yield encode({"type": "summary", **summary_values(outcome.packages, outcome.tally.specs)}) + b"\n"
 
 
 def _rest(outcome: Outcome) -> bytes:
     events = encode([event_values(event) for event in outcome.events])
     summary = encode(summary_values(outcome.packages, outcome.tally.specs))
-    warnings = encode([fault_values(fault) for fault in outcome.faults])
+    warnings = encode([fault_values(diagnostic) for diagnostic in outcome.diagnostics])
     statements = encode([statement_values(statement) for statement in outcome.statements])
     return (
         b',\n"statements":'

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 from msgspec import Struct
 
-from cachewatch.core.delivery import Letter
+from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.headlines import WIDEST
 
 _CLIPPED = 102_000  # bytes of HTML, about where Gmail cuts
@@ -64,15 +64,15 @@ class Finding(Struct, frozen=True):
     message: str
 
 
-def lint_letter(letter: Letter | EmailMessage, *, bases: Iterable[str] = ()) -> tuple[Finding, ...]:
-    """Return what is wrong with `letter`; links to anything but `bases` are named where there are any.
+def lint_digest(rendered: RenderedDigest | EmailMessage, *, bases: Iterable[str] = ()) -> tuple[Finding, ...]:
+    """Return what is wrong with `digest`; links to anything but `bases` are named where there are any.
 
-    A Letter is judged with the subject that a mail channel makes of its title.
+    A RenderedDigest is judged with the subject that a mail channel makes of its title.
     """
-    if isinstance(letter, Letter):
-        subject, text, html = f"[{letter.subscription}] {letter.title}", letter.text, letter.html
+    if isinstance(rendered, RenderedDigest):
+        subject, text, html = f"[{rendered.subscription}] {rendered.title}", rendered.text, rendered.html
     else:
-        subject, text, html = str(letter["Subject"] or ""), _part(letter, "plain"), _part(letter, "html")
+        subject, text, html = str(rendered["Subject"] or ""), _part(rendered, "plain"), _part(rendered, "html")
     return (*_subject(subject), *_text(text), *_html(html, tuple(bases)))
 
 

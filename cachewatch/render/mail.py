@@ -1,4 +1,4 @@
-"""Digest -> Letter: the mail that people read, in every form that a channel may want."""
+"""Digest -> RenderedDigest: the mail that people read, in every form that a channel may want."""
 
 import gzip
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cachewatch.core.delivery import Attachment, Letter
+from cachewatch.core.delivery import Attachment, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.render import headlines
 from cachewatch.render.context import Form, cleaner, is_cut, view
@@ -42,7 +42,7 @@ _STEPS = (
 _BEGIN = (0, 2, -2)
 
 
-def render_letter(
+def render_digest(
     digest: Digest,
     *,
     to: tuple[str, ...] = (),
@@ -50,11 +50,11 @@ def render_letter(
     shortness: int = 0,
     templates_dir: Path | None = None,
     template: str | None = None,
-) -> Letter:
+) -> RenderedDigest:
     """Render `digest` for the readers `to`.
 
     The HTML has at most `max_html` bytes: what does not fit is counted, and told by an attached
-    table. `shortness` is for those to whom a letter was too large: 1 attaches nothing and is half
+    table. `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half
     as long, 2 or more gives no more than totals. Templates in `templates_dir` are preferred to
     ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2 and
     site.md.j2 where there are such. Raises TemplateError.
@@ -74,7 +74,7 @@ def render_letter(
         if len(html.encode()) <= budget:
             break
     text, markdown = names.render(("txt", told), ("md", told))
-    return Letter(
+    return RenderedDigest(
         key=digest.key,
         subscription=digest.subscription,
         title=told["title"],

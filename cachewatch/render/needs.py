@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cachewatch.core.coverage import CoverageChange, Covered, Standing
+from cachewatch.core.coverage import Availability, CoverageChange, Resolution
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.versions import is_newer
 from cachewatch.render.coverage import remark
@@ -72,7 +72,7 @@ def acts_of(change: CoverageChange) -> list[str]:
     return said
 
 
-def _restoring(change: CoverageChange, lost: Sequence[Covered]) -> str:
+def _restoring(change: CoverageChange, lost: Sequence[Resolution]) -> str:
     """Say what would restore the binaries that are lost: the newest versions left for the same machines."""
     left = [covered for covered in lost if covered.suggestion]
     bare = [covered.need.package for covered in lost if not covered.suggestion]
@@ -89,7 +89,7 @@ def _second_copies(change: CoverageChange, total: str) -> tuple[str, ...]:
     going = change.newly_unreferenced
     goes = "goes" if len(going) == 1 else "go"
     short = f"{len(going):,} of {total} {goes} at the next prune"
-    has_copies = all(covered.left is Standing.REBUILT for covered in going)
+    has_copies = all(covered.left is Availability.REBUILT for covered in going)
     if has_copies and len(going) == len(change.after.needs):
         return ("every binary has a second copy, the old ones go at the next prune", short)
     return (f"{short}: {_fates(going, 'a second copy' if has_copies else 'another build')}", short)
@@ -100,9 +100,9 @@ def _needing(count: int, *, counts: bool = True) -> str:
     return f"{count:,} {words}" if counts else words
 
 
-def _fates(found: Sequence[Covered], what: str = "another build") -> str:
+def _fates(found: Sequence[Resolution], what: str = "another build") -> str:
     """Say of how many there is another build, and how many need a source build."""
-    lost = sum(covered.left is Standing.LOST for covered in found)
+    lost = sum(covered.left is Availability.LOST for covered in found)
     others = len(found) - lost
     who = "it" if len(found) == 1 else "all"
     if not lost:
@@ -139,7 +139,7 @@ def coverage_data(change: CoverageChange, most: int, clean: Clean) -> Data:
         "after": change.after.met,
         "removed": len(change.removed),
         "with_another_build": change.with_another_build,
-        "now": {standing.value: counts[standing] for standing in Standing},
+        "now": {standing.value: counts[standing] for standing in Availability},
         "unreferenced": len(change.after.unreferenced),
         "lost": _listed(change.lost, most, clean),
         "newly_lost": _listed(change.newly_lost, most, clean),
@@ -238,12 +238,12 @@ def pinned_data(pinned: Pinned, most: int, clean: Clean) -> Data:
     }
 
 
-def _listed(listed: tuple[Covered, ...], most: int, clean: Clean) -> Data:
+def _listed(listed: tuple[Resolution, ...], most: int, clean: Clean) -> Data:
     shown = listed[:most]
     return {"count": len(listed), "rows": [_row(covered, clean) for covered in shown], "more": len(listed) - len(shown)}
 
 
-def _row(covered: Covered, clean: Clean) -> Data:
+def _row(covered: Resolution, clean: Clean) -> Data:
     need = covered.need
     return {
         "package": clean(need.package),

@@ -59,8 +59,8 @@ def _values(report: Report, asked: Asked) -> dict[str, Any]:
         "total": told.total,
         "blocks": [_block(block) for block in told.blocks],
         "warnings": [
-            {"kind": fault.kind.value, "path": safe(fault.path), "message": safe(fault.message)}
-            for fault in report.faults
+            {"kind": diagnostic.kind.value, "path": safe(diagnostic.path), "message": safe(diagnostic.message)}
+            for diagnostic in report.diagnostics
         ],
     }
 

@@ -14,16 +14,16 @@ from msgspec.structs import asdict
 from cachewatch.core.model import (
     FACTS,
     Delta,
+    Diagnostic,
     Event,
-    Fault,
     PackageChange,
     PackageCounts,
     PlaceChange,
-    Restacked,
     Side,
     Signature,
     SpecCounts,
     Specs,
+    StackChange,
 )
 from cachewatch.core.safetext import safe
 from cachewatch.core.statements import Statement
@@ -128,9 +128,9 @@ def statement_values(statement: Statement) -> dict[str, Any]:
     }
 
 
-def fault_values(fault: Fault) -> dict[str, Any]:
+def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return one warning."""
-    return {"path": safe(fault.path), "kind": fault.kind, "message": fault.message}
+    return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message}
 
 
 def summary_values(packages: PackageCounts, specs: SpecCounts) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _specs(specs: Specs) -> bytes:
     return f"[{','.join(parts)}]".encode()
 
 
-def _restacked(entry: Restacked) -> dict[str, Any]:
+def _restacked(entry: StackChange) -> dict[str, Any]:
     return {"hash": entry.hash, "gained": entry.gained, "lost": entry.lost}
 
 

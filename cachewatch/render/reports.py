@@ -12,7 +12,7 @@ from cachewatch.render.totals import Wants
 from cachewatch.report.changes import Report
 
 
-class NoBody:
+class NoCollector:
     """Keeps nothing of packages: the statements on the whole tag say everything."""
 
     def add(self, change: PackageChange) -> None:
@@ -38,7 +38,7 @@ def report_of(outcome: Outcome, wants: Wants) -> Report:
         packages=outcome.packages,
         specs=outcome.tally.specs,
         events=tuple(event for event in outcome.events if wants({event.kind})),
-        faults=outcome.faults,
+        diagnostics=outcome.diagnostics,
         statements=outcome.statements,
         is_part=outcome.tally.selected is not None,
     )

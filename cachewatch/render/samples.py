@@ -5,16 +5,24 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from cachewatch.core.coverage import Coverage, CoverageChange, Covered, Environment, Need, Standing, compare_coverage
-from cachewatch.core.model import Event, Fault, FaultKind, Kind, PackageCounts, Place, Side, SpecCounts
+from cachewatch.core.coverage import (
+    Availability,
+    Coverage,
+    CoverageChange,
+    Environment,
+    Need,
+    Resolution,
+    compare_coverage,
+)
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Event, Kind, PackageCounts, Place, Side, SpecCounts
 from cachewatch.core.statements import Line, Statement, StatementKind
 from cachewatch.core.statements.values import Counts, Story, severity_of
 from cachewatch.report.changes import Report
 from cachewatch.report.digest import (
     Digest,
     Example,
-    Gap,
     Notice,
+    Outage,
     Pinned,
     Return,
     Silenced,
@@ -43,7 +51,7 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
         revisions=5,
         newest=_END,
         checked=created,
-        gaps=(Gap(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
+        gaps=(Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
         notes=("this is made up: nothing of it happened",),
     )
     return Digest(
@@ -87,8 +95,8 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
 
 def _environment() -> CoverageChange:
     needs = tuple(
-        Need(package=name, version=version, hash=letter * 32, os="ubuntu22.04", is_root=name == "py-torch")
-        for name, version, letter in (
+        Need(package=name, version=version, hash=rendered * 32, os="ubuntu22.04", is_root=name == "py-torch")
+        for name, version, rendered in (
             ("cuda", "12.8.0", "a"),
             ("hdf5", "1.14.6", "b"),
             ("openmpi", "5.0.7", "f"),
@@ -98,17 +106,19 @@ def _environment() -> CoverageChange:
     )
     environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
     cuda, hdf5, openmpi, torch, zlib = needs
-    there = tuple(Covered(need, Standing.THERE) for need in needs[:4])
+    there = tuple(Resolution(need, Availability.THERE) for need in needs[:4])
     return compare_coverage(
-        Coverage(environment, (*there, Covered(zlib, Standing.LOST))),
+        Coverage(environment, (*there, Resolution(zlib, Availability.LOST))),
         Coverage(
             environment,
             (
-                Covered(cuda, Standing.LOST, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
-                Covered(hdf5, Standing.REBUILT, others=("e" * 32,)),
-                Covered(openmpi, Standing.USABLE, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")),
-                Covered(torch, Standing.THERE, after_prune=Standing.REBUILT),
-                Covered(zlib, Standing.THERE),
+                Resolution(cuda, Availability.LOST, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
+                Resolution(hdf5, Availability.REBUILT, others=("e" * 32,)),
+                Resolution(
+                    openmpi, Availability.USABLE, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")
+                ),
+                Resolution(torch, Availability.THERE, after_prune=Availability.REBUILT),
+                Resolution(zlib, Availability.THERE),
             ),
         ),
     )
@@ -144,7 +154,7 @@ def _tag() -> TagDigest:
                 Event(Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),
                 Event(Kind.COMPILER, "gcc@11.4.0 -> gcc@13.2.0", 214, 950),
             ),
-            faults=(Fault("_cache/develop/apfel/specs.md", FaultKind.UNREADABLE, "ends in the middle of a record"),),
+            diagnostics=(Diagnostic("_cache/develop/apfel/specs.md", DiagnosticKind.UNREADABLE, "ends in the middle of a record"),),
         ),
         statements=tuple(_statements()),
         rest=(_statement(StatementKind.REBUILT, _line("py-gpytorch", StatementKind.REBUILT, counts=Counts(40, 40))),),

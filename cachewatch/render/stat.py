@@ -15,7 +15,7 @@ from cachewatch.render.totals import Shares, Wants, signed, total
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 
 
-class StatBody:
+class StatCollector:
     """Packages with their numbers of specs."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from cachewatch.core.model import Event, Fault, PackageCounts, Side, SpecCounts
+from cachewatch.core.model import Diagnostic, Event, PackageCounts, Side, SpecCounts
 from cachewatch.core.statements import Statement
 
 
@@ -15,11 +15,11 @@ class Report(Struct, frozen=True, kw_only=True):
     packages: PackageCounts
     specs: SpecCounts
     events: tuple[Event, ...]
-    faults: tuple[Fault, ...]
+    diagnostics: tuple[Diagnostic, ...]
     statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
     is_part: bool = False  # not everything was selected
 
     @property
     def losses(self) -> int:
         """How many documents could not be compared, or not wholly."""
-        return len({fault.path for fault in self.faults if fault.is_loss})
+        return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})

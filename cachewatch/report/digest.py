@@ -13,7 +13,7 @@ from cachewatch.report.changes import Report
 from cachewatch.report.snapshots import SnapshotMove
 
 
-class Gap(Struct, frozen=True):
+class Outage(Struct, frozen=True):
     """A time in which a source published nothing, longer than it usually takes."""
 
     since: datetime
@@ -30,7 +30,7 @@ class Span(Struct, frozen=True, kw_only=True):
     revisions: int | None = None  # in between, counting the newest; None where that is unknown
     newest: datetime | None = None  # when the newest data was published, UTC
     checked: datetime | None = None  # when the source was last asked with success, UTC
-    gaps: tuple[Gap, ...] = ()  # between revisions; find_gaps finds them
+    gaps: tuple[Outage, ...] = ()  # between revisions; find_outages finds them
     mirror: str | None = None  # where Spack installs from; {tag} is filled in
     unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
     is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
@@ -187,7 +187,7 @@ def longest_pause(times: Iterable[datetime]) -> timedelta | None:
     return max(_TIMES * intervals[len(intervals) * 3 // 4], _SHORTEST)
 
 
-def find_gaps(times: Iterable[datetime], longest: timedelta) -> tuple[Gap, ...]:
+def find_outages(times: Iterable[datetime], longest: timedelta) -> tuple[Outage, ...]:
     """Return where more than `longest` passed between two of `times`, in any order."""
     ordered = sorted(times)
-    return tuple(Gap(a, b) for a, b in pairwise(ordered) if b - a > longest)
+    return tuple(Outage(a, b) for a, b in pairwise(ordered) if b - a > longest)

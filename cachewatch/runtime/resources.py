@@ -8,7 +8,7 @@ from pathlib import Path
 def root() -> Traversable:
     """Return the folder that holds templates/, config/ and the documents of the demo."""
     installed = files("cachewatch") / "_data"  # put there by pyproject.toml
-    return installed if installed.is_dir() else Path(__file__).parents[1]
+    return installed if installed.is_dir() else Path(__file__).parents[2]
 
 
 def template(name: str) -> str | None:

@@ -67,9 +67,9 @@ class StateArchive:
                 title=stored.title,
                 period=stored.period,
                 created=stored.created,
-                html=stored.letter.html,
+                html=stored.rendered.html,
                 feed=self._feed and self._feed.replace("{subscription}", quote(stored.subscription, safe="")),
             )
             for stored in kept
-            if not stored.letter.is_notice
+            if not stored.rendered.is_notice
         ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cachewatch.core import tags
 from cachewatch.core.versions import newest, version_key
-from cachewatch.history import PackageHistory, Present, Stay, Step, stays_of
+from cachewatch.history import Interval, PackageHistory, Present, Step, intervals_of
 from cachewatch.render.phrases import number
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
@@ -39,7 +39,7 @@ def package_page(
     """Tell of one package; one without a history is only in other tags."""
     present = history.present if history else Present()
     steps = history.steps if history else ()
-    stays = stays_of(history) if history else []
+    stays = intervals_of(history) if history else []
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tags.is_mutable(tag)
     targets = tuple(sorted(present.targets))
@@ -116,11 +116,11 @@ def _cell(count: int, stack: str) -> Cell:
     return Cell(count, is_last=count == 1 and bool(stack))
 
 
-def _lanes(stays: Sequence[Stay], places: Mapping[int, float], times: Times) -> Iterable[Lane]:
+def _lanes(stays: Sequence[Interval], places: Mapping[int, float], times: Times) -> Iterable[Lane]:
     """Draw each stack by itself; versions that overlap lie in lanes of their own."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
-    by_stack: defaultdict[str, list[Stay]] = defaultdict(list)
+    by_stack: defaultdict[str, list[Interval]] = defaultdict(list)
     for stay in stays:
         by_stack[stay.stack].append(stay)
     for stack in sorted(by_stack):
@@ -137,7 +137,7 @@ def _lanes(stays: Sequence[Stay], places: Mapping[int, float], times: Times) -> 
         yield Lane(stack_link(stack, _UP), _lane_title(stack, by_stack[stack], times), len(ends), tuple(drawn))
 
 
-def _lane_title(stack: str, stays: Sequence[Stay], times: Times) -> str:
+def _lane_title(stack: str, stays: Sequence[Interval], times: Times) -> str:
     said = []
     for stay in stays[-8:]:
         began = f"{times.moments[stay.first].day}{'' if stay.is_dated else ' or before'}"
@@ -146,8 +146,8 @@ def _lane_title(stack: str, stays: Sequence[Stay], times: Times) -> str:
     return f"{shown(stack)}: {', '.join(said)}"
 
 
-def _stay_rows(stays: Sequence[Stay], times: Times) -> Iterable[StayRow]:
-    first: dict[str, Stay] = {}
+def _stay_rows(stays: Sequence[Interval], times: Times) -> Iterable[StayRow]:
+    first: dict[str, Interval] = {}
     for stay in stays:
         first.setdefault(stay.version, stay)
     ordered = sorted(stays, key=lambda stay: stay.stack)

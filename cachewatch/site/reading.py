@@ -6,38 +6,38 @@ from msgspec import Struct
 
 from cachewatch.core import tags
 from cachewatch.core.layout import CATALOGUE, DOCUMENT, Wanted
-from cachewatch.core.model import Fault, FaultKind
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.source import Listing
 from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import list_revision, tags_of
-from cachewatch.git.filehistory import Trails, find_trails
+from cachewatch.git.filehistory import FileHistories, find_trails
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision
 from cachewatch.git.trees import folders
-from cachewatch.history import Past, Present, read_tag, walk
+from cachewatch.history import Present, TagHistory, read_tag, walk
 from cachewatch.history.walking import Progress, size_to_read
 
 
 class Remembered(Struct, frozen=True):
     """What the last build read, for the next one."""
 
-    past: Past | None = None
+    past: TagHistory | None = None
     documents: Mapping[str, Present] = {}  # of tags that do not change, by object id
 
 
 class Catalogue(Struct, frozen=True, kw_only=True):
     """The past of one tag, and what there is in the others."""
 
-    past: Past
+    past: TagHistory
     tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
-    faults: tuple[Fault, ...]
+    diagnostics: tuple[Diagnostic, ...]
     remembered: Remembered
 
 
 class Plan(Struct, frozen=True):
     """What is to be read, before any document is."""
 
-    trails: Trails
+    trails: FileHistories
     listings: Sequence[Listing]
     known: Remembered
 
@@ -82,22 +82,22 @@ def plan(
 def read(planned: Plan, *, jobs: int, progress: Progress) -> Catalogue:
     """Read all that is not known yet."""
     past = walk(planned.trails, planned.known.past, jobs=jobs, progress=progress)
-    faults = list(planned.trails.faults)
+    diagnostics = list(planned.trails.diagnostics)
     for history in past.packages:
         path = f"{CATALOGUE}/{past.tag}/{history.package}/{DOCUMENT}"
-        faults += [Fault(path, FaultKind(kind), message) for kind, message in history.faults]
+        diagnostics += [Diagnostic(path, DiagnosticKind(kind), message) for kind, message in history.diagnostics]
     documents: dict[str, Present] = {}
     found: dict[str, Mapping[str, Present]] = {}
     for listing in planned.listings:
-        faults += listing.faults
+        diagnostics += listing.diagnostics
         packages: dict[str, Present] = {}
         for package, present in read_tag(
             listing.blobs, listing.reader, planned.known.documents, jobs=jobs, progress=progress
         ):
             blob = listing.blobs[package]
             if isinstance(present, str):
-                faults.append(Fault(blob.path, FaultKind.UNREADABLE, present))
+                diagnostics.append(Diagnostic(blob.path, DiagnosticKind.UNREADABLE, present))
             else:
                 packages[package] = documents[blob.name] = present
         found[listing.side.tag or ""] = dict(sorted(packages.items()))
-    return Catalogue(past=past, tags=found, faults=tuple(faults), remembered=Remembered(past, documents))
+    return Catalogue(past=past, tags=found, diagnostics=tuple(diagnostics), remembered=Remembered(past, documents))

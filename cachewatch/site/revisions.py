@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from cachewatch.core.versions import sorted_versions
-from cachewatch.history import PackageHistory, Past, Totals
+from cachewatch.history import PackageHistory, TagHistory, Totals
 from cachewatch.site.naming import page, shown
 from cachewatch.site.telling import Times, counts_of
 from cachewatch.site.views import Happening, Link
@@ -12,7 +12,7 @@ from cachewatch.site.views import Happening, Link
 _MOST_NAMED = 40
 
 
-def happenings(past: Past, totals: Totals, times: Times, *, most_named: int) -> tuple[Happening, ...]:
+def happenings(past: TagHistory, totals: Totals, times: Times, *, most_named: int) -> tuple[Happening, ...]:
     """Tell what each revision did, the newest first."""
     came: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
     went: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
@@ -35,7 +35,7 @@ def happenings(past: Past, totals: Totals, times: Times, *, most_named: int) -> 
     )
 
 
-def revision_list(past: Past, totals: Totals, times: Times) -> tuple[Happening, ...]:
+def revision_list(past: TagHistory, totals: Totals, times: Times) -> tuple[Happening, ...]:
     """Tell what each revision did, at length."""
     return happenings(past, totals, times, most_named=_MOST_NAMED)
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from cachewatch.history import Past, Present, Totals
+from cachewatch.history import Present, TagHistory, Totals
 from cachewatch.site.listing import package_row
 from cachewatch.site.naming import shown
 from cachewatch.site.revisions import named
@@ -14,7 +14,7 @@ _MOST_NAMED = 40
 _MOST_REVISIONS = 40
 
 
-def stack_pages(past: Past, totals: Totals, times: Times) -> Mapping[str, StackPage]:
+def stack_pages(past: TagHistory, totals: Totals, times: Times) -> Mapping[str, StackPage]:
     """Tell of every stack that there ever was."""
     members: defaultdict[str, dict[str, Present]] = defaultdict(dict)
     events: defaultdict[str, defaultdict[int, tuple[list[tuple[str, str]], list[tuple[str, str]]]]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from cachewatch.core.versions import sorted_versions
-from cachewatch.history import Past
+from cachewatch.history import TagHistory
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
 from cachewatch.site.views import Curve, Figure, Link, Moment, Plot
@@ -28,7 +28,7 @@ PAST = 0.86
 class Times:
     """The revisions of a past, as pages name them."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: TagHistory) -> None:
         self.times = [time for _, time in past.revisions]
         self.moments = [Moment(_day(time), commit[:10]) for commit, time in past.revisions]
 

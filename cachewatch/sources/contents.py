@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from cachewatch.core.compare import Pair
-from cachewatch.core.model import Document, Fault, FaultKind, Unreadable
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Unreadable
 from cachewatch.core.source import Blob, Content, DocumentPair, Readers
 from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
 from cachewatch.errors import DocumentError, NotComparableDocument
@@ -34,20 +34,20 @@ def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
     return blob is not None and blob.size <= MAX_BYTES
 
 
-def parse_side(blob: Blob | None, content: Content | None, known: Known) -> Document | Fault | None:
+def parse_side(blob: Blob | None, content: Content | None, known: Known) -> Document | Diagnostic | None:
     """Return what a document says, or why it says nothing; None if there is none."""
     if blob is None:
         return None
     if content is None:
-        return Fault(blob.path, FaultKind.UNREADABLE, TOO_LARGE)
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, TOO_LARGE)
     if isinstance(content, str):
-        return Fault(blob.path, FaultKind.UNREADABLE, content)
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
     try:
         return parse(content, blob.path, known)
     except NotComparableDocument as error:
-        return Fault(blob.path, FaultKind.NOT_COMPARABLE, str(error))
+        return Diagnostic(blob.path, DiagnosticKind.NOT_COMPARABLE, str(error))
     except DocumentError as error:
-        return Fault(blob.path, FaultKind.UNREADABLE, str(error))
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
 
 
 def about_pair(pair: Read) -> Piece:
@@ -72,15 +72,15 @@ class Problems:
 
     def __init__(self, others: frozenset[str]) -> None:
         self._others = others
-        self.faults: list[Fault] = []
+        self.diagnostics: list[Diagnostic] = []
         self.unreadable: list[Unreadable] = []
 
-    def note(self, package: str, before: Document | Fault | None, after: Document | Fault | None) -> None:
+    def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
         """Note what is wrong with either document of a package."""
         if package in self._others:
             return
-        self.faults += _faults(before, after)
-        if isinstance(before, Fault) or isinstance(after, Fault):
+        self.diagnostics += _diagnostics(before, after)
+        if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
             self.unreadable += _unreadable(package, before, after)
 
 
@@ -95,31 +95,33 @@ def parse_pair(
     before = parse_side(pair.before, old_content, known)
     after = parse_side(pair.after, new_content, known)
     problems.note(pair.package, before, after)
-    if isinstance(before, Fault) or isinstance(after, Fault):
+    if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
         return None
     return Pair(pair.package, before, after)
 
 
-def _unreadable(package: str, before: Document | Fault | None, after: Document | Fault | None) -> Iterator[Unreadable]:
+def _unreadable(
+    package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None
+) -> Iterator[Unreadable]:
     """Yield what is to be compared later: all but a document that is of a form without hashes, as it was before."""
-    bad = [side for side in (after, before) if isinstance(side, Fault)]
+    bad = [side for side in (after, before) if isinstance(side, Diagnostic)]
     was_comparable = isinstance(before, Document)
-    if was_comparable or any(fault.kind is FaultKind.UNREADABLE for fault in bad):
+    if was_comparable or any(diagnostic.kind is DiagnosticKind.UNREADABLE for diagnostic in bad):
         yield Unreadable(
             package=package,
             reason=bad[0].message,
-            before=isinstance(before, Fault) and before.kind is FaultKind.UNREADABLE,
-            after=isinstance(after, Fault) and (was_comparable or after.kind is FaultKind.UNREADABLE),
+            before=isinstance(before, Diagnostic) and before.kind is DiagnosticKind.UNREADABLE,
+            after=isinstance(after, Diagnostic) and (was_comparable or after.kind is DiagnosticKind.UNREADABLE),
         )
 
 
-def _faults(before: Document | Fault | None, after: Document | Fault | None) -> list[Fault]:
+def _diagnostics(before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> list[Diagnostic]:
     """Return what is wrong with either side; what is wrong with both in one way, once."""
-    found = [side for side in (before, after) if isinstance(side, Fault)]
+    found = [side for side in (before, after) if isinstance(side, Diagnostic)]
     if len(found) == 2 and found[0].message == found[1].message:
         return found[1:]
     if found:
         return found
-    old = before.faults if isinstance(before, Document) else ()
-    new = after.faults if isinstance(after, Document) else ()
-    return [*new, *(fault for fault in old if fault not in new)]
+    old = before.diagnostics if isinstance(before, Document) else ()
+    new = after.diagnostics if isinstance(after, Document) else ()
+    return [*new, *(diagnostic for diagnostic in old if diagnostic not in new)]

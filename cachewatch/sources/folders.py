@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cachewatch.core.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
-from cachewatch.core.model import Fault, FaultKind, Side
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.source import Blob, Content, Listing
 from cachewatch.documents import MAX_BYTES, identify
 from cachewatch.documents.tagsfile import read_tags_file
@@ -116,23 +116,23 @@ def _identity(name: str) -> tuple[str, str]:
 
 def _list_tag(name: str, folder: Path, tag: str | None, wanted: Wanted) -> Listing:
     blobs: dict[str, Blob] = {}
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for package in _folders(folder):
         if is_name(os.fsencode(package.name)) and wanted(package.name):
-            _add(package / DOCUMENT, package.name, blobs, faults)
-    return Listing(Side(name=name, tag=tag), blobs, FileReader(), tuple(faults))
+            _add(package / DOCUMENT, package.name, blobs, diagnostics)
+    return Listing(Side(name=name, tag=tag), blobs, FileReader(), tuple(diagnostics))
 
 
 def _list_flat(name: str, folder: Path, wanted: Wanted) -> Listing:
     blobs: dict[str, Blob] = {}
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for file in sorted(folder.glob("*.md")):
         if is_name(os.fsencode(file.stem)) and wanted(file.stem):
-            _add(file, file.stem, blobs, faults)
-    return Listing(Side(name=name), blobs, FileReader(), tuple(faults))
+            _add(file, file.stem, blobs, diagnostics)
+    return Listing(Side(name=name), blobs, FileReader(), tuple(diagnostics))
 
 
-def _add(file: Path, package: str, blobs: dict[str, Blob], faults: list[Fault]) -> None:
+def _add(file: Path, package: str, blobs: dict[str, Blob], diagnostics: list[Diagnostic]) -> None:
     try:
         status = file.lstat()
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _add(file: Path, package: str, blobs: dict[str, Blob], faults: list[Fault]) 
     if stat.S_ISREG(status.st_mode):
         blobs[package] = Blob(str(file), status.st_size)
     else:
-        faults.append(Fault(str(file), FaultKind.UNREADABLE, "is not a regular file"))
+        diagnostics.append(Diagnostic(str(file), DiagnosticKind.UNREADABLE, "is not a regular file"))
 
 
 def _holds_documents(folder: Path) -> bool:

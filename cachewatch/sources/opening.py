@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cachewatch.core import tags
 from cachewatch.core.layout import CATALOGUE, DOCUMENT, Wanted
-from cachewatch.core.model import Fault, Side
+from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.source import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.errors import UsageError
 from cachewatch.sources import folders
@@ -77,7 +77,7 @@ def _list_documents(name: str) -> list[Listing]:
     """List what is at `name`, or raise UsageError saying what to do with a folder that holds no documents."""
     listings = folders.list_path(name, wanted_package=_all)
     folder = Path(name)
-    if any(listing.blobs or listing.faults for listing in listings) or not folder.is_dir():
+    if any(listing.blobs or listing.diagnostics for listing in listings) or not folder.is_dir():
         return listings
     # Nothing at all is a state too.
     if any(folder.iterdir()) and folder.name != CATALOGUE and not (folder / CATALOGUE).is_dir():
@@ -153,15 +153,17 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
         difference=Difference(
             documents=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names if wanted(name)),
             count_unchanged=lambda: 0,  # all of them are compared
-            faults=tuple(fault for fault in old.faults + new.faults if _concerns(fault, wanted)),
+            diagnostics=tuple(
+                diagnostic for diagnostic in old.diagnostics + new.diagnostics if _concerns(diagnostic, wanted)
+            ),
             others=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names if not wanted(name)),
         ),
     )
 
 
-def _concerns(fault: Fault, wanted: Wanted) -> bool:
+def _concerns(diagnostic: Diagnostic, wanted: Wanted) -> bool:
     """Tell whether a fault is of a document that was asked for, or of none in particular."""
-    path = Path(fault.path)
+    path = Path(diagnostic.path)
     if path.suffix != ".md":
         return True
     return wanted(path.parent.name if path.name == DOCUMENT else path.stem)

@@ -16,13 +16,13 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.core.layout import CATALOGUE, DOCUMENT, TAGS_FILE
-from cachewatch.core.model import Fault
+from cachewatch.core.model import Diagnostic
 from cachewatch.core.spelling import UNION_STACK
 from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
 from cachewatch.documents.writing import Listed, write_document
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.runtime.files import publish
-from cachewatch.sources.buildcache import Fresh
+from cachewatch.sources.buildcache import Validator
 from cachewatch.sources.buildcache.opening import Cache, Failed, Published, Source
 
 # A stack that has no more than this share of its specs left is not believed to.
@@ -63,14 +63,14 @@ class Recorded(Struct, frozen=True):
     tags: tuple[TagCounts, ...] = ()  # those that were read
     held: tuple[Held, ...] = ()
     failed: tuple[Failed, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class _State(Struct):
     """What is remembered beside the repository; without it everything is read once more."""
 
     commit: str = ""
-    known: dict[str, dict[str, Fresh]] = msgspec.field(default_factory=dict)
+    known: dict[str, dict[str, Validator]] = msgspec.field(default_factory=dict)
 
 
 def record(
@@ -98,7 +98,7 @@ def record(
         read = {count.tag for count in work.counts}
         known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read} | work.fresh
         _write_state(recording, _State(recording.head or "", {**state.known, key: known}))
-        return Recorded(commit, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.faults))
+        return Recorded(commit, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.diagnostics))
 
 
 class _Work:
@@ -113,15 +113,15 @@ class _Work:
         self.counts: list[TagCounts] = []
         self.held: list[Held] = []
         self.failed: list[Failed] = []
-        self.faults: list[Fault] = []
-        self.fresh: dict[str, Fresh] = {}
+        self.diagnostics: list[Diagnostic] = []
+        self.fresh: dict[str, Validator] = {}
 
     def take(self, found: Published | Failed) -> None:
         """Compare one tag with the newest revision, and note what is different."""
         if isinstance(found, Failed):
             self.failed.append(found)
             return
-        self.faults += found.faults
+        self.diagnostics += found.diagnostics
         before = self._recording.documents(found.tag) if found.tag else {}
         if found.tag:
             if (reason := self._suspicion(found, before)) and not self._is_confirmed:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from cachewatch.store.schema import alerts, unread
-from cachewatch.store.timestamps import to_moment, to_moment_or_none, to_text
+from cachewatch.store.timestamps import to_datetime, to_datetime_or_none, to_text
 
 
 class AlertKind(StrEnum):
@@ -122,9 +122,9 @@ def _is(key: AlertKey) -> tuple[Any, ...]:
 def _alert(row: Row[Any]) -> OpenAlert:
     return OpenAlert(
         key=AlertKey(AlertKind(row.kind), row.name, row.part),
-        opened_at=to_moment(row.opened_at),
-        notified_at=to_moment_or_none(row.notified_at),
-        resolved_at=to_moment_or_none(row.resolved_at),
+        opened_at=to_datetime(row.opened_at),
+        notified_at=to_datetime_or_none(row.notified_at),
+        resolved_at=to_datetime_or_none(row.resolved_at),
         title=row.title,
         detail=row.detail,
     )

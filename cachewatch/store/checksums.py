@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from cachewatch.core.delivery import Parcel
+from cachewatch.core.delivery import Message
 
 BYTES = 16
 
 
-def of_parcel(parcel: Parcel) -> bytes:
-    """Return the checksum of a parcel: of its bytes, and of what says where and as what they go."""
-    parts = (parcel.key, parcel.target, parcel.content_type, parcel.message_id or "")
-    return of_parts((*(part.encode(errors="surrogatepass") for part in parts), parcel.payload))
+def of_parcel(message: Message) -> bytes:
+    """Return the checksum of a message: of its bytes, and of what says where and as what they go."""
+    parts = (message.key, message.target, message.content_type, message.message_id or "")
+    return of_parts((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 
 
 def of_parts(parts: Iterable[bytes]) -> bytes:

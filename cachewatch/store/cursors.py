@@ -13,7 +13,7 @@ from cachewatch.store import departures
 from cachewatch.store.departures import Departure, DepartureKind
 from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
-from cachewatch.store.timestamps import to_moment_or_none, to_text
+from cachewatch.store.timestamps import to_datetime_or_none, to_text
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class _Move(Struct, frozen=True, kw_only=True):
     """A cursor's step in a digest that 0.1 held."""
 
     subscription: str
-    track: str
+    stream: str
     source: str
     tag: str
     revision: str | None
@@ -86,7 +86,7 @@ def advances_from(content: bytes) -> tuple[Advance, ...]:
         moves = msgspec.msgpack.decode(content, type=tuple[_Move, ...])
     of: defaultdict[tuple[str, str, str], list[_Move]] = defaultdict(list)
     for move in moves:
-        of[move.subscription, move.track, move.source].append(move)
+        of[move.subscription, move.stream, move.source].append(move)
     return tuple(_joined(*key, those) for key, those in of.items())
 
 
@@ -103,12 +103,12 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
     if begun is None:
         return None
-    rows = connection.execute(select(cursors).filter_by(subscription=subscription, track=stream, source=source))
+    rows = connection.execute(select(cursors).filter_by(subscription=subscription, stream=stream, source=source))
     found: dict[str, tuple[Unread, ...]] = {}
     for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
         entry = Unread(package=row.package, base=row.base, base_tag=row.base_tag, since=row.since, reason=row.reason)
         found[row.tag] = (*found.get(row.tag, ()), entry)
-    known = {row.tag: Cursor(row.revision, to_moment_or_none(row.vanished_at)) for row in rows}
+    known = {row.tag: Cursor(row.revision, to_datetime_or_none(row.vanished_at)) for row in rows}
     return Position(revision=begun.revision, cursors=known, unread=found)
 
 
@@ -136,7 +136,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
 
 
 def _move(connection: Connection, by: Advance, step: CursorUpdate, now: datetime) -> None:
-    where = {"subscription": by.subscription, "track": by.stream, "source": by.source, "tag": step.tag}
+    where = {"subscription": by.subscription, "stream": by.stream, "source": by.source, "tag": step.tag}
     if step.revision is None:
         # The revision stays: if the tag returns, it is compared with what was told last.
         connection.execute(update(cursors).filter_by(**where).values(vanished_at=to_text(now)))

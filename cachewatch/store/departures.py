@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.schema import departures
-from cachewatch.store.timestamps import to_moment, to_text
+from cachewatch.store.timestamps import to_datetime, to_text
 
 
 class DepartureKind(StrEnum):
@@ -34,7 +34,7 @@ class Departure(Struct, frozen=True, kw_only=True):
     specs: int
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ReportedDeparture(Struct, frozen=True, kw_only=True):
     """A departure that a stream was told of."""
 
     departure: Departure
@@ -59,7 +59,7 @@ def note(connection: Connection, of: Stream, found: Iterable[Departure], revisio
         connection.execute(new.on_conflict_do_update(index_elements=list(where), set_=values))
 
 
-def told(connection: Connection, of: Stream, names: Collection[tuple[DepartureKind, str]]) -> list[Told]:
+def told(connection: Connection, of: Stream, names: Collection[tuple[DepartureKind, str]]) -> list[ReportedDeparture]:
     """Return which of these a stream was told are gone."""
     rows = connection.execute(select(departures).filter_by(**of).order_by(*departures.primary_key)) if names else ()
     return [found for found in map(_told, rows) if (found.departure.kind, found.departure.name) in names]
@@ -76,6 +76,6 @@ def forget(connection: Connection, before: datetime) -> None:
     connection.execute(delete(departures).where(departures.c.told_at < to_text(before)))
 
 
-def _told(row: Any) -> Told:
+def _told(row: Any) -> ReportedDeparture:
     departure = Departure(kind=DepartureKind(row.kind), name=row.name, packages=row.packages, specs=row.specs)
-    return Told(departure=departure, revision=row.revision, told_at=to_moment(row.told_at))
+    return ReportedDeparture(departure=departure, revision=row.revision, told_at=to_datetime(row.told_at))

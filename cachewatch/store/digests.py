@@ -11,13 +11,13 @@ from msgspec import Struct
 from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.core.delivery import Letter
+from cachewatch.core.delivery import RenderedDigest
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.store.checksums import BYTES, of_parts
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.schema import deliveries, digests, suppressed
-from cachewatch.store.timestamps import by_database, to_moment, to_moment_or_none, to_text
+from cachewatch.store.timestamps import by_database, to_datetime, to_datetime_or_none, to_text
 
 
 class DigestState(StrEnum):
@@ -39,12 +39,12 @@ class DigestState(StrEnum):
 IS_HELD = digests.c.state == literal(DigestState.HELD, literal_execute=True)
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class DigestSummary(Struct, frozen=True, kw_only=True):
     """What is known of a digest that is kept, without its content."""
 
     key: str
     subscription: str
-    track: str
+    stream: str
     state: DigestState
     title: str
     period: str
@@ -52,38 +52,38 @@ class Record(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Stored(Record, frozen=True, kw_only=True):
+class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     """A digest as it is kept."""
 
     advances: tuple[Advance, ...]  # that go with it if it is released or dropped
-    letter: Letter
-    short: Letter  # for whom it was too large
+    rendered: RenderedDigest
+    short: RenderedDigest  # for whom it was too large
 
 
-# Of advances and letters, raised whenever they are stored in another way.
+# Of advances and digests, raised whenever they are stored in another way.
 _FORM = 1
 # What is known of a digest without its content.
-_ABOUT = tuple(digests.c[name] for name in Record.__struct_fields__)
+_ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
 
-def add(connection: Connection, stored: Stored) -> bool:
+def add(connection: Connection, stored: DigestRecord) -> bool:
     """Store a digest unless it is there already, and tell whether it was new."""
-    moves, letter, short = msgspec.msgpack.encode(stored.advances), _packed(stored.letter), _packed(stored.short)
+    moves, rendered, short = msgspec.msgpack.encode(stored.advances), _packed(stored.rendered), _packed(stored.short)
     done = connection.execute(
         insert(digests)
         .values(
             key=stored.key,
             subscription=stored.subscription,
-            track=stored.track,
+            stream=stored.stream,
             state=stored.state,
             title=stored.title,
             period=stored.period,
             created=to_text(stored.created),
             reason=stored.reason,
             moves=moves,
-            letter=letter,
+            rendered=rendered,
             short=short,
-            checksum=of_parts([moves]) + of_parts([letter, short]),
+            checksum=of_parts([moves]) + of_parts([rendered, short]),
             form=_FORM,
         )
         .on_conflict_do_nothing()
@@ -91,18 +91,18 @@ def add(connection: Connection, stored: Stored) -> bool:
     return done.rowcount > 0
 
 
-def find(connection: Connection, key: str) -> Record | None:
+def find(connection: Connection, key: str) -> DigestSummary | None:
     """Return what is known of the digest whose key begins with `key`, if there is just one."""
     row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
     if row is not None:
-        return Record(**_about(row))
+        return DigestSummary(**_about(row))
     # Not LIKE, for which SQLite looks through all of them.
     begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
     rows = connection.execute(select(*_ABOUT).where(begins_so).limit(2)).all()
-    return Record(**_about(rows[0])) if len(rows) == 1 else None
+    return DigestSummary(**_about(rows[0])) if len(rows) == 1 else None
 
 
-def get(connection: Connection, key: str) -> Stored | None:
+def get(connection: Connection, key: str) -> DigestRecord | None:
     """Return the digest whose key begins with `key`, if there is just one; raise DamagedRow if it is damaged."""
     found = find(connection, key)
     if found is None:
@@ -121,13 +121,13 @@ def subscription_of(connection: Connection, key: str) -> str:
     return str(connection.execute(select(digests.c.subscription).filter_by(key=key)).scalar() or "")
 
 
-def all_held(connection: Connection) -> list[Record]:
+def all_held(connection: Connection) -> list[DigestSummary]:
     """Return every digest that waits for an operator, oldest first."""
-    found = [Record(**_about(row)) for row in connection.execute(select(*_ABOUT).where(IS_HELD))]
+    found = [DigestSummary(**_about(row)) for row in connection.execute(select(*_ABOUT).where(IS_HELD))]
     return sorted(found, key=lambda record: (record.created, record.key))
 
 
-def damaged_held(connection: Connection) -> list[tuple[Record, DamagedRow]]:
+def damaged_held(connection: Connection) -> list[tuple[DigestSummary, DamagedRow]]:
     """Return the digests that wait for an operator and are damaged, and how."""
     found = []
     for record in all_held(connection):
@@ -138,18 +138,18 @@ def damaged_held(connection: Connection) -> list[tuple[Record, DamagedRow]]:
     return found
 
 
-def held(connection: Connection, subscription: str, track: str) -> list[str]:
-    """Return the keys of the digests of a track that wait for an operator."""
-    query = select(digests.c.key).where(digests.c.subscription == subscription, digests.c.track == track, IS_HELD)
+def held(connection: Connection, subscription: str, stream: str) -> list[str]:
+    """Return the keys of the digests of a stream that wait for an operator."""
+    query = select(digests.c.key).where(digests.c.subscription == subscription, digests.c.stream == stream, IS_HELD)
     return [row.key for row in connection.execute(query)]
 
 
-def last_created(connection: Connection, subscription: str, track: str) -> datetime | None:
-    """Return when the newest digest of a track was made; a time that is yet to come was written by a wrong clock."""
+def last_created(connection: Connection, subscription: str, stream: str) -> datetime | None:
+    """Return when the newest digest of a stream was made; a time that is yet to come was written by a wrong clock."""
     query = select(func.max(digests.c.created)).where(
-        digests.c.subscription == subscription, digests.c.track == track, digests.c.created <= by_database()
+        digests.c.subscription == subscription, digests.c.stream == stream, digests.c.created <= by_database()
     )
-    return to_moment_or_none(connection.execute(query).scalar())
+    return to_datetime_or_none(connection.execute(query).scalar())
 
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
@@ -184,7 +184,7 @@ def settle_unknown(connection: Connection, reason: str, now: datetime) -> None:
         settle(connection, key, DigestState.DAMAGED, reason, now)
 
 
-def archive(connection: Connection) -> list[Stored]:
+def archive(connection: Connection) -> list[DigestRecord]:
     """Return every digest that went out, newest first; those that are damaged are left out."""
     query = (
         select(digests)
@@ -213,20 +213,22 @@ def _about(row: Row[Any]) -> dict[str, Any]:
     return {
         "key": row.key,
         "subscription": row.subscription,
-        "track": row.track,
+        "stream": row.stream,
         "state": DigestState(row.state),
         "title": row.title,
         "period": row.period,
-        "created": to_moment(row.created),
+        "created": to_datetime(row.created),
         "reason": row.reason,
     }
 
 
-def _stored(row: Row[Any]) -> Stored:
+def _stored(row: Row[Any]) -> DigestRecord:
     steps = _advances(row)
-    if row.checksum is not None and row.checksum[BYTES:] != of_parts([row.letter, row.short]):
+    if row.checksum is not None and row.checksum[BYTES:] != of_parts([row.rendered, row.short]):
         raise _damaged(row, "its content has another checksum")
-    return Stored(**_about(row), advances=steps, letter=_unpacked(row, row.letter), short=_unpacked(row, row.short))
+    return DigestRecord(
+        **_about(row), advances=steps, rendered=_unpacked(row, row.rendered), short=_unpacked(row, row.short)
+    )
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
@@ -242,13 +244,13 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
         raise _damaged(row, error) from error
 
 
-def _packed(letter: Letter) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(letter))
+def _packed(rendered: RenderedDigest) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(rendered))
 
 
-def _unpacked(row: Row[Any], content: bytes) -> Letter:
+def _unpacked(row: Row[Any], content: bytes) -> RenderedDigest:
     try:
-        return msgspec.msgpack.decode(zlib.decompress(content), type=Letter)
+        return msgspec.msgpack.decode(zlib.decompress(content), type=RenderedDigest)
     except (zlib.error, msgspec.DecodeError) as error:
         raise _damaged(row, error) from error
 

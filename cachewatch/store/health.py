@@ -7,11 +7,11 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.schema import channels, counters, sources
-from cachewatch.store.timestamps import to_moment_or_none, to_text
+from cachewatch.store.timestamps import to_datetime_or_none, to_text
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
-    """How a source fares."""
+    """How a source source_health."""
 
     name: str
     polled_at: datetime | None = None
@@ -24,7 +24,7 @@ class SourceHealth(Struct, frozen=True, kw_only=True):
 
 
 class ChannelHealth(Struct, frozen=True, kw_only=True):
-    """How a channel fares."""
+    """How a channel source_health."""
 
     name: str
     blocked_until: datetime | None = None
@@ -35,44 +35,44 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
 
 
 def source(connection: Connection, name: str) -> SourceHealth:
-    """Return how a source fares."""
+    """Return how a source source_health."""
     row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
     if row is None:
         return SourceHealth(name=name)
     return SourceHealth(
         name=name,
-        polled_at=to_moment_or_none(row.polled_at),
-        succeeded_at=to_moment_or_none(row.succeeded_at),
+        polled_at=to_datetime_or_none(row.polled_at),
+        succeeded_at=to_datetime_or_none(row.succeeded_at),
         revision=row.revision,
-        revision_time=to_moment_or_none(row.revision_time),
-        changed_at=to_moment_or_none(row.changed_at),
+        revision_time=to_datetime_or_none(row.revision_time),
+        changed_at=to_datetime_or_none(row.changed_at),
         failures=row.failures,
         error=row.error,
     )
 
 
 def save_source(connection: Connection, health: SourceHealth) -> None:
-    """Write down how a source fares."""
+    """Write down how a source source_health."""
     _save(connection, sources, health)
 
 
 def channel(connection: Connection, name: str) -> ChannelHealth:
-    """Return how a channel fares."""
+    """Return how a channel source_health."""
     row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
     if row is None:
         return ChannelHealth(name=name)
     return ChannelHealth(
         name=name,
-        blocked_until=to_moment_or_none(row.blocked_until),
+        blocked_until=to_datetime_or_none(row.blocked_until),
         failures=row.failures,
         error=row.error,
-        error_at=to_moment_or_none(row.error_at),
-        sent_at=to_moment_or_none(row.sent_at),
+        error_at=to_datetime_or_none(row.error_at),
+        sent_at=to_datetime_or_none(row.sent_at),
     )
 
 
 def save_channel(connection: Connection, health: ChannelHealth) -> None:
-    """Write down how a channel fares."""
+    """Write down how a channel source_health."""
     _save(connection, channels, health)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.digests import IS_HELD
 from cachewatch.store.schema import digests, holds
-from cachewatch.store.timestamps import to_moment_or_none, to_text
+from cachewatch.store.timestamps import to_datetime_or_none, to_text
 
 
 class HoldKind(StrEnum):
@@ -105,17 +105,17 @@ def count_from(connection: Connection, subscription: str, stream: str, event: Ev
 def all_held(connection: Connection, subscription: str | None = None) -> list[HeldDigest]:
     """Return every held digest, or those of one subscription, oldest first."""
     table = digests.c
-    query = select(table.key, table.subscription, table.track, table.reason).where(IS_HELD)
+    query = select(table.key, table.subscription, table.stream, table.reason).where(IS_HELD)
     if subscription is not None:
         query = query.where(table.subscription == subscription)
-    rows = connection.execute(query.order_by(table.created, table.subscription, table.track)).all()
+    rows = connection.execute(query.order_by(table.created, table.subscription, table.stream)).all()
     return [
         HeldDigest(
             key=row.key,
             subscription=row.subscription,
-            stream=row.track,
+            stream=row.stream,
             reason=row.reason,
-            holds=holds_of(connection, row.subscription, row.track),
+            holds=holds_of(connection, row.subscription, row.stream),
         )
         for row in rows
     ]
@@ -126,5 +126,5 @@ def _hold(row: Row[Any]) -> Hold:
         event=Event(row.source, row.tag, HoldKind(row.kind)),
         said=row.said,
         content=tuple(row.content.splitlines()),
-        counted_from=to_moment_or_none(row.counted_from),
+        counted_from=to_datetime_or_none(row.counted_from),
     )

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.schema import service
-from cachewatch.store.timestamps import to_moment, to_text
+from cachewatch.store.timestamps import to_datetime, to_text
 
 RAN = "ran"
 BEGAN = "outage began"
@@ -16,7 +16,7 @@ ENDED = "outage ended"
 def moment(connection: Connection, name: str) -> datetime | None:
     """Return one of the times above, if it is known."""
     row = connection.execute(select(service.c.value).where(service.c.name == name)).one_or_none()
-    return None if row is None else to_moment(row.value)
+    return None if row is None else to_datetime(row.value)
 
 
 def save(connection: Connection, name: str, at: datetime) -> None:

@@ -10,12 +10,12 @@ from msgspec import Struct
 from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.core.delivery import Parcel
+from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
 from cachewatch.store.checksums import of_parcel
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
-from cachewatch.store.timestamps import by_database, to_moment, to_moment_or_none, to_text
+from cachewatch.store.timestamps import by_database, to_datetime, to_datetime_or_none, to_text
 
 
 class State(StrEnum):
@@ -53,7 +53,7 @@ class Lease(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One parcel on its way, with all that is known of it but its bytes."""
+    """One message on its way, with all that is known of it but its bytes."""
 
     id: int
     digest: str
@@ -74,27 +74,27 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 def add(
-    connection: Connection, channel: str, parcel: Parcel, *, state: State, lasting: timedelta, copy: int = 0
+    connection: Connection, channel: str, message: Message, *, state: State, lasting: timedelta, copy: int = 0
 ) -> None:
-    """Store a parcel to be delivered, unless it is there already."""
-    if state is State.QUEUED and is_suppressed(connection, channel, parcel.target):
+    """Store a message to be delivered, unless it is there already."""
+    if state is State.QUEUED and is_suppressed(connection, channel, message.target):
         state = State.SUPPRESSED
-    moment = to_text(parcel.created)
+    moment = to_text(message.created)
     connection.execute(
         insert(deliveries)
         .values(
-            digest=parcel.key,
+            digest=message.key,
             channel=channel,
-            target=parcel.target,
+            target=message.target,
             copy=copy,
             state=state,
             created=moment,
             due=moment,
-            give_up=to_text(parcel.created + lasting),
-            message_id=parcel.message_id,
-            content_type=parcel.content_type,
-            payload=zlib.compress(parcel.payload),
-            checksum=of_parcel(parcel),
+            give_up=to_text(message.created + lasting),
+            message_id=message.message_id,
+            content_type=message.content_type,
+            payload=zlib.compress(message.payload),
+            checksum=of_parcel(message),
         )
         .on_conflict_do_nothing()
     )
@@ -107,9 +107,9 @@ def due_channels(connection: Connection, now: datetime) -> list[str]:
 
 
 def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> Delivery | None:
-    """Take the next parcel of `channel` that is due, so that nobody else does while the lease lasts.
+    """Take the next message of `channel` that is due, so that nobody else does while the lease lasts.
 
-    Parcels for one target go in the order of their digests: one that waits holds up those behind it.
+    Messages for one target go in the order of their digests: one that waits holds up those behind it.
     """
     row = connection.execute(
         select(deliveries.c.id, deliveries.c.attempts)
@@ -214,7 +214,7 @@ _REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": Non
 
 
 def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Delivery]:
-    """Put deliveries into the dead letters whose state is damaged, and return them."""
+    """Put deliveries into the dead digests whose state is damaged, and return them."""
     known = [deliveries.c.state != state for state in State]
     rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
     values = {"state": State.DEAD, "said": said, "settled_at": to_text(now)}
@@ -275,9 +275,9 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
     return None if row is None else _delivery(row)
 
 
-def parcel(connection: Connection, number: int) -> Parcel:
+def message(connection: Connection, number: int) -> Message:
     """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
-    return _parcel(connection.execute(select(deliveries).where(deliveries.c.id == number)).one())
+    return _message(connection.execute(select(deliveries).where(deliveries.c.id == number)).one())
 
 
 def checksum(connection: Connection, number: int) -> bytes | None:
@@ -286,10 +286,10 @@ def checksum(connection: Connection, number: int) -> bytes | None:
     return found
 
 
-def shelf(
-    connection: Connection, channel: str, target: str, most: int, rebuild: Callable[[Delivery], Parcel | None]
-) -> Sequence[Parcel]:
-    """Return the parcels that were sent to `target` before, newest first; what is damaged is asked of `rebuild`."""
+def sent_history(
+    connection: Connection, channel: str, target: str, most: int, rebuild: Callable[[Delivery], Message | None]
+) -> Sequence[Message]:
+    """Return the messages that were sent to `target` before, newest first; what is damaged is asked of `rebuild`."""
     query = (
         select(deliveries)
         .filter_by(channel=channel, target=target, state=State.SENT)
@@ -303,10 +303,10 @@ def shelf(
 def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
     """Return what happened to a delivery, oldest first: when, what, and in whose words."""
     query = select(attempts).filter_by(delivery=number).order_by(attempts.c.id)
-    return [(to_moment(row.at), row.event, row.said) for row in connection.execute(query)]
+    return [(to_datetime(row.at), row.event, row.said) for row in connection.execute(query)]
 
 
-def replace_parcel(connection: Connection, number: int, new: Parcel) -> None:
+def replace_parcel(connection: Connection, number: int, new: Message) -> None:
     """Put other bytes in the place of those that were refused as too large, or are damaged."""
     connection.execute(
         update(deliveries)
@@ -352,7 +352,7 @@ def queue(connection: Connection) -> dict[tuple[str, State], int]:
 def oldest_open(connection: Connection) -> dict[str, datetime]:
     """Return since when the oldest delivery of each channel waits."""
     query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(is_open()).group_by(deliveries.c.channel)
-    return {channel: to_moment(moment) for channel, moment in connection.execute(query)}
+    return {channel: to_datetime(moment) for channel, moment in connection.execute(query)}
 
 
 def has_failed(connection: Connection, channel: str, target: str) -> bool:
@@ -388,39 +388,39 @@ def _delivery(row: Row[Any]) -> Delivery:
         target=row.target,
         copy=row.copy,
         state=State(row.state),
-        created=to_moment(row.created),
-        due=to_moment(row.due),
-        give_up=to_moment(row.give_up),
+        created=to_datetime(row.created),
+        due=to_datetime(row.due),
+        give_up=to_datetime(row.give_up),
         attempts=row.attempts,
         may_have_arrived=bool(row.may_have_arrived),
-        settled_at=to_moment_or_none(row.settled_at),
+        settled_at=to_datetime_or_none(row.settled_at),
         said=row.said,
         message_id=row.message_id,
         lease_owner=row.lease_owner,
-        lease_until=to_moment_or_none(row.lease_until),
+        lease_until=to_datetime_or_none(row.lease_until),
     )
 
 
-def _parcel(row: Row[Any]) -> Parcel:
+def _message(row: Row[Any]) -> Message:
     try:
         payload = zlib.decompress(row.payload) if row.payload else b""
     except zlib.error as error:
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
-    found = Parcel(
+    found = Message(
         key=row.digest,
         target=row.target,
         payload=payload,
         content_type=row.content_type,
         message_id=row.message_id,
-        created=to_moment(row.created),
+        created=to_datetime(row.created),
     )
     if row.payload and row.checksum is not None and row.checksum != of_parcel(found):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
     return found
 
 
-def _parcel_or_none(row: Row[Any]) -> Parcel | None:
+def _parcel_or_none(row: Row[Any]) -> Message | None:
     try:
-        return _parcel(row)
+        return _message(row)
     except DamagedRow:
         return None

@@ -20,12 +20,12 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-# Up to which revision a track of a subscription has been told of a tag.
+# Up to which revision a stream of a subscription has been told of a tag.
 cursors = Table(
     "cursors",
     metadata,
     Column("subscription", Text, primary_key=True),
-    Column("track", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
     Column("source", Text, primary_key=True),
     Column("tag", Text, primary_key=True),
     Column("revision", Text, nullable=False),
@@ -61,19 +61,19 @@ unread = Table(
     Column("readable_at", Text),  # when another stream found it readable again
 )
 
-# When a track is due: one pending row each, and those that are done.
+# When a stream is due: one pending row each, and those that are done.
 slots = Table(
     "slots",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("subscription", Text, nullable=False),
-    Column("track", Text, nullable=False),
+    Column("stream", Text, nullable=False),
     Column("schedule", Text, nullable=False),  # as configured; another one makes another slot
     Column("due", Text, nullable=False),
     Column("done_at", Text),
     Column("digest", Text),
-    UniqueConstraint("subscription", "track", "due"),
-    Index("slots_pending", "subscription", "track", "due", sqlite_where=text("done_at IS NULL")),
+    UniqueConstraint("subscription", "stream", "due"),
+    Index("slots_pending", "subscription", "stream", "due", sqlite_where=text("done_at IS NULL")),
 )
 
 digests = Table(
@@ -81,19 +81,19 @@ digests = Table(
     metadata,
     Column("key", Text, primary_key=True),
     Column("subscription", Text, nullable=False),
-    Column("track", Text, nullable=False),
+    Column("stream", Text, nullable=False),
     Column("state", Text, nullable=False),  # ready | held | released | dropped | superseded | damaged
     Column("title", Text, nullable=False),
     Column("period", Text, nullable=False),
     Column("created", Text, nullable=False),
     Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
-    Column("letter", LargeBinary, nullable=False),
+    Column("rendered", LargeBinary, nullable=False),
     Column("short", LargeBinary, nullable=False),  # for whom it was too large
-    Column("checksum", LargeBinary),  # of the moves, then of both letters; none if 0.1 stored it
-    Column("form", Integer, nullable=False, server_default="1"),  # of the moves and letters
-    Index("digests_held", "subscription", "track", sqlite_where=text("state = 'held'")),
-    Index("digests_by_track", "subscription", "track", "created"),
+    Column("checksum", LargeBinary),  # of the moves, then of both rendered forms; none if 0.1 stored it
+    Column("form", Integer, nullable=False, server_default="1"),  # of the moves and rendered forms
+    Index("digests_held", "subscription", "stream", sqlite_where=text("state = 'held'")),
+    Index("digests_by_stream", "subscription", "stream", "created"),
     Index("digests_by_creation", "created"),
 )
 

@@ -1,4 +1,4 @@
-"""When each track is due next, and when it was."""
+"""When each stream is due next, and when it was."""
 
 from datetime import datetime
 from typing import Any
@@ -8,23 +8,23 @@ from sqlalchemy import Connection, Row, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.schema import slots
-from cachewatch.store.timestamps import to_moment, to_text
+from cachewatch.store.timestamps import to_datetime, to_text
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """A moment at which a track is due."""
+    """A moment at which a stream is due."""
 
     id: int
     subscription: str
-    track: str
+    stream: str
     schedule: str
     due: datetime
 
 
-def pending(connection: Connection, subscription: str, track: str) -> Slot | None:
-    """Return the slot that a track waits for."""
+def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
+    """Return the slot that a stream waits for."""
     row = connection.execute(
-        select(slots).filter_by(subscription=subscription, track=track, done_at=None).order_by(slots.c.due).limit(1)
+        select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due).limit(1)
     ).one_or_none()
     return None if row is None else _slot(row)
 
@@ -32,7 +32,7 @@ def pending(connection: Connection, subscription: str, track: str) -> Slot | Non
 def latest_pending(connection: Connection) -> dict[str, datetime]:
     """Return the latest pending slot of each schedule."""
     query = select(slots.c.schedule, func.max(slots.c.due)).where(slots.c.done_at.is_(None)).group_by(slots.c.schedule)
-    return {schedule: to_moment(due) for schedule, due in connection.execute(query)}
+    return {schedule: to_datetime(due) for schedule, due in connection.execute(query)}
 
 
 def pending_after(connection: Connection, schedule: str, moment: datetime) -> list[Slot]:
@@ -41,14 +41,14 @@ def pending_after(connection: Connection, schedule: str, moment: datetime) -> li
     return [_slot(row) for row in connection.execute(query)]
 
 
-def plan(connection: Connection, subscription: str, track: str, schedule: str, due: datetime | None) -> None:
-    """Let `due` be the next slot of a track, in place of any other that is pending.
+def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
+    """Let `due` be the next slot of a stream, in place of any other that is pending.
 
     One that is done already was done too early, by a clock that was ahead: it is pending again.
     """
-    connection.execute(delete(slots).filter_by(subscription=subscription, track=track, done_at=None))
+    connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
     if due is not None:
-        where = {"subscription": subscription, "track": track, "due": to_text(due)}
+        where = {"subscription": subscription, "stream": stream, "due": to_text(due)}
         new = insert(slots).values(**where, schedule=schedule)
         again = {"schedule": schedule, "done_at": None, "digest": None}
         connection.execute(new.on_conflict_do_update(index_elements=list(where), set_=again))
@@ -59,9 +59,9 @@ def forget(connection: Connection, before: datetime) -> None:
     connection.execute(delete(slots).where(slots.c.done_at < to_text(before)))
 
 
-def hasten(connection: Connection, subscription: str, track: str, now: datetime) -> None:
-    """Let the pending slot of a track be due now."""
-    pending_one = update(slots).filter_by(subscription=subscription, track=track, done_at=None)
+def hasten(connection: Connection, subscription: str, stream: str, now: datetime) -> None:
+    """Let the pending slot of a stream be due now."""
+    pending_one = update(slots).filter_by(subscription=subscription, stream=stream, done_at=None)
     connection.execute(pending_one.values(due=to_text(now)))
 
 
@@ -72,5 +72,5 @@ def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime
 
 def _slot(row: Row[Any]) -> Slot:
     return Slot(
-        id=row.id, subscription=row.subscription, track=row.track, schedule=row.schedule, due=to_moment(row.due)
+        id=row.id, subscription=row.subscription, stream=row.stream, schedule=row.schedule, due=to_datetime(row.due)
     )

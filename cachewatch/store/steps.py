@@ -167,6 +167,16 @@ _FORM_3 = (
     "CREATE INDEX departures_by_time ON departures (told_at)",
 )
 
+_FORM_4 = (
+    *(f"ALTER TABLE {table} RENAME COLUMN track TO stream" for table in ("cursors", "slots", "digests")),
+    "ALTER TABLE digests RENAME COLUMN letter TO rendered",
+    "DROP INDEX digests_by_track",
+    "CREATE INDEX digests_by_stream ON digests (subscription, stream, created)",
+    # Of indices that serve alike, SQLite takes the newest.
+    "DROP INDEX digests_held",
+    "CREATE INDEX digests_held ON digests (subscription, stream) WHERE state = 'held'",
+)
+
 
 def _step(statements: tuple[str, ...]) -> Step:
     def take(connection: Connection) -> None:
@@ -177,4 +187,4 @@ def _step(statements: tuple[str, ...]) -> Step:
 
 
 # The step at index n leads from form n to n + 1.
-STEPS: tuple[Step, ...] = (_step(_FORM_1), _step(_FORM_2), _step(_FORM_3))
+STEPS: tuple[Step, ...] = (_step(_FORM_1), _step(_FORM_2), _step(_FORM_3), _step(_FORM_4))

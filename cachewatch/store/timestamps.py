@@ -23,7 +23,7 @@ def to_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_FORM)
 
 
-def to_moment(text: str) -> datetime:
+def to_datetime(text: str) -> datetime:
     """Return the moment that the database keeps as `text`; one that is damaged was long ago."""
     try:
         return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
@@ -31,9 +31,9 @@ def to_moment(text: str) -> datetime:
         return UNKNOWN
 
 
-def to_moment_or_none(text: str | None) -> datetime | None:
+def to_datetime_or_none(text: str | None) -> datetime | None:
     """Return the moment, if there is one."""
-    return None if text is None else to_moment(text)
+    return None if text is None else to_datetime(text)
 
 
 def by_database(later: timedelta = timedelta(0)) -> ColumnElement[str]:

@@ -15,9 +15,9 @@ from cachewatch.diff import changesets
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.render.blocks import Asked
-from cachewatch.render.mail import render_letter
+from cachewatch.render.mail import render_digest
 from cachewatch.render.page import MOST_ROWS, write_page
-from cachewatch.render.reports import NoBody
+from cachewatch.render.reports import NoCollector
 from cachewatch.site import NoArchive, build
 from cachewatch.site.reading import plan, read
 from cachewatch.site.writing import Folder
@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
 def _documents(folder: Path) -> Path:
     for title, make in {"quiet": weeks.quiet_week, "versions": weeks.version_week, "prune": weeks.prune_week}.items():
         (folder / title).mkdir()
-        (folder / f"{title}.html").write_text(render_letter(make(folder / title)).html)
+        (folder / f"{title}.html").write_text(render_digest(make(folder / title)).html)
     demo.build(folder / "demo.git")
     (folder / "page.html").write_bytes(b"".join(_page(folder / "demo.git")))
     _site(folder / "demo.git", folder / "site")
@@ -83,7 +83,7 @@ def _page(repository: Path) -> list[bytes]:
     )
     with opened as comparison:
         asked = Asked(most=MOST_ROWS, wants=chosen.wants, names_packages=True)
-        return list(write_page(changesets(comparison, chosen, NoBody), asked=asked))
+        return list(write_page(changesets(comparison, chosen, NoCollector), asked=asked))
 
 
 def _take(browser: Browser, document: Path, view: View, file: Path) -> None:

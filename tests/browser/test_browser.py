@@ -45,7 +45,7 @@ def test_complaints_are_heard(show: Show, tmp_path: Path) -> None:
     assert "asks for https://example.org/x.png" in complaints
 
 
-def test_the_audit_finds_faults(show: Show, audit: Audit, tmp_path: Path) -> None:
+def test_the_audit_finds_diagnostics(show: Show, audit: Audit, tmp_path: Path) -> None:
     """Grey on grey, and a picture without words."""
     body = '<p style="color: #aaa; background: #bbb">faint</p><img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">'
     found = " ".join(audit(show(_write(tmp_path, body), _PHONE)))

@@ -9,7 +9,7 @@ from digests import digest_of, read
 from browser.chromium import View
 from browser.conftest import Audit, Show
 from cachewatch.render.alerts import render_notice
-from cachewatch.render.mail import render_letter
+from cachewatch.render.mail import render_digest
 from cachewatch.render.samples import sample_digest, sample_notice
 
 _PHONE = View(360, "light")
@@ -36,7 +36,7 @@ def mail(request: pytest.FixtureRequest, demo_repository: Path, tmp_path: Path) 
         file.write_text(render_notice(sample_notice()).html)
     else:
         digest = sample_digest() if request.param == "sample" else digest_of(read(demo_repository))
-        file.write_text(render_letter(digest).html)
+        file.write_text(render_digest(digest).html)
     return file
 
 
@@ -61,7 +61,7 @@ def test_a_mail_without_its_head(show: Show, mail: Path, scheme: str) -> None:
 def test_the_first_words_are_the_news(show: Show, demo_repository: Path, tmp_path: Path) -> None:
     """What an inbox shows beside the subject is the sentence that says it all."""
     file = tmp_path / "mail.html"
-    file.write_text(render_letter(digest_of(read(demo_repository))).html)
+    file.write_text(render_digest(digest_of(read(demo_repository))).html)
 
     assert show(file, _PHONE).page.inner_text("body").startswith("py-build lost in radiuss; py-ml-dtypes 0.4.0 added")
 

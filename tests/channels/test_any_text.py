@@ -1,4 +1,4 @@
-"""Whatever text a letter holds, what channels make of it is well-formed and stays where it belongs."""
+"""Whatever text a digest holds, what channels make of it is well-formed and stays where it belongs."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from letters import HEADERS, email_config, letter, part, read
+from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
 from cachewatch.channels.clean import plain_lines
@@ -33,15 +33,15 @@ FIELDS = st.fixed_dictionaries(
 @given(FIELDS)
 def test_any_mail(fields: Mapping[str, Any]) -> None:
     """Pure ASCII, no header that was not meant, and the text as it was."""
-    (parcel,) = open_channel(email_config(25)).pack(letter(**fields))
-    message = read(parcel.payload)
+    (message,) = open_channel(email_config(25)).build_messages(rendered(**fields))
+    mail = read(message.payload)
 
-    assert parcel.payload.isascii()
-    assert set(message.keys()) <= HEADERS | {"Content-Transfer-Encoding"}  # where there is one part only
-    assert part(message, "plain").rstrip("\n") == plain_lines(fields["text"]).rstrip("\n")
-    assert safe(str(message["Subject"])) == message["Subject"]
-    assert max(map(len, parcel.payload.split(b"\r\n"))) <= 998
-    assert not message.defects
+    assert message.payload.isascii()
+    assert set(mail.keys()) <= HEADERS | {"Content-Transfer-Encoding"}  # where there is one part only
+    assert part(mail, "plain").rstrip("\n") == plain_lines(fields["text"]).rstrip("\n")
+    assert safe(str(mail["Subject"])) == mail["Subject"]
+    assert max(map(len, message.payload.split(b"\r\n"))) <= 998
+    assert not mail.defects
 
 
 @settings(max_examples=40)
@@ -49,8 +49,8 @@ def test_any_mail(fields: Mapping[str, Any]) -> None:
 def test_any_feed(fields: Mapping[str, Any]) -> None:
     """An entry that every parser reads, with ids that are URNs."""
     config = FeedConfig(name="feed", path="/srv/www/{subscription}.atom")
-    (parcel,) = open_channel(config).pack(letter(**fields))
-    entry = ET.fromstring(parcel.payload)
+    (message,) = open_channel(config).build_messages(rendered(**fields))
+    entry = ET.fromstring(message.payload)
 
     assert str(entry.findtext("{http://www.w3.org/2005/Atom}id")).startswith("urn:uuid:")
 
@@ -61,10 +61,10 @@ def test_any_feed(fields: Mapping[str, Any]) -> None:
 def test_any_webhook(preset: str, fields: Mapping[str, Any]) -> None:
     """JSON in pure ASCII."""
     config = WebhookConfig(name="chat", url=Secret("https://example.org/x"), preset=preset)
-    (parcel,) = open_channel(config).pack(letter(**fields))
+    (message,) = open_channel(config).build_messages(rendered(**fields))
 
-    assert parcel.payload.isascii()
-    assert json.loads(parcel.payload)
+    assert message.payload.isascii()
+    assert json.loads(message.payload)
 
 
 @settings(max_examples=40)
@@ -73,11 +73,11 @@ def test_any_path(fields: Mapping[str, Any]) -> None:
     """Files lie as deep below their folder as the template says."""
     base = Path(gettempdir()) / "www"
     config = FileConfig(name="archive", path=f"{base}/{{subscription}}/{{period}}-{{key}}.{{ext}}")
-    (parcel,) = open_channel(config).pack(letter(**fields))
+    (message,) = open_channel(config).build_messages(rendered(**fields))
 
-    assert Path(parcel.target).parent.parent == base
-    assert Path(parcel.target).resolve() == Path(parcel.target)
-    assert all(len(name) <= 255 for name in Path(parcel.target).parts)
+    assert Path(message.target).parent.parent == base
+    assert Path(message.target).resolve() == Path(message.target)
+    assert all(len(name) <= 255 for name in Path(message.target).parts)
 
 
 @given(ANY, ANY)

@@ -14,12 +14,12 @@ from xml.etree import ElementTree as ET
 
 import feedparser  # type: ignore[import-untyped]
 import pytest
-from letters import SENDER, Shelves, letter, maildir_config, no_shelf, send
 from mailservers import header, program
+from outgoing import SENDER, Shelves, maildir_config, no_shelf, rendered, send
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
-from cachewatch.core.delivery import SENT, Answer, Letter, Verdict
+from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult, RenderedDigest
 
 HOSTILE = [
     "../../etc/passwd",
@@ -51,15 +51,15 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
 
 
-def deliver(config: ChannelConfig, shelf: Shelves, *letters: Letter) -> list[Answer]:
-    """Deliver letters, and put what was sent on the shelf."""
+def deliver(config: ChannelConfig, sent_history: Shelves, *rendered_digests: RenderedDigest) -> list[DeliveryResult]:
+    """Deliver digests, and put what was sent on the sent history."""
     channel, answers = open_channel(config), []
-    with channel.open(shelf) as carrier:
-        for one in letters:
-            for parcel in channel.pack(one):
-                answers.append(carrier.deliver(parcel))
+    with channel.open(sent_history) as transport:
+        for one in rendered_digests:
+            for message in channel.build_messages(one):
+                answers.append(transport.deliver(message))
                 if answers[-1] == SENT:
-                    shelf.sent.append(parcel)
+                    sent_history.sent.append(message)
     return answers
 
 
@@ -67,7 +67,7 @@ def test_an_archive_by_period(tmp_path: Path) -> None:
     """Each format in a file of its own, readable for a web server whatever the umask is."""
     before = os.umask(0o077)
     try:
-        answers = send(files(tmp_path, formats=("md", "html", "json", "txt")), letter(), letter())
+        answers = send(files(tmp_path, formats=("md", "html", "json", "txt")), rendered(), rendered())
     finally:
         os.umask(before)
 
@@ -75,15 +75,15 @@ def test_an_archive_by_period(tmp_path: Path) -> None:
     period = "ml-team/2026-07-27..2026-08-03"
     assert names(tmp_path / "www") == [f"{period}.{ext}" for ext in ("html", "json", "md", "txt")]
     page = tmp_path / "www" / f"{period}.html"
-    assert page.read_text() == letter().html
+    assert page.read_text() == rendered().html
     assert page.stat().st_mode & 0o777 == 0o644
     assert page.parent.stat().st_mode & 0o777 == 0o755
-    assert (tmp_path / "www" / f"{period}.json").read_bytes() == letter().json
+    assert (tmp_path / "www" / f"{period}.json").read_bytes() == rendered().json
 
 
 def test_two_digests_of_one_period_are_both_kept(tmp_path: Path) -> None:
     """Several revisions a day: the second goes beside the first, and a retry of either adds nothing."""
-    first, second = letter(1, period="2026-08-03"), letter(2, period="2026-08-03")
+    first, second = rendered(1, period="2026-08-03"), rendered(2, period="2026-08-03")
     for _ in range(2):
         assert send(files(tmp_path), first, second) == [SENT, SENT]
 
@@ -96,10 +96,10 @@ def test_two_digests_of_one_period_are_both_kept(tmp_path: Path) -> None:
 
 def test_the_latest_digest_stays_the_latest(tmp_path: Path) -> None:
     """A path without a period is written over, but never by an older digest that was late."""
-    config, shelf = files(tmp_path, place=str(tmp_path / "{subscription}.md")), Shelves()
+    config, sent_history = files(tmp_path, place=str(tmp_path / "{subscription}.md")), Shelves()
 
-    assert deliver(config, shelf, letter(1), letter(2), letter(1)) == [SENT] * 3
-    assert (tmp_path / "ml-team.md").read_text() == letter(2).markdown
+    assert deliver(config, sent_history, rendered(1), rendered(2), rendered(1)) == [SENT] * 3
+    assert (tmp_path / "ml-team.md").read_text() == rendered(2).markdown
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:15])
@@ -108,7 +108,7 @@ def test_names_lead_nowhere(make: Callable[..., ChannelConfig], text: str, tmp_p
     """Whatever a name holds, the file lies where the operator said, under a name of its own."""
     config = make(tmp_path / "base")
     (tmp_path / "base/www").mkdir(parents=True)
-    one, other = letter(subscription=text, period=text, key=text), letter(subscription=f"{text}x", period=text)
+    one, other = rendered(subscription=text, period=text, key=text), rendered(subscription=f"{text}x", period=text)
 
     assert set(send(config, one, other)) == {SENT}
     assert len(names(tmp_path)) == 2
@@ -122,13 +122,13 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     victim.write_text("precious")
     target = tmp_path / "www/ml-team/2026-07-27..2026-08-03.md"
     target.symlink_to(victim)
-    assert send(files(tmp_path), letter()) == [SENT]
+    assert send(files(tmp_path), rendered()) == [SENT]
     assert victim.read_text() == "precious"
 
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "www/other").symlink_to(tmp_path / "elsewhere")
-    (answer,) = send(files(tmp_path), letter(subscription="other"))
-    assert answer.verdict is Verdict.BLOCKED
+    (answer,) = send(files(tmp_path), rendered(subscription="other"))
+    assert answer.verdict is DeliveryOutcome.BLOCKED
     assert names(tmp_path / "elsewhere") == []
 
 
@@ -136,9 +136,9 @@ def test_folders_that_everybody_may_write_in(tmp_path: Path) -> None:
     """Somebody could change what is published: the operator is told what to run."""
     (tmp_path / "www/ml-team").mkdir(parents=True)
     (tmp_path / "www/ml-team").chmod(0o777)
-    (answer,) = send(files(tmp_path), letter())
+    (answer,) = send(files(tmp_path), rendered())
 
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is DeliveryOutcome.BLOCKED
     assert "chmod o-w" in answer.said
 
 
@@ -158,12 +158,12 @@ def test_disks_fail(make: Callable[[Path], ChannelConfig], trouble: tuple[int, s
         patch.setattr(os, "fdopen", lambda handle, mode: _Full(handle, fail) if call == "write" else real(handle, mode))
         if call != "write":
             patch.setattr(os, call, fail)
-        (failed,) = send(make(tmp_path), letter())
+        (failed,) = send(make(tmp_path), rendered())
     assert failed.verdict == verdict
     assert os.strerror(code) in failed.said
     assert names(tmp_path) == []
 
-    assert send(make(tmp_path), letter()) == [SENT]
+    assert send(make(tmp_path), rendered()) == [SENT]
     assert len(names(tmp_path)) == 1
 
 
@@ -173,7 +173,7 @@ def test_a_power_cut_finds_all_or_nothing(
 ) -> None:
     """The content is on the disk before the name is, and the name before anybody says that it was sent."""
     (tmp_path / "www").mkdir()
-    assert send(make(tmp_path), letter(subscription="ml-team")) == [SENT]  # makes the folders
+    assert send(make(tmp_path), rendered(subscription="ml-team")) == [SENT]  # makes the folders
     calls: list[str] = []
     fsync, rename = os.fsync, os.rename
 
@@ -187,7 +187,7 @@ def test_a_power_cut_finds_all_or_nothing(
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(os, "rename", move)
-    assert send(make(tmp_path), letter(1)) == [SENT]
+    assert send(make(tmp_path), rendered(1)) == [SENT]
 
     assert calls == ["file", "rename", "folder"]
 
@@ -208,9 +208,9 @@ class _Full:
 
 def test_the_folder_is_missing(tmp_path: Path) -> None:
     """The operator's own folder is made, but not what it lies in: it may be a disk that is not mounted."""
-    (answer,) = send(files(tmp_path / "not-mounted/srv"), letter())
+    (answer,) = send(files(tmp_path / "not-mounted/srv"), rendered())
 
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is DeliveryOutcome.BLOCKED
     assert "create the folder" in answer.said
 
 
@@ -218,14 +218,14 @@ def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
     """Its own half-written file at once, those of others after a day, and nothing else ever."""
     folder = tmp_path / "www/ml-team"
     config = files(tmp_path)
-    send(config, letter())
+    send(config, rendered())
     old, young, foreign = (folder / f".cachewatch.{n * 16}.tmp" for n in "abc")
     foreign = folder / ".other.tmp"
     for path in (old, young, foreign):
         path.write_text("half")
     for path in (old, foreign):
         os.utime(path, (time.time() - 100_000,) * 2)
-    send(config, letter(1))
+    send(config, rendered(1))
 
     assert not old.exists()
     assert young.exists()
@@ -235,24 +235,26 @@ def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
 def test_old_files_are_removed(tmp_path: Path) -> None:
     """Those that this channel has written, and only those: not an index, not what links point at."""
     config = files(tmp_path, keep=timedelta(days=30), formats=("md", "html"))
-    send(config, letter())
+    send(config, rendered())
     folder = tmp_path / "www/ml-team"
     (folder / "index.html").write_text("mine")
     for path in folder.iterdir():
         os.utime(path, (time.time() - 31 * 86400,) * 2)
-    send(config, letter(1))
+    send(config, rendered(1))
 
     assert names(folder) == ["2026-08-03..2026-08-10.html", "2026-08-03..2026-08-10.md", "index.html"]
 
 
 def test_a_feed_for_readers(tmp_path: Path) -> None:
     """Feedparser and xmllint read it; entries keep their ids, newest first, and there are so many at most."""
-    config, shelf = feed(tmp_path, entries=3, url="https://hpc.example.org/{subscription}.atom"), Shelves()
+    config, sent_history = feed(tmp_path, entries=3, url="https://hpc.example.org/{subscription}.atom"), Shelves()
     for number in range(5):
-        assert deliver(config, shelf, letter(number, archive_url=f"https://hpc.example.org/{number}")) == [SENT]
+        assert deliver(config, sent_history, rendered(number, archive_url=f"https://hpc.example.org/{number}")) == [
+            SENT
+        ]
     path = tmp_path / "www/ml-team.atom"
     before = path.read_bytes()
-    deliver(config, shelf, letter(4, archive_url="https://hpc.example.org/4"))
+    deliver(config, sent_history, rendered(4, archive_url="https://hpc.example.org/4"))
 
     assert path.read_bytes() == before
     parsed = feedparser.parse(before)
@@ -269,9 +271,9 @@ def test_a_feed_for_readers(tmp_path: Path) -> None:
 
 def test_a_feed_never_goes_back_in_time(tmp_path: Path) -> None:
     """An entry that was late is added where it belongs; `updated` only grows."""
-    config, shelf = feed(tmp_path), Shelves()
-    deliver(config, shelf, letter(0), letter(5))
-    deliver(config, shelf, letter(2))
+    config, sent_history = feed(tmp_path), Shelves()
+    deliver(config, sent_history, rendered(0), rendered(5))
+    deliver(config, sent_history, rendered(2))
     root = ET.fromstring((tmp_path / "www/ml-team.atom").read_bytes())
     atom = "{http://www.w3.org/2005/Atom}"
 
@@ -285,8 +287,8 @@ def test_a_feed_never_goes_back_in_time(tmp_path: Path) -> None:
 
 def test_a_feed_stays_of_a_size(tmp_path: Path) -> None:
     """Readers fetch it again and again: large entries push out old ones, and the new one is always there."""
-    config, shelf = feed(tmp_path), Shelves()
-    deliver(config, shelf, *(letter(n, html=f"<p>{n}</p>" + "x" * 1_000_000) for n in range(6)))
+    config, sent_history = feed(tmp_path), Shelves()
+    deliver(config, sent_history, *(rendered(n, html=f"<p>{n}</p>" + "x" * 1_000_000) for n in range(6)))
     parsed = feedparser.parse((tmp_path / "www/ml-team.atom").read_bytes())
 
     assert 1 <= len(parsed.entries) <= 4
@@ -296,7 +298,7 @@ def test_a_feed_stays_of_a_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:15])
 def test_a_feed_is_valid_whatever_names_hold(text: str, tmp_path: Path) -> None:
     """Characters that XML forbids are replaced; markup in names stays text."""
-    one = letter(title=text, html="", text=text, key=text, tags=(text,), archive_url=f"https://example.org/{text}")
+    one = rendered(title=text, html="", text=text, key=text, tags=(text,), archive_url=f"https://example.org/{text}")
     assert send(feed(tmp_path), one) == [SENT]
     data = (tmp_path / "www/ml-team.atom").read_bytes()
 
@@ -308,44 +310,44 @@ def test_a_feed_is_valid_whatever_names_hold(text: str, tmp_path: Path) -> None:
 
 def test_a_damaged_entry_is_left_out(tmp_path: Path) -> None:
     """One that cannot be read takes no other along; a new one that cannot be read is dead."""
-    config, shelf = feed(tmp_path), Shelves()
-    deliver(config, shelf, letter(0), letter(1))
+    config, sent_history = feed(tmp_path), Shelves()
+    deliver(config, sent_history, rendered(0), rendered(1))
     channel = open_channel(config)
-    fields = {name: getattr(shelf.sent[0], name) for name in shelf.sent[0].__struct_fields__}
-    shelf.sent[0] = type(shelf.sent[0])(**(fields | {"payload": b"<entry"}))
+    fields = {name: getattr(sent_history.sent[0], name) for name in sent_history.sent[0].__struct_fields__}
+    sent_history.sent[0] = type(sent_history.sent[0])(**(fields | {"payload": b"<entry"}))
 
-    assert deliver(config, shelf, letter(2)) == [SENT]
+    assert deliver(config, sent_history, rendered(2)) == [SENT]
     assert len(feedparser.parse((tmp_path / "www/ml-team.atom").read_bytes()).entries) == 2
-    with channel.open(shelf) as carrier:
-        assert carrier.deliver(shelf.sent[0]).verdict is Verdict.DEAD
+    with channel.open(sent_history) as transport:
+        assert transport.deliver(sent_history.sent[0]).verdict is DeliveryOutcome.DEAD
 
 
 def test_a_maildir_gets_each_mail_once(tmp_path: Path) -> None:
     """A retry adds nothing, whether the mail was read in the meantime or not; formail can read it."""
     config = maildir_config(tmp_path / "inbox")
-    assert send(config, letter(), letter()) == [SENT, SENT]
+    assert send(config, rendered(), rendered()) == [SENT, SENT]
     (path,) = (tmp_path / "inbox/new").iterdir()
     assert header(path.read_bytes(), "Subject").startswith("[ml-team] 3 removed")
     assert path.stat().st_mode & 0o777 == 0o600
     path.rename(tmp_path / "inbox/cur" / f"{path.name}:2,S")
 
-    assert send(config, letter()) == [SENT]
+    assert send(config, rendered()) == [SENT]
     assert len(names(tmp_path / "inbox")) == 1
     channel = open_channel(config)
-    (parcel,) = channel.pack(letter())
-    with channel.open(no_shelf) as carrier:
-        assert carrier.deliver(channel.repack(letter(), parcel)) == SENT
+    (message,) = channel.build_messages(rendered())
+    with channel.open(no_shelf) as transport:
+        assert transport.deliver(channel.rebuild_message(rendered(), message)) == SENT
     assert len(names(tmp_path / "inbox")) == 2
 
 
 def test_a_maildir_is_swept(tmp_path: Path) -> None:
     """What a killed run left in tmp goes after a day and a half, as Maildir has it."""
     config = maildir_config(tmp_path / "inbox")
-    send(config, letter())
+    send(config, rendered())
     left = tmp_path / "inbox/tmp/1.x.cachewatch"
     left.write_text("half")
     os.utime(left, (time.time() - 200_000,) * 2)
-    send(config, letter(1))
+    send(config, rendered(1))
 
     assert not left.exists()
 
@@ -364,9 +366,9 @@ def test_sendmail_gets_the_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     script = f'printf "%s\\n" "$@" > {tmp_path}/arguments; cat > {tmp_path}/mail; env > {tmp_path}/environment'
     config = sendmail(tmp_path, script, bounces="bounces@example.org")
 
-    assert send(config, letter()) == [SENT]
+    assert send(config, rendered()) == [SENT]
     assert (tmp_path / "arguments").read_text().split() == ["-i", "-f", "bounces@example.org", "--", "kim@example.org"]
-    assert (tmp_path / "mail").read_bytes() == open_channel(config).pack(letter())[0].payload
+    assert (tmp_path / "mail").read_bytes() == open_channel(config).build_messages(rendered())[0].payload
     assert b"\r" not in (tmp_path / "mail").read_bytes()
     assert "s3cr3t" not in (tmp_path / "environment").read_text()
 
@@ -388,7 +390,7 @@ def test_sendmail_gets_the_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_what_exit_codes_mean(code: int, verdict: str, is_address: bool, tmp_path: Path) -> None:
     """As sysexits.h has it, with the program's words; what it does not name may work later."""
-    (answer,) = send(sendmail(tmp_path, f"echo 'cannot \033[31mdo it' >&2; exit {code}"), letter())
+    (answer,) = send(sendmail(tmp_path, f"echo 'cannot \033[31mdo it' >&2; exit {code}"), rendered())
 
     assert (answer.verdict, answer.is_address, answer.may_have_arrived) == (verdict, is_address, False)
     assert "cannot \\x1b[31mdo it" in answer.said
@@ -399,21 +401,21 @@ def test_sendmail_hangs_dies_or_is_not_there(tmp_path: Path) -> None:
     """It is stopped with all that it started; a mail may have gone all the same."""
     began = time.monotonic()
     hangs = sendmail(tmp_path, "sleep 60 & sleep 60", timeout=timedelta(seconds=0.3))
-    (slow,) = send(hangs, letter())
-    (killed,) = send(sendmail(tmp_path, "kill -9 $$"), letter())
+    (slow,) = send(hangs, rendered())
+    (killed,) = send(sendmail(tmp_path, "kill -9 $$"), rendered())
     gone = SendmailConfig(name="local", sender=SENDER, command=(str(tmp_path / "nowhere"),))
-    (missing,) = send(gone, letter())
+    (missing,) = send(gone, rendered())
 
     assert time.monotonic() - began < 10
-    assert (slow.verdict, slow.may_have_arrived) == (Verdict.DEFERRED, True)
-    assert (killed.verdict, killed.may_have_arrived) == (Verdict.DEFERRED, True)
-    assert missing.verdict is Verdict.BLOCKED
+    assert (slow.verdict, slow.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert (killed.verdict, killed.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert missing.verdict is DeliveryOutcome.BLOCKED
     assert "nowhere" in missing.said
 
 
 def test_sendmail_wants_an_address(tmp_path: Path) -> None:
     """What is none never becomes an argument."""
-    (answer,) = send(sendmail(tmp_path, f"touch {tmp_path}/called"), letter(to=("-oQ/tmp root",)))
+    (answer,) = send(sendmail(tmp_path, f"touch {tmp_path}/called"), rendered(to=("-oQ/tmp root",)))
 
-    assert (answer.verdict, answer.is_address) == (Verdict.DEAD, True)
+    assert (answer.verdict, answer.is_address) == (DeliveryOutcome.DEAD, True)
     assert not (tmp_path / "called").exists()

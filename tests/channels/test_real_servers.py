@@ -4,11 +4,11 @@ import email
 import email.policy
 
 import pytest
-from letters import email_config, letter, send
 from mailservers import exim, header, part, smtp_sink
+from outgoing import email_config, rendered, send
 
 from cachewatch.channels import open_channel
-from cachewatch.core.delivery import SENT, Attachment, Verdict
+from cachewatch.core.delivery import SENT, Attachment, DeliveryOutcome
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -18,12 +18,12 @@ def test_smtp_sink_takes_it() -> None:
     for options in ([], ["-e"], ["-8"]):
         with smtp_sink(*options) as sink:
             config = email_config(sink.port)
-            assert send(config, letter(), letter(1)) == [SENT, SENT]
+            assert send(config, rendered(), rendered(1)) == [SENT, SENT]
             contents = [content.replace(b"\r\n", b"\n") for content in sink.contents()]
 
         for number in (0, 1):
-            (parcel,) = open_channel(config).pack(letter(number))
-            assert [content for content in contents if content.count(parcel.payload.replace(b"\r\n", b"\n")) == 1]
+            (message,) = open_channel(config).build_messages(rendered(number))
+            assert [content for content in contents if content.count(message.payload.replace(b"\r\n", b"\n")) == 1]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_smtp_sink_takes_it() -> None:
 def test_smtp_sink_refuses(options: list[str], verdict: str, may_have_arrived: bool) -> None:
     """Every reply of another implementation is understood at every step."""
     with smtp_sink(*options) as sink:
-        (answer,) = send(email_config(sink.port), letter())
+        (answer,) = send(email_config(sink.port), rendered())
 
     assert (answer.verdict, answer.may_have_arrived) == (verdict, may_have_arrived)
     assert answer.said
@@ -60,7 +60,7 @@ def test_smtp_sink_refuses(options: list[str], verdict: str, may_have_arrived: b
 def test_exim_delivers_and_others_read_it() -> None:
     """What lies in the Maildir in the end: headers by formail, parts by Perl, and never an encoded word where none belongs."""
     text = "Grüße an alle\nFrom now on\n.\n..\n" + "x" * 40_00 + "\n\u2028end\n"
-    one = letter(
+    one = rendered(
         title="gcc → 15 → 16 " + "long title " * 30,
         subscription="ml-team",
         text=text,
@@ -75,10 +75,10 @@ def test_exim_delivers_and_others_read_it() -> None:
             unsubscribe="https://example.org/" + "u" * 200 + "?who={recipient}",
         )
         channel = open_channel(config)
-        first = channel.pack(one)[0]
-        again = channel.repack(one, first)
-        with channel.open(lambda target, most: ()) as carrier:
-            assert [carrier.deliver(parcel) for parcel in (first, again)] == [SENT, SENT]
+        first = channel.build_messages(one)[0]
+        again = channel.rebuild_message(one, first)
+        with channel.open(lambda target, most: ()) as transport:
+            assert [transport.deliver(message) for message in (first, again)] == [SENT, SENT]
         mails = server.mails("kim", 2)
 
     by_id = {header(mail, "Message-ID"): mail for mail in mails}
@@ -103,18 +103,18 @@ def test_exim_refuses_some_and_takes_the_rest() -> None:
     with exim() as server:
         config = email_config(server.port)
         everyone = ("grey@example.org", "bad@example.org", "kim@example.org", "kim@elsewhere.example")
-        grey, bad, good, relayed = send(config, letter(to=everyone))
-        poison, healthy = send(config, letter(1, title="poison"), letter(2))
-        large, small = send(config, letter(3, text="long line of text\n" * 5_000), letter(4))
+        grey, bad, good, relayed = send(config, rendered(to=everyone))
+        poison, healthy = send(config, rendered(1, title="poison"), rendered(2))
+        large, small = send(config, rendered(3, text="long line of text\n" * 5_000), rendered(4))
         mails = server.mails("kim", 4 - 1)
 
-    assert grey.verdict is Verdict.DEFERRED
+    assert grey.verdict is DeliveryOutcome.DEFERRED
     assert "greylisted" in grey.said
-    assert (bad.verdict, bad.is_address) == (Verdict.DEAD, True)
+    assert (bad.verdict, bad.is_address) == (DeliveryOutcome.DEAD, True)
     assert good == SENT
-    assert relayed.verdict is Verdict.DEAD
-    assert (poison.verdict, poison.is_address) == (Verdict.DEAD, False)
+    assert relayed.verdict is DeliveryOutcome.DEAD
+    assert (poison.verdict, poison.is_address) == (DeliveryOutcome.DEAD, False)
     assert healthy == SENT
-    assert large.verdict is Verdict.TOO_LARGE
+    assert large.verdict is DeliveryOutcome.TOO_LARGE
     assert small == SENT
     assert len(mails) == 3

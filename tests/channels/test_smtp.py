@@ -14,31 +14,31 @@ from typing import Any
 
 import pytest
 import trustme
-from letters import email_config, letter, no_shelf, send
 from mailservers import DROP, SWALLOW, Post, free_port, post, scripted, talking
+from outgoing import email_config, no_shelf, rendered, send
 
 from cachewatch.channels import longest_attempt, open_channel
 from cachewatch.channels.smtp import LONGEST_ATTEMPT, Session
 from cachewatch.config.model import Secret
-from cachewatch.core.delivery import SENT, Answer, Verdict
+from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
 Read = Callable[[], bytes]
 
 
-def answer_of(port: int, seconds: float = 5, **smtp: Any) -> Answer:
-    """Return what becomes of one letter."""
-    (answer,) = send(email_config(port, smtp={"timeout": timedelta(seconds=seconds)} | smtp), letter())
+def answer_of(port: int, seconds: float = 5, **smtp: Any) -> DeliveryResult:
+    """Return what becomes of one digest."""
+    (answer,) = send(email_config(port, smtp={"timeout": timedelta(seconds=seconds)} | smtp), rendered())
     return answer
 
 
 def test_one_connection_and_one_transaction_each() -> None:
     """Each recipient has a message of their own, and the stored bytes are what arrives."""
-    one = letter(to=("kim@example.org", "lee@example.org"))
+    one = rendered(to=("kim@example.org", "lee@example.org"))
     with post() as server:
         config = email_config(server.port, bounces="bounces@example.org")
-        assert send(config, one, letter(1)) == [SENT] * 3
+        assert send(config, one, rendered(1)) == [SENT] * 3
 
     assert server.sessions == 1
     assert [received.recipient for received in server.received] == [
@@ -47,7 +47,7 @@ def test_one_connection_and_one_transaction_each() -> None:
         "kim@example.org",
     ]
     assert {received.sender for received in server.received} == {"bounces@example.org"}
-    assert server.received[0].content == open_channel(config).pack(one)[0].payload
+    assert server.received[0].content == open_channel(config).build_messages(one)[0].payload
 
 
 def test_nothing_connects_without_a_parcel() -> None:
@@ -110,19 +110,19 @@ def test_one_refused_recipient_stops_no_other(refusal: str) -> None:
     """A mixed list: the others get theirs, over the same connection."""
     with post(by_recipient={"bad@example.org": refusal}) as server:
         everyone = ("kim@example.org", "bad@example.org", "lee@example.org")
-        first, bad, last = send(email_config(server.port), letter(to=everyone))
+        first, bad, last = send(email_config(server.port), rendered(to=everyone))
 
     assert (first, last) == (SENT, SENT)
-    assert bad.verdict in (Verdict.DEFERRED, Verdict.DEAD)
+    assert bad.verdict in (DeliveryOutcome.DEFERRED, DeliveryOutcome.DEAD)
     assert server.sessions == 1
 
 
 def test_a_poisonous_message_stops_no_other() -> None:
     """What one server refuses for its content does not come back every day with the rest."""
     with post(replies={"DATA": ["554 5.6.0 content rejected"]}) as server:
-        poison, healthy = send(email_config(server.port), letter(), letter(1))
+        poison, healthy = send(email_config(server.port), rendered(), rendered(1))
 
-    assert (poison.verdict, healthy) == (Verdict.DEAD, SENT)
+    assert (poison.verdict, healthy) == (DeliveryOutcome.DEAD, SENT)
 
 
 def test_greylisting_ends() -> None:
@@ -139,7 +139,7 @@ def test_a_connection_lost_before_the_message(command: str) -> None:
     with post(replies={command: [DROP]}) as server:
         answer = answer_of(server.port)
 
-    assert (answer.verdict, answer.may_have_arrived) == (Verdict.DEFERRED, False)
+    assert (answer.verdict, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, False)
     assert server.received == []
 
 
@@ -156,9 +156,9 @@ def test_a_connection_lost_within_the_message() -> None:
             connection.sendall(b"250 ok\r\n")
 
     with talking(talk) as port:
-        (answer,) = send(email_config(port), letter(text="a line of text\n" * 2_000_000))
+        (answer,) = send(email_config(port), rendered(text="a line of text\n" * 2_000_000))
 
-    assert (answer.verdict, answer.may_have_arrived) == (Verdict.DEFERRED, False)
+    assert (answer.verdict, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, False)
 
 
 def test_a_connection_lost_after_the_message() -> None:
@@ -166,7 +166,7 @@ def test_a_connection_lost_after_the_message() -> None:
     with post(replies={"DATA": [SWALLOW]}) as server:
         first, second = answer_of(server.port), answer_of(server.port)
 
-    assert (first.verdict, first.may_have_arrived, second) == (Verdict.DEFERRED, True, SENT)
+    assert (first.verdict, first.may_have_arrived, second) == (DeliveryOutcome.DEFERRED, True, SENT)
     assert len(server.received) == 2
     assert server.received[0] == server.received[1]
 
@@ -175,18 +175,18 @@ def test_a_connection_lost_after_a_later_message() -> None:
     """Only for the next run: to send it again at once would make a second copy as likely as can be."""
     with post() as server:
         server.replies["DATA"] = ["250 OK", SWALLOW]
-        first, second = send(email_config(server.port), letter(), letter(1))
+        first, second = send(email_config(server.port), rendered(), rendered(1))
 
-    assert (first, second.verdict, second.may_have_arrived) == (SENT, Verdict.DEFERRED, True)
+    assert (first, second.verdict, second.may_have_arrived) == (SENT, DeliveryOutcome.DEFERRED, True)
     assert len(server.received) == 2
 
 
 def test_what_was_not_tried_cannot_have_arrived() -> None:
     """A lost connection ends the run for all, but says nothing of the messages behind the one in hand."""
     with post(replies={"DATA": [SWALLOW]}) as server:
-        answers = send(email_config(server.port), letter(), letter(1), letter(2))
+        answers = send(email_config(server.port), rendered(), rendered(1), rendered(2))
 
-    assert [answer.verdict for answer in answers] == [Verdict.DEFERRED] * 3
+    assert [answer.verdict for answer in answers] == [DeliveryOutcome.DEFERRED] * 3
     assert [answer.may_have_arrived for answer in answers] == [True, False, False]
     assert len(server.received) == 1
 
@@ -208,7 +208,7 @@ def test_no_answer_to_the_end_of_the_message() -> None:
         answer = answer_of(port, 0.2)
 
     assert 1.5 < time.monotonic() - began < 6
-    assert (answer.verdict, answer.may_have_arrived) == (Verdict.DEFERRED, True)
+    assert (answer.verdict, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
     assert "no answer in time" in answer.said
 
 
@@ -253,7 +253,7 @@ def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) 
         took = time.monotonic() - began
 
     assert took < 3
-    assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (Verdict.DEFERRED, False, True)
+    assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (DeliveryOutcome.DEFERRED, False, True)
     assert answer.said.isprintable()
     assert len(answer.said) <= 300
 
@@ -287,13 +287,16 @@ def test_an_attempt_ends_before_the_lease_of_its_delivery(monkeypatch: pytest.Mo
     with talking(talk) as port:
         config = email_config(port, smtp={"timeout": timedelta(seconds=30)})
         channel = open_channel(config)
-        (small,), (large,) = channel.pack(letter()), channel.pack(letter(1, text="so much\n" * 2_000_000))
-        with channel.open(no_shelf) as carrier:
-            assert carrier.deliver(small) == SENT
+        (small,), (large,) = (
+            channel.build_messages(rendered()),
+            channel.build_messages(rendered(1, text="so much\n" * 2_000_000)),
+        )
+        with channel.open(no_shelf) as transport:
+            assert transport.deliver(small) == SENT
             deadlines.clear()
             hangs_up.set()
-            answer = carrier.deliver(large)
-    assert answer.verdict is Verdict.DEFERRED
+            answer = transport.deliver(large)
+    assert answer.verdict is DeliveryOutcome.DEFERRED
     assert answer.said.startswith("sending the message: ")
     closings = [seconds for seconds in deadlines if seconds == 5]
     assert len(closings) == 2
@@ -308,7 +311,7 @@ def test_a_reply_without_end_is_cut_at_its_size() -> None:
         answer = answer_of(port, 30)
 
     assert time.monotonic() - began < 10
-    assert answer.verdict is Verdict.DEFERRED
+    assert answer.verdict is DeliveryOutcome.DEFERRED
 
 
 @pytest.mark.parametrize(
@@ -338,10 +341,14 @@ def test_odd_servers(replies: dict[str, bytes], verdict: str) -> None:
 
 
 def test_nobody_there() -> None:
-    """A server that is down concerns all parcels: the first tries, the others do not wait for it."""
-    first, second = send(email_config(free_port()), letter(), letter(1))
+    """A server that is down concerns all messages: the first tries, the others do not wait for it."""
+    first, second = send(email_config(free_port()), rendered(), rendered(1))
 
-    assert (first.verdict, first.is_channel, first.said) == (Verdict.DEFERRED, True, "connecting: Connection refused")
+    assert (first.verdict, first.is_channel, first.said) == (
+        DeliveryOutcome.DEFERRED,
+        True,
+        "connecting: Connection refused",
+    )
     assert second == first
 
 
@@ -354,7 +361,7 @@ def test_an_unknown_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     answer = answer_of(25, host="mx.example.org")
 
-    assert answer.verdict is Verdict.DEFERRED
+    assert answer.verdict is DeliveryOutcome.DEFERRED
     assert "name resolution" in answer.said
 
 
@@ -379,7 +386,7 @@ def test_a_session_that_the_server_ended() -> None:
 
     seen: list[int] = []
     with talking(talk) as port:
-        assert send(email_config(port), letter(), letter(1), letter(2)) == [SENT] * 3
+        assert send(email_config(port), rendered(), rendered(1), rendered(2)) == [SENT] * 3
     assert len(seen) == 3
 
 
@@ -434,7 +441,7 @@ def test_certificates_are_checked(
         other = answer_of(server.port, security=security, ca_file=ca_file)
     assert server.received == []
 
-    assert (unknown.verdict, other.verdict) == (Verdict.BLOCKED, Verdict.BLOCKED)
+    assert (unknown.verdict, other.verdict) == (DeliveryOutcome.BLOCKED, DeliveryOutcome.BLOCKED)
     assert "not trusted" in unknown.said
     assert "ca_file" in unknown.said
     assert "127.0.0.1" in other.said
@@ -447,7 +454,7 @@ def test_starttls_taken_out_of_the_way(ca_file: Path) -> None:
             server.port, security="starttls", ca_file=ca_file, user="cachewatch", password=Secret("s3cr3t")
         )
 
-    assert (answer.verdict, answer.is_channel) == (Verdict.BLOCKED, True)
+    assert (answer.verdict, answer.is_channel) == (DeliveryOutcome.BLOCKED, True)
     assert "STARTTLS" in answer.said
     assert (server.received, server.logins) == ([], [])
 
@@ -461,7 +468,7 @@ def test_replies_injected_before_tls(ca_file: Path) -> None:
     with talking(scripted(**replies)) as port:
         answer = answer_of(port, 1, security="starttls", ca_file=ca_file)
 
-    assert (answer.verdict, answer.is_channel) == (Verdict.DEFERRED, True)
+    assert (answer.verdict, answer.is_channel) == (DeliveryOutcome.DEFERRED, True)
 
 
 @pytest.mark.parametrize(("reply", "verdict"), [(b"454 no TLS now\r\n", "deferred"), (b"501 no\r\n", "blocked")])
@@ -474,10 +481,10 @@ def test_starttls_refused(reply: bytes, verdict: str, ca_file: Path) -> None:
 def test_tls_on_a_plain_port(ca_file: Path) -> None:
     """The handshake fails, also if the other side only drips."""
     with post() as server:
-        assert answer_of(server.port, 1, security="tls", ca_file=ca_file).verdict is Verdict.DEFERRED
+        assert answer_of(server.port, 1, security="tls", ca_file=ca_file).verdict is DeliveryOutcome.DEFERRED
     with talking(_drip) as port:
         began = time.monotonic()
-        assert answer_of(port, 0.3, security="tls", ca_file=ca_file).verdict is Verdict.DEFERRED
+        assert answer_of(port, 0.3, security="tls", ca_file=ca_file).verdict is DeliveryOutcome.DEFERRED
         assert time.monotonic() - began < 3
 
 
@@ -486,7 +493,7 @@ def test_a_ca_file_that_is_not_there(tmp_path: Path) -> None:
     with post() as server:
         answer = answer_of(server.port, security="tls", ca_file=tmp_path / "nowhere.pem")
 
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is DeliveryOutcome.BLOCKED
     assert "nowhere.pem" in answer.said
 
 
@@ -513,7 +520,7 @@ def test_a_wrong_password_blocks_the_channel(guarded: Post, ca_file: Path) -> No
     )
     none = answer_of(guarded.port, security="starttls", ca_file=ca_file)
 
-    assert (wrong.verdict, none.verdict) == (Verdict.BLOCKED, Verdict.BLOCKED)
+    assert (wrong.verdict, none.verdict) == (DeliveryOutcome.BLOCKED, DeliveryOutcome.BLOCKED)
     assert wrong.said.startswith("AUTH: 535")
     assert "530" in none.said
     assert "wr0ng" not in repr(wrong)
@@ -524,7 +531,7 @@ def test_no_logging_in_now(guarded: Post, ca_file: Path) -> None:
     guarded.replies["AUTH"] = ["454 4.7.0 temporary authentication failure"]
     answer = answer_of(guarded.port, security="starttls", ca_file=ca_file, **LOGIN)
 
-    assert (answer.verdict, answer.is_channel) == (Verdict.DEFERRED, True)
+    assert (answer.verdict, answer.is_channel) == (DeliveryOutcome.DEFERRED, True)
 
 
 def test_a_server_repeats_the_password(guarded: Post, ca_file: Path) -> None:
@@ -541,14 +548,14 @@ def test_a_server_without_logins(server_tls: ssl.SSLContext, ca_file: Path) -> N
     with post(tls=server_tls, auth_exclude_mechanism=["LOGIN", "PLAIN"]) as server:
         answer = answer_of(server.port, security="starttls", ca_file=ca_file, **LOGIN)
 
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is DeliveryOutcome.BLOCKED
 
 
 def test_a_password_that_smtp_cannot_carry(guarded: Post, ca_file: Path) -> None:
     """Smtplib knows ASCII only; its error would show the password."""
     answer = answer_of(guarded.port, security="starttls", ca_file=ca_file, user="u", password=Secret("geheimß"))
 
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is DeliveryOutcome.BLOCKED
     assert "geheim" not in answer.said
 
 
@@ -560,7 +567,7 @@ def test_passwords_in_clear_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("cachewatch.channels.smtp.is_loopback", lambda host: False)
         answer = answer_of(server.port, **LOGIN)
 
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is DeliveryOutcome.BLOCKED
     assert len(server.logins) == 1
 
 
@@ -583,7 +590,7 @@ def test_the_greeting_names_this_machine() -> None:
 )
 def test_the_size_is_said_before_the_message(offered: bytes, is_said: bool) -> None:
     """So that a server can refuse it at once; one that does not know the word is not troubled with it."""
-    (parcel,) = open_channel(email_config(1)).pack(letter())
+    (message,) = open_channel(email_config(1)).build_messages(rendered())
     lines: list[bytes] = []
 
     def talk(connection: socket.socket, read: Read) -> None:
@@ -593,23 +600,23 @@ def test_the_size_is_said_before_the_message(offered: bytes, is_said: bool) -> N
 
         scripted(EHLO=offered)(connection, heard)
 
-    with talking(talk) as port, open_channel(email_config(port)).open(no_shelf) as carrier:
-        assert carrier.deliver(parcel) == SENT
+    with talking(talk) as port, open_channel(email_config(port)).open(no_shelf) as transport:
+        assert transport.deliver(message) == SENT
 
     (mail,) = [line.lower() for line in lines if line[:4].upper() == b"MAIL"]
-    assert (b" size=%d\r\n" % len(parcel.payload) in mail) == is_said
+    assert (b" size=%d\r\n" % len(message.payload) in mail) == is_said
     assert (b"size" in mail) == is_said
 
 
 def test_lines_that_begin_with_a_dot_arrive() -> None:
-    """Stored parcels go over the line as they are, whatever is in them."""
+    """Stored messages go over the line as they are, whatever is in them."""
     channel = open_channel(email_config(1))
-    parcel = channel.pack(letter())[0]
+    message = channel.build_messages(rendered())[0]
     payload = b"Subject: x\r\n\r\n.\r\n..two\r\nend without a line end"
-    with post() as server, open_channel(email_config(server.port)).open(no_shelf) as carrier:
+    with post() as server, open_channel(email_config(server.port)).open(no_shelf) as transport:
         assert (
-            carrier.deliver(
-                type(parcel)(**({f: getattr(parcel, f) for f in parcel.__struct_fields__} | {"payload": payload}))
+            transport.deliver(
+                type(message)(**({f: getattr(message, f) for f in message.__struct_fields__} | {"payload": payload}))
             )
             == SENT
         )

@@ -12,13 +12,13 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from letters import letter, no_shelf, send
+from outgoing import no_shelf, rendered, send
 from servers import Says, serving
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.presets import chat_text, message
+from cachewatch.channels.presets import chat_text, webhook_body
 from cachewatch.config.model import AppriseConfig, Secret, WebhookConfig
-from cachewatch.core.delivery import SENT, Answer, Verdict
+from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult
 from cachewatch.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -32,10 +32,10 @@ def webhook(url: str, **values: Any) -> WebhookConfig:
     return WebhookConfig(**(everything | values))
 
 
-def answer_to(says: Says, **values: Any) -> Answer:
+def answer_to(says: Says, **values: Any) -> DeliveryResult:
     """Return what becomes of a digest if the server says this."""
     with serving({PATH: says}) as server:
-        (answer,) = send(webhook(server.url + PATH, **values), letter())
+        (answer,) = send(webhook(server.url + PATH, **values), rendered())
     return answer
 
 
@@ -44,7 +44,7 @@ def test_a_digest_arrives_and_can_be_checked() -> None:
     key = b"0123456789abcdef01234567"
     with serving({PATH: Says(204)}) as server:
         config = webhook(server.url + PATH, signing_key=Secret("whsec_" + base64.b64encode(key).decode()))
-        assert send(config, letter(), letter(), letter(1)) == [SENT] * 3
+        assert send(config, rendered(), rendered(), rendered(1)) == [SENT] * 3
         first, again, other = server.asked
 
     assert first.method == "POST"
@@ -65,8 +65,8 @@ def test_a_digest_arrives_and_can_be_checked() -> None:
 def test_what_is_sent_again_has_a_name_of_its_own() -> None:
     """Or it would be taken for a repetition and dropped."""
     channel = open_channel(webhook("https://example.org/x"))
-    (first,) = channel.pack(letter())
-    again = channel.repack(letter(), first)
+    (first,) = channel.build_messages(rendered())
+    again = channel.rebuild_message(rendered(), first)
 
     assert again.message_id != first.message_id
     assert json.loads(again.payload)["title"].startswith("Resent: ")
@@ -104,10 +104,10 @@ def test_what_statuses_mean(status: int, verdict: str) -> None:
 def test_redirects_are_not_followed() -> None:
     """Nobody else gets the digest or its signature."""
     with serving({"/other": Says()}) as other, serving({PATH: Says(302, headers={"Location": other.url})}) as server:
-        (answer,) = send(webhook(server.url + PATH), letter())
+        (answer,) = send(webhook(server.url + PATH), rendered())
         assert other.asked == []
 
-    assert answer.verdict is Verdict.BLOCKED
+    assert answer.verdict is DeliveryOutcome.BLOCKED
 
 
 def test_a_server_may_ask_to_wait() -> None:
@@ -128,29 +128,29 @@ def test_no_answer_is_waited_for_for_ever() -> None:
     huge = answer_to(Says(500, body=b"x" * 5_000_000))
 
     assert time.monotonic() - began < 10
-    assert (silent.verdict, silent.may_have_arrived) == (Verdict.DEFERRED, True)
-    assert (dripping.verdict, dripping.may_have_arrived) == (Verdict.DEFERRED, True)
-    assert huge.verdict is Verdict.DEFERRED
+    assert (silent.verdict, silent.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert (dripping.verdict, dripping.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert huge.verdict is DeliveryOutcome.DEFERRED
     assert len(huge.said) <= 300
 
 
 def test_nobody_there() -> None:
-    """Nothing can have arrived, and every other parcel of the run would fare the same."""
-    (answer,) = send(webhook("http://127.0.0.1:1" + PATH), letter())
+    """Nothing can have arrived, and every other message of the run would fare the same."""
+    (answer,) = send(webhook("http://127.0.0.1:1" + PATH), rendered())
 
-    assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (Verdict.DEFERRED, False, True)
+    assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (DeliveryOutcome.DEFERRED, False, True)
 
 
 def test_the_url_is_a_secret() -> None:
     """Neither the target nor anything that is said of it tells the hook, even if the server repeats it."""
     config = webhook("http://127.0.0.1:1" + PATH)
-    (parcel,) = open_channel(config).pack(letter())
-    said = [parcel.target, send(config, letter())[0].said]
+    (message,) = open_channel(config).build_messages(rendered())
+    said = [message.target, send(config, rendered())[0].said]
     said.append(answer_to(Says(404, f"no such hook: {PATH}".encode())).said)
-    said.append(send(webhook(f"http://user:s3cr3t-of-the-hook@127.0.0.1:1{PATH}"), letter())[0].said)
-    said.append(send(webhook("nonsense" + PATH), letter())[0].said)
+    said.append(send(webhook(f"http://user:s3cr3t-of-the-hook@127.0.0.1:1{PATH}"), rendered())[0].said)
+    said.append(send(webhook("nonsense" + PATH), rendered())[0].said)
 
-    assert parcel.target == "http://127.0.0.1:1"
+    assert message.target == "http://127.0.0.1:1"
     assert not [text for text in said if "s3cr3t" in text]
 
 
@@ -160,11 +160,11 @@ HOSTILE = "@channel @all @here @everyone @room <!channel> <@U123> <@&1> @kim\x1b
 @pytest.mark.parametrize("preset", ["json", "mattermost", "slack", "discord", "matrix"])
 def test_chats_call_nobody(preset: str) -> None:
     """What looks like a call is broken up, and chats that can be told are told to ring no one."""
-    one = letter(title=HOSTILE, text=HOSTILE * 500, html=HOSTILE, markdown=HOSTILE * 500)
-    (parcel,) = open_channel(webhook("https://example.org/x", preset=preset)).pack(one)
-    body = json.loads(parcel.payload)
+    one = rendered(title=HOSTILE, text=HOSTILE * 500, html=HOSTILE, markdown=HOSTILE * 500)
+    (message,) = open_channel(webhook("https://example.org/x", preset=preset)).build_messages(one)
+    body = json.loads(message.payload)
 
-    assert parcel.payload.isascii()
+    assert message.payload.isascii()
     if preset == "json":
         return
     texts = [body[name] for name in ("text", "content", "html") if name in body]
@@ -190,11 +190,11 @@ def test_apprise_sends_to_a_chat() -> None:
     with serving({"/notify": [Says(), Says(500)]}) as server:
         urls = (Secret(server.url.replace("http://", "json://") + "/notify?secret=s3cr3t"),)
         config = AppriseConfig(name="chats", urls=urls)
-        sent, failed = send(config, letter(title=HOSTILE), letter(1))
+        sent, failed = send(config, rendered(title=HOSTILE), rendered(1))
         body = json.loads(server.asked[0].body)
 
     assert sent == SENT
-    assert failed.verdict is Verdict.DEFERRED
+    assert failed.verdict is DeliveryOutcome.DEFERRED
     assert "500" in failed.said
     assert "s3cr3t" not in failed.said
     assert body["title"].startswith("cachewatch ml-team: ")
@@ -206,15 +206,15 @@ def test_apprise_sends_to_a_chat() -> None:
 def test_apprise_is_missing_or_told_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
     """What to install, and which URL is not understood, without telling it."""
     nonsense = AppriseConfig(name="chats", urls=(Secret("nonsense://s3cr3t"),))
-    (answer,) = send(nonsense, letter())
-    assert answer.verdict is Verdict.BLOCKED
+    (answer,) = send(nonsense, rendered())
+    assert answer.verdict is DeliveryOutcome.BLOCKED
     assert "s3cr3t" not in answer.said
 
     channel = open_channel(nonsense)
-    (parcel,) = channel.pack(letter())
-    with open_channel(AppriseConfig(name="chats", urls=())).open(no_shelf) as carrier:
-        assert carrier.deliver(parcel).verdict is Verdict.DEAD
-    assert channel.repack(letter(), parcel).payload != parcel.payload
+    (message,) = channel.build_messages(rendered())
+    with open_channel(AppriseConfig(name="chats", urls=())).open(no_shelf) as transport:
+        assert transport.deliver(message).verdict is DeliveryOutcome.DEAD
+    assert channel.rebuild_message(rendered(), message).payload != message.payload
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'cachewatch\[apprise\]'"):
@@ -231,7 +231,7 @@ CALLS = (
 @pytest.mark.parametrize("call", CALLS)
 def test_nobody_is_called(preset: str, call: str) -> None:
     """What looks like a call in some chat is none in any, whoever is named so."""
-    body = json.loads(message(preset, letter(title=call, text=f"new: {call}", markdown=f"new: {call}")))
+    body = json.loads(webhook_body(preset, rendered(title=call, text=f"new: {call}", markdown=f"new: {call}")))
     said = f"{body.get('text')} {body.get('content')} {body.get('html')}"
 
     assert not re.search(r"(?<![\w.])@[\w*_&\u00ad]", said)
@@ -252,4 +252,4 @@ def test_nobody_is_called(preset: str, call: str) -> None:
 )
 def test_no_link_but_ours(text: str, dead: str) -> None:
     """A name that is a link in some chat is none where plain text is sent; what is copied stays as it is."""
-    assert chat_text(letter(text=text, archive_url="https://hpc.example.org/d/1"), 1_000) == dead
+    assert chat_text(rendered(text=text, archive_url="https://hpc.example.org/d/1"), 1_000) == dead

@@ -161,7 +161,7 @@ def test_version_and_unknown_commands(run: Run) -> None:
 
 def test_the_package_says_the_same_version() -> None:
     """There is one version, in pyproject.toml and in the package."""
-    text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
 
     assert f'\nversion = "{__version__}"\n' in text
 

@@ -110,7 +110,7 @@ def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> 
     path.write_text(everything)
     site.run()
     with site.open().database.read() as connection:
-        sent = [outbox.parcel(connection, each.id).payload.decode() for each in site.deliveries()]
+        sent = [outbox.message(connection, each.id).payload.decode() for each in site.deliveries()]
     assert [without_moments(done.output) for done in shown] == [without_moments(text) for text in sent]
     assert len({without_moments(text) for text in sent}) == 6
     assert CANARY not in "".join(done.output + done.error for done in shown)
@@ -159,7 +159,7 @@ def test_status(site: Site, run: Run) -> None:
     found = json.loads(data.output)
     assert found["sources"][0]["name"] == "public"
     assert {channel["health"]["name"] for channel in found["channels"]} == {"mail", "files", "hook"}
-    assert found["tracks"][0]["due"] is None
+    assert found["streams"][0]["due"] is None
     assert CANARY not in text.output + data.output
 
 

@@ -16,13 +16,13 @@ from truths import STATES, History, Truth, expected
 from verdicts import after_prune, ancestors, same_compiler, verdict
 
 from cachewatch.core.coverage import (
+    Availability,
     Coverage,
     CoverageChange,
-    Covered,
     Environment,
     Holdings,
     Need,
-    Standing,
+    Resolution,
     best,
     compare_coverage,
     cover,
@@ -126,7 +126,7 @@ def check_change(change: CoverageChange, before: dict[str, str], after: dict[str
     assert bool(headline_of(change)) == bool(change)
 
 
-def hashes(found: Iterable[Covered]) -> set[str]:
+def hashes(found: Iterable[Resolution]) -> set[str]:
     """Return the hashes, each of which is there once."""
     listed = [covered.need.hash for covered in found]
     assert len(listed) == len(set(listed))
@@ -177,10 +177,10 @@ def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -
         assert covered.standing == verdict(spec_hash, spec, second), (spec, second)
         assert covered.left == after_prune(spec_hash, spec, second), (spec, second)
         runnable = [s for s in second.values() if is_runnable(s, spec)]
-        if covered.standing is Standing.LOST:
+        if covered.standing is Availability.LOST:
             assert set(covered.versions) == {v for s in runnable for v in s["versions"]}
             assert covered.suggestion == (newest(covered.versions) if runnable else "")
-        elif covered.standing is Standing.USABLE:
+        elif covered.standing is Availability.USABLE:
             assert set(covered.others) == {
                 h for h in second if second[h] in runnable and second[h]["versions"] == spec["versions"]
             }
@@ -203,7 +203,7 @@ def is_runnable(build: Spec, wanted: Spec) -> bool:
     return system and (build["target"] == wanted["target"] or build["target"] in ancestors(wanted["target"]))
 
 
-def check_differences(covered: Covered, wanted: Spec, build: Spec) -> None:
+def check_differences(covered: Resolution, wanted: Spec, build: Spec) -> None:
     """Hold what is named to what is different."""
     words = {text.partition(" ")[0] for text in covered.differs}
     assert words == {
@@ -306,7 +306,7 @@ def need(**values: Any) -> Need:
     )
 
 
-def standing(wanted: Need, **values: Any) -> Standing:
+def standing(wanted: Need, **values: Any) -> Availability:
     """Hold one need against one spec of another hash."""
     environment = Environment(name="x", needs=(wanted,))
     return cover(environment, {"zlib": {spec_hash(9): signature(**values)}}).needs[0].standing
@@ -314,24 +314,24 @@ def standing(wanted: Need, **values: Any) -> Standing:
 
 def test_another_system_is_no_other_build() -> None:
     """Nothing for another operating system, platform or processor can take the place."""
-    assert standing(need()) is Standing.REBUILT
-    assert standing(need(target="zen5"), target="zen4") is Standing.USABLE
-    assert standing(need(target="zen4"), target="zen5") is Standing.LOST
-    assert standing(need(target="zen4"), target="neoverse_v1") is Standing.LOST
-    assert standing(need(), os="rhel8") is Standing.LOST
-    assert standing(need(), platform="darwin") is Standing.LOST
-    assert standing(need(), versions=("1.0.1",)) is Standing.LOST
-    assert standing(need(hash="", version="1.0", platform="", os=""), versions=("1.0.1",)) is Standing.USABLE
-    assert standing(need(version="git.main=1.0"), versions=("git.main=1.0",)) is Standing.REBUILT
+    assert standing(need()) is Availability.REBUILT
+    assert standing(need(target="zen5"), target="zen4") is Availability.USABLE
+    assert standing(need(target="zen4"), target="zen5") is Availability.LOST
+    assert standing(need(target="zen4"), target="neoverse_v1") is Availability.LOST
+    assert standing(need(), os="rhel8") is Availability.LOST
+    assert standing(need(), platform="darwin") is Availability.LOST
+    assert standing(need(), versions=("1.0.1",)) is Availability.LOST
+    assert standing(need(hash="", version="1.0", platform="", os=""), versions=("1.0.1",)) is Availability.USABLE
+    assert standing(need(version="git.main=1.0"), versions=("git.main=1.0",)) is Availability.REBUILT
 
 
 def test_what_is_unknown_is_no_difference() -> None:
     """A lock file without variants, or a compiler that one of both does not name."""
-    assert standing(need(variants=("+shared",), compiler="gcc@11.4.0")) is Standing.REBUILT
-    assert standing(need(variants=None, compiler="none")) is Standing.REBUILT
-    assert standing(need(compiler="gcc@11.4.0"), compiler="none") is Standing.REBUILT
-    assert standing(need(compiler="gcc@11.4.0"), compiler="gcc@12.2.0") is Standing.USABLE
-    assert standing(need(variants=("~shared",))) is Standing.USABLE
+    assert standing(need(variants=("+shared",), compiler="gcc@11.4.0")) is Availability.REBUILT
+    assert standing(need(variants=None, compiler="none")) is Availability.REBUILT
+    assert standing(need(compiler="gcc@11.4.0"), compiler="none") is Availability.REBUILT
+    assert standing(need(compiler="gcc@11.4.0"), compiler="gcc@12.2.0") is Availability.USABLE
+    assert standing(need(variants=("~shared",))) is Availability.USABLE
 
 
 def test_the_most_alike_is_named() -> None:
@@ -398,7 +398,9 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
         pairs = zip(needs, found, strict=True)
         return Coverage(
             environment,
-            tuple(Covered(n, Standing(now), Standing(left) if left else None) for n, (now, _, left) in pairs),
+            tuple(
+                Resolution(n, Availability(now), Availability(left) if left else None) for n, (now, _, left) in pairs
+            ),
         )
 
     return compare_coverage(side(before), side(after))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cachewatch.core.compare import Pair, compare, compare_all, delta
 from cachewatch.core.compare.delta import Side, differing_fields, find_deltas
-from cachewatch.core.model import FACTS, Delta, Kind, PackageChange, Rung, Signature
+from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.statements import StatementKind, items_of
 from cachewatch.render.records import package_json
 
@@ -99,7 +99,7 @@ def test_without_its_answer_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert [change.restacked for change in without] == [change.restacked for change in with_answer]
     of_kept = {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED, Kind.LEFT_OVER}
     for change in without:
-        assert {pairing.rung for pairing in change.pairings} <= {Rung.REBUILT}
+        assert {pairing.rung for pairing in change.pairings} <= {MatchKind.REBUILT}
         assert not any((change.gone, change.new, *change.facts.values()))
         assert change.kinds <= {Kind.REBUILT} | (of_kept if change.restacked else set())
         told = {one.stories[-1].kind for one in items_of(change)}

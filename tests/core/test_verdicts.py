@@ -19,7 +19,7 @@ from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageCh
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
 from cachewatch.documents import parse
-from cachewatch.render.digest import DigestBody, read_tag_digest
+from cachewatch.render.digest import DigestCollector, read_tag_digest
 from cachewatch.render.records import package_json
 from cachewatch.sources.opening import open_comparison
 
@@ -137,7 +137,7 @@ def digest_names(repository: Path, kind: str) -> set[str]:
 
     opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
     with opened as comparison:
-        (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestBody(wants))
+        (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestCollector(wants))
         tag = read_tag_digest(changeset, wants=wants)
     return {line.package for one in tag.statements for line in one.lines if wants(line.kinds)}
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
-from cachewatch.core.delivery import Parcel
+from cachewatch.core.delivery import Message
 from cachewatch.notify import announcing, delivering, messages
 from cachewatch.notify.context import Context
 from cachewatch.store import cursors
@@ -29,26 +29,26 @@ def _cursor_first() -> None:
 
 def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
-    pack = messages.pack
+    pack = messages.build_messages
 
-    def pack_and_send(config: Config, track: Any, digest: Any) -> Any:
-        packed = pack(config, track, digest)
+    def pack_and_send(config: Config, stream: Any, digest: Any) -> Any:
+        packed = pack(config, stream, digest)
         for each in packed:
-            with open_channel(config.channels[each.channel]).open(lambda *_: ()) as carrier:
-                for parcel in each.parcels:
-                    carrier.deliver(parcel)
+            with open_channel(config.channels[each.channel]).open(lambda *_: ()) as transport:
+                for message in each.messages:
+                    transport.deliver(message)
         return packed
 
-    vars(announcing)["pack"] = pack_and_send
+    vars(announcing)["build_messages"] = pack_and_send
 
 
 def _random_id() -> None:
     """Give every attempt a Message-ID of its own."""
     attempt = delivering._attempt
 
-    def attempt_anew(carrier: Any, parcel: Parcel) -> Any:
+    def attempt_anew(transport: Any, message: Message) -> Any:
         header = f"Message-ID: <{uuid4()}@example.org>".encode()
-        return attempt(carrier, replace(parcel, payload=re.sub(rb"Message-ID:\s+<[^>]*>", header, parcel.payload)))
+        return attempt(transport, replace(message, payload=re.sub(rb"Message-ID:\s+<[^>]*>", header, message.payload)))
 
     delivering._attempt = attempt_anew
 

@@ -103,9 +103,9 @@ def _rows(path: Path) -> Rows:
 # Of every table that has rows: what identifies a row, then what may not change.
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "counters": ("name", "value"),
-    "cursors": ("subscription", "track", "source", "tag", "revision"),
+    "cursors": ("subscription", "stream", "source", "tag", "revision"),
     "deliveries": ("id", "digest", "channel", "target", "state", "said", "message_id", "payload"),
     "attempts": ("id",),
-    "digests": ("key", "title", "state", "letter"),
+    "digests": ("key", "title", "state", "digest"),
     "sources": ("name", "revision"),
 }

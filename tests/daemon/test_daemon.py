@@ -22,7 +22,7 @@ from station import Site
 from cachewatch import daemon as daemon_module
 from cachewatch.config.reading import read_config
 from cachewatch.daemon import Daemon
-from cachewatch.daemon.scheduler import Waker
+from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.daemon.systemd import notify
 from cachewatch.notify.context import Context
 from cachewatch.store.timestamps import utc_now
@@ -133,7 +133,7 @@ def test_a_life(site: Site, systemd: Callable[[], list[str]]) -> None:
 
     daemon, _ = open_daemon(site)
     with meanwhile(
-        lambda: wait_for(lambda: heard(site, "track.begun")),
+        lambda: wait_for(lambda: heard(site, "stream.begun")),
         lambda: site.publish(1),
         lambda: wait_for(lambda: heard(site, "delivery.sent")),
         look,
@@ -199,7 +199,7 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
 
     daemon, _ = open_daemon(site)
     with meanwhile(
-        lambda: wait_for(lambda: heard(site, "track.begun")),
+        lambda: wait_for(lambda: heard(site, "stream.begun")),
         lambda: wait_for(lambda: fetch(site, "/healthz")[0] == 200),
         reload,
         look,
@@ -218,7 +218,7 @@ def test_a_clock_that_is_set_wakes_every_job(site: Site, monkeypatch: pytest.Mon
 
     daemon, _ = open_daemon(site)
     with meanwhile(
-        lambda: wait_for(lambda: heard(site, "track.begun")),
+        lambda: wait_for(lambda: heard(site, "stream.begun")),
         lambda: site.publish(1),
         lambda: monkeypatch.setattr(daemon_module, "time", clock),
         lambda: wait_for(lambda: heard(site, "clock.set")),
@@ -316,7 +316,7 @@ def test_what_ends_a_thread_ends_no_scheduler() -> None:
     def leave() -> None:
         raise SystemExit(3)
 
-    waker = Waker({"default": 2}, lambda job, error: ended.append((job, repr(error))))
+    waker = Scheduler({"default": 2}, lambda job, error: ended.append((job, repr(error))))
     waker.add("leave", "default", leave, every=daemon_module._TICK, first=utc_now())
     waker.start()
     wait_for(lambda: ended)
@@ -336,7 +336,7 @@ def test_a_job_that_lasts_longer_than_its_interval_never_runs_twice_at_once() ->
         runs.append(time.monotonic())
         may_end.wait(20)
 
-    waker = Waker({"default": 2}, lambda *_: None)
+    waker = Scheduler({"default": 2}, lambda *_: None)
     waker.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
     waker.start()
     wait_for(lambda: runs)
@@ -372,7 +372,7 @@ def test_a_job_that_wakes_another_does_not_keep_us() -> None:
         time.sleep(0.3)  # now somebody waits for us
         waker.wake("tell")
 
-    waker = Waker({"default": 2}, lambda *_: None)
+    waker = Scheduler({"default": 2}, lambda *_: None)
     waker.add("tell", "default", lambda: None, every=daemon_module._TICK, first=utc_now())
     waker.add("poll", "default", poll, every=daemon_module._TICK, first=utc_now())
     waker.start()

@@ -11,7 +11,7 @@ from helpers import document, meta_of, parsed, record, records, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.core.model import FaultKind
+from cachewatch.core.model import DiagnosticKind
 from cachewatch.documents import MAX_BYTES, Known, identify, parse
 from cachewatch.documents.frontmatter import front_lines
 from cachewatch.documents.records import records_of
@@ -34,7 +34,7 @@ def test_seeds_are_read_whole_and_agree_with_their_meta(package: str) -> None:
 
     meta = json.loads(next(line for line in SEEDS[package].split(b"\n") if line.startswith(b"meta: "))[6:])
     assert (found.package, found.tag, len(found.specs)) == (package, "develop", meta["num_specs"])
-    assert found.faults == ()
+    assert found.diagnostics == ()
 
 
 def test_every_real_document_is_read_or_not_comparable(documents: Path) -> None:
@@ -44,7 +44,7 @@ def test_every_real_document_is_read_or_not_comparable(documents: Path) -> None:
         if file.name == "TRUTH.md":
             continue
         try:
-            assert parse(file.read_bytes(), str(file)).faults == (), file
+            assert parse(file.read_bytes(), str(file)).diagnostics == (), file
         except NotComparableDocument:
             legacy.add(f"{file.parent.name}/{file.name[0]}")
 
@@ -117,7 +117,7 @@ def test_form_means_nothing(change: object) -> None:
 
     assert changed != plain
     assert parse(changed, "").specs == parse(plain, "").specs
-    assert parse(changed, "").faults == ()
+    assert parse(changed, "").diagnostics == ()
     assert identify(changed) == ("zlib", "develop")
 
 
@@ -213,14 +213,14 @@ def test_a_delimiter_inside_of_text_ends_nothing() -> None:
     assert len(found.specs) == 1
 
 
-def test_a_hash_twice_is_a_fault() -> None:
+def test_a_hash_twice_is_a_diagnostic() -> None:
     """A repeated hash is named, the first is used, and it counts as a loss."""
     found = parsed([record(1, os="first"), record(1, os="second"), record(2)])
 
-    (fault, *rest) = found.faults
-    assert fault.kind is FaultKind.INCONSISTENT
-    assert fault.is_loss
-    assert spec_hash(1) in fault.message
+    (diagnostic, *rest) = found.diagnostics
+    assert diagnostic.kind is DiagnosticKind.INCONSISTENT
+    assert diagnostic.is_loss
+    assert spec_hash(1) in diagnostic.message
     assert rest == []
     assert found.specs[spec_hash(1)].os == "first"
 
@@ -236,25 +236,25 @@ def test_a_hash_twice_is_a_fault() -> None:
 )
 def test_meta_that_disagrees_is_a_warning(wrong: dict[str, object], says: str) -> None:
     """The specs are believed, and nothing is lost."""
-    (fault,) = parsed(records([1, 2]), meta=meta_of(records([1, 2])) | wrong).faults
+    (diagnostic,) = parsed(records([1, 2]), meta=meta_of(records([1, 2])) | wrong).diagnostics
 
-    assert says in fault.message
-    assert not fault.is_loss
+    assert says in diagnostic.message
+    assert not diagnostic.is_loss
 
 
 def test_meta_of_a_wrong_type_is_a_warning() -> None:
     """A meta that is no mapping says nothing, and costs nothing."""
     data = document(records([1])).replace(b"meta: {", b'meta: [], "x": {')
-    (fault,) = parse(b'---\ntitle: "x"\nmeta: {"num_specs": []}\nspec_details: []\n---', "").faults
+    (diagnostic,) = parse(b'---\ntitle: "x"\nmeta: {"num_specs": []}\nspec_details: []\n---', "").diagnostics
 
-    assert "meta cannot be read" in fault.message
+    assert "meta cannot be read" in diagnostic.message
     with pytest.raises(DocumentError):
         parse(data, "")
 
 
 def test_surplus_meta_of_old_compilers_agrees() -> None:
     """The spelling of compilers is no disagreement."""
-    assert parsed([record(1, compiler="gcc@=11.4.0")]).faults == ()
+    assert parsed([record(1, compiler="gcc@=11.4.0")]).diagnostics == ()
     assert parsed([record(1, compiler="gcc@=11.4.0")]).has_old_compilers
 
 
@@ -290,12 +290,12 @@ def test_both_ways_judge_meta_alike(meta: str) -> None:
     quick = document(records([1])).replace(json.dumps(meta_of(records([1]))).encode(), meta.encode())
     patient = quick.replace(b"layout: cache", b"foo: bar")
 
-    assert parse(quick, "").faults == parse(patient, "").faults
+    assert parse(quick, "").diagnostics == parse(patient, "").diagnostics
     assert parse(quick, "").specs == parse(patient, "").specs
 
 
 def test_an_empty_list_is_not_believed_against_meta() -> None:
     """That all specs are gone is said by the document itself, or it is a loss."""
-    (fault,) = parsed([], meta=meta_of(records([1]))).faults[:1]
+    (diagnostic,) = parsed([], meta=meta_of(records([1]))).diagnostics[:1]
 
-    assert fault.is_loss
+    assert diagnostic.is_loss

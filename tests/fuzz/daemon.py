@@ -90,7 +90,7 @@ def _feed(folder: Path, seconds: float) -> int:
     with (folder / "log").open("wb") as log:
         daemon = subprocess.Popen([sys.executable, "-m", "cachewatch", "daemon", "--config", str(config)], stderr=log)
         try:
-            _wait(lambda: "track.begun" in _text(folder / "log"))
+            _wait(lambda: "stream.begun" in _text(folder / "log"))
             answers = Answers(port)
             answers.start()
             published, megabytes, slowest = _publish_all(folder, daemon.pid, seconds)

@@ -13,7 +13,7 @@ from cachewatch.documents import parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
-from cachewatch.git.revisions import as_moment
+from cachewatch.git.revisions import as_datetime
 from cachewatch.sources.buildcache.index import read_index
 
 Target = Callable[[bytes], None]
@@ -48,7 +48,7 @@ def tags(data: bytes) -> None:
 
 def revision(data: bytes) -> None:
     """A date as people write it where a revision is asked for."""
-    as_moment(data.decode(errors="replace"), NOW)
+    as_datetime(data.decode(errors="replace"), NOW)
 
 
 def schedule(data: bytes) -> None:

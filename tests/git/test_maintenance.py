@@ -106,17 +106,17 @@ def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
 ) -> None:
     """Where nothing ends git with us, its locks may be its own until they are old, or until it has ended."""
     monkeypatch.setattr(clonelocks, "PATIENCE_SECONDS", 0.5)
-    faults = Faults()
-    with smart_http(upstream.path.parent, faults) as address:
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
         url = f"{address}/upstream.git"
         Mirror(folder, url, timeout=60).update()
         newest = upstream.commit(specs(11))
-        faults.stall = True
+        diagnostics.stall = True
         with subprocess.Popen([sys.executable, "-c", ORPHANS, str(folder), url]) as service:
-            while not faults.stalled:
+            while not diagnostics.stalled:
                 time.sleep(0.05)
             service.send_signal(signal.SIGKILL)
-        faults.stall = False
+        diagnostics.stall = False
         left = fetches(folder)
         lock = folder / "refs/heads/main.lock"
         lock.touch()
@@ -171,12 +171,12 @@ def test_only_what_is_old_is_removed_while_a_git_may_run(upstream: Upstream, fol
 
 def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
     """A server that hangs must not hold up the digests that are made meanwhile."""
-    faults = Faults()
-    with smart_http(upstream.path.parent, faults) as address:
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
         mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
         first = mirror.update().after
         upstream.commit(specs(11))
-        faults.stall = True
+        diagnostics.stall = True
         caught: list[SourceError] = []
 
         def update() -> None:
@@ -187,7 +187,7 @@ def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
 
         thread = threading.Thread(target=update)
         thread.start()
-        while not faults.stalled:
+        while not diagnostics.stalled:
             time.sleep(0.05)
         other = Mirror(folder, f"{address}/upstream.git", timeout=60)
         other.pin("cursor", first)
@@ -473,12 +473,12 @@ def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path)
 
 def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: Path) -> None:
     """A fetch that stalls ends when it is interrupted, and is an error like any other."""
-    faults = Faults()
-    with smart_http(upstream.path.parent, faults) as address:
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
         mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
         mirror.update()
         upstream.commit(specs(11))
-        faults.stall = True
+        diagnostics.stall = True
         errors: list[SourceError] = []
 
         def update() -> None:
@@ -595,12 +595,12 @@ def test_what_a_user_of_the_machine_can_see(
     """Not the clone, and nothing of our environment among the arguments of what runs."""
     monkeypatch.setenv("https_proxy", "http://user:canary@127.0.0.1:1")
     caplog.set_level(logging.DEBUG)
-    faults = Faults()
-    with smart_http(upstream.path.parent, faults) as address:
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
         mirror = Mirror(folder, f"{address}/upstream.git", timeout=3)
         mirror.update()
         upstream.commit(specs(11))
-        faults.stall = True
+        diagnostics.stall = True
         seen: dict[str, str] = {}
         watcher = threading.Thread(target=_watch, args=(seen,))
         watcher.start()

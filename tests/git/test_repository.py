@@ -15,7 +15,7 @@ from helpers import catalogue, document, history, record, records
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import clones
 from cachewatch.git.repository import Repository, ask
-from cachewatch.git.revisions import as_moment, count_between, resolve
+from cachewatch.git.revisions import as_datetime, count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
 TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})
@@ -172,11 +172,11 @@ def test_moments() -> None:
     """A day means its end, in UTC; other text is no date."""
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
-    assert as_moment("2025-06-01", now) == datetime(2025, 6, 1, 23, 59, 59, tzinfo=UTC)
-    assert as_moment("Yesterday", now) == datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
-    assert as_moment("2 weeks ago", now) == datetime(2026, 2, 15, 12, tzinfo=UTC)
+    assert as_datetime("2025-06-01", now) == datetime(2025, 6, 1, 23, 59, 59, tzinfo=UTC)
+    assert as_datetime("Yesterday", now) == datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
+    assert as_datetime("2 weeks ago", now) == datetime(2026, 2, 15, 12, tzinfo=UTC)
     for text in ("2025-13-01", "main", "20250601", "ago", "", "now", "2025-06-01x"):
-        assert as_moment(text, now) is None
+        assert as_datetime(text, now) is None
 
 
 HOSTILE = [

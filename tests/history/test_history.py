@@ -12,16 +12,26 @@ from msgspec.structs import replace
 
 from cachewatch.core.source import Blob, Content, Reader
 from cachewatch.git.catalogue import list_revision
-from cachewatch.git.filehistory import Trails, find_trails
+from cachewatch.git.filehistory import FileHistories, find_trails
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
-from cachewatch.history import NO_STACK, PackageHistory, Past, Present, lags_of, read_tag, stays_of, totals_of, walk
-from cachewatch.history.arrivals import Stay
+from cachewatch.history import (
+    NO_STACK,
+    PackageHistory,
+    Present,
+    TagHistory,
+    intervals_of,
+    lags_of,
+    read_tag,
+    totals_of,
+    walk,
+)
+from cachewatch.history.arrivals import Interval
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 
 
-def _trails(folder: Path, since: str | None = None, tag: str = "develop") -> Trails:
+def _trails(folder: Path, since: str | None = None, tag: str = "develop") -> FileHistories:
     repository = Repository(folder)
     return find_trails(
         repository,
@@ -32,7 +42,7 @@ def _trails(folder: Path, since: str | None = None, tag: str = "develop") -> Tra
     )
 
 
-def _only(past: Past) -> PackageHistory:
+def _only(past: TagHistory) -> PackageHistory:
     (package,) = past.packages
     return package
 
@@ -65,13 +75,13 @@ def test_each_revision_is_told(zlib: Path) -> None:
 
 def test_stays_begin_and_end(zlib: Path) -> None:
     """A version stays in a stack until something replaces it."""
-    stays = stays_of(_only(walk(_trails(zlib))))
+    stays = intervals_of(_only(walk(_trails(zlib))))
 
     assert stays == [
-        Stay("e4s", "1.0", 0, 1, is_dated=False),
-        Stay("ml", "1.0", 0, 3, is_dated=False),
-        Stay("e4s", "1.1", 1, None),
-        Stay("ml", "1.1", 3, None),
+        Interval("e4s", "1.0", 0, 1, is_dated=False),
+        Interval("ml", "1.0", 0, 3, is_dated=False),
+        Interval("e4s", "1.1", 1, None),
+        Interval("ml", "1.1", 3, None),
     ]
 
 
@@ -149,7 +159,7 @@ class _Noting:
         return self
 
 
-def _noting(trails: Trails) -> tuple[Trails, _Noting]:
+def _noting(trails: FileHistories) -> tuple[FileHistories, _Noting]:
     reader = _Noting(trails.reader)
     return replace(trails, reader=reader), reader
 
@@ -214,7 +224,7 @@ def test_a_damaged_version_is_passed_over(tmp_path: Path) -> None:
     folder = history(tmp_path / "r.git", good, {path: b"---\ncut off"}, later)
     package = _only(walk(_trails(folder)))
 
-    assert [kind for kind, _ in package.faults] == ["unreadable"]
+    assert [kind for kind, _ in package.diagnostics] == ["unreadable"]
     assert [(step.revision, dict(step.counts)) for step in package.steps] == [(0, {}), (2, {"new": 1})]
     assert walk(_trails(folder), walk(_trails(folder))) == walk(_trails(folder))
 
@@ -227,11 +237,11 @@ def test_what_cannot_be_compared_is_no_news(tmp_path: Path, documents: Path) -> 
     past = walk(_trails(folder))
     (step,) = _only(past).steps
 
-    assert [kind for kind, _ in _only(past).faults] == ["not-comparable"]
+    assert [kind for kind, _ in _only(past).diagnostics] == ["not-comparable"]
     assert (step.revision, step.is_baseline, step.counts) == (1, True, {})
     assert step.specs > 0
     assert totals_of(past).churn == {}
-    assert not any(stay.is_dated for stay in stays_of(_only(past)))
+    assert not any(stay.is_dated for stay in intervals_of(_only(past)))
 
 
 def test_a_package_can_go_and_return(tmp_path: Path) -> None:
@@ -258,7 +268,7 @@ def test_links_and_doubles_are_named(tmp_path: Path) -> None:
     subprocess.run(["git", f"--git-dir={folder}", "fast-import", "--quiet"], input=stream, check=True)
     trails = _trails(folder)
 
-    assert [fault.path for fault in trails.faults] == ["_cache/develop/zlib/specs.md"]
+    assert [diagnostic.path for diagnostic in trails.diagnostics] == ["_cache/develop/zlib/specs.md"]
     assert [len(trail.steps) for trail in trails.trails] == [1]
 
 

@@ -17,7 +17,7 @@ from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
 from cachewatch.http import Client, Limits, basic, reach
-from cachewatch.sources.buildcache import Fresh
+from cachewatch.sources.buildcache import Validator
 from cachewatch.sources.buildcache.address import Registry
 from cachewatch.sources.buildcache.oci import Image
 
@@ -56,7 +56,7 @@ def test_a_challenge_counts_only_from_the_server_that_was_asked(
         realm_url = over_tls(realm, authority)  # in the clear, a login goes to no other server anyway
         image = Image(Registry(ours.url, "site"), basic(login), QUICK)
         with pytest.raises(SourceError, match="only the server that was asked may ask for a login") as caught:
-            image.fetch_index(Fresh())
+            image.fetch_index(Validator())
         image.close()
 
     assert other.url in str(caught.value)
@@ -290,6 +290,6 @@ def test_a_realm_is_not_in_a_private_network(internet: Callable[[str], None]) ->
             internet(registry.url)
             image = Image(Registry(registry.url, "site"), {}, QUICK)
             with pytest.raises(SourceError, match="leads from the internet"):
-                image.fetch_index(Fresh())
+                image.fetch_index(Validator())
             image.close()
     assert not inside.asked

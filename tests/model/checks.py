@@ -27,7 +27,7 @@ def _of(world: World, stream: Stream, *states: str) -> list[Told]:
     return [
         told
         for told in world.told.values()
-        if (told.subscription, told.track) == (stream.subscription, stream.name) and world.states[told.key] in states
+        if (told.subscription, told.stream) == (stream.subscription, stream.name) and world.states[told.key] in states
     ]
 
 

@@ -23,7 +23,7 @@ def _cursor_deleted() -> None:
     def forget(connection: Connection, by: Any, step: Any, now: Any) -> None:
         move(connection, by, step, now)
         if step.revision is None:
-            connection.execute(delete(table).filter_by(subscription=by.subscription, track=by.stream, tag=step.tag))
+            connection.execute(delete(table).filter_by(subscription=by.subscription, stream=by.stream, tag=step.tag))
 
     vars(cursors)["_move"] = forget
 

@@ -75,7 +75,7 @@ class Told(NamedTuple):
 
     key: str
     subscription: str
-    track: str
+    stream: str
     json: bytes
     text: str
 
@@ -295,8 +295,8 @@ class World:
                 self.states[key] = state
                 stored = None if key in self.told else digests.get(connection, key)
                 if stored is not None:
-                    letter = stored.letter
-                    self.told[key] = Told(key, stored.subscription, stored.track, letter.json, letter.text)
+                    rendered = stored.rendered
+                    self.told[key] = Told(key, stored.subscription, stored.stream, rendered.json, rendered.text)
         database.close()
         for row in self._rows("SELECT id, digest, channel, target, state, said, message_id FROM deliveries"):
             self.deliveries[row[0]] = Delivery(*row)

@@ -36,7 +36,7 @@ from cachewatch.cli import main, running, serving
 from cachewatch.config.reading import read_config
 from cachewatch.core.compare import load_deepdiff
 from cachewatch.errors import CachewatchError
-from cachewatch.notify.cleanup import keep_house
+from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context
 from cachewatch.notify.delivering import deliver
 from cachewatch.notify.passes import tell
@@ -134,7 +134,7 @@ def _jobs(context: Context) -> Iterator[Callable[[], object]]:
     yield partial(tell, context)
     for channel in context.config.channels:
         yield partial(deliver, context, channel)
-    yield partial(keep_house, context)
+    yield partial(clean_up, context)
 
 
 def _killer(number: int) -> Callable[[FrameType, str, Any], None]:

@@ -79,7 +79,7 @@ def logged(site: Site, prefix: str) -> list[str]:
 
 def notice(site: Site, title: str) -> str:
     """Return the text of the one notice of this title, in one line."""
-    (text,) = [stored.letter.text for stored in site.digests() if stored.letter.title == title]
+    (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
     return re.sub(r"\s+", " ", text)
 
 
@@ -178,8 +178,8 @@ def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
     site.run(later=HOUR)
     with pytest.raises(UsageError, match="ml has 2 held digests; name one of them: ml/regular, ml/urgent"):
         manual.release(site.open(), "ml")
-    assert manual.release(site.open(), "ml/urgent").track == "urgent"
-    assert manual.release(site.open(), "ml").track == "regular"
+    assert manual.release(site.open(), "ml/urgent").stream == "urgent"
+    assert manual.release(site.open(), "ml").stream == "regular"
     with pytest.raises(UsageError, match="there is no digest ml"):
         manual.release(site.open(), "ml")
 
@@ -195,9 +195,9 @@ def test_the_daily_summary_lists_what_is_open(site: Site) -> None:
         for hour in (0, 4, 11, 12, 13, 20, 23):
             site.now = day(number, hour=hour)
             site.run()
-    created = [stored.created for stored in site.digests() if stored.letter.title == "1 alert is open"]
+    created = [stored.created for stored in site.digests() if stored.rendered.title == "1 alert is open"]
     assert created == [day(number, hour=12) for number in (1, 2, 3)]
-    (text, *_) = [stored.letter.text for stored in site.digests() if stored.letter.title == "1 alert is open"]
+    (text, *_) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == "1 alert is open"]
     said = re.sub(r"\s+", " ", text)
     assert "the source public cannot be read: since 2025-06-01 20:00 UTC" in said
     assert "away.git" not in said

@@ -29,7 +29,7 @@ from cachewatch.notify.outages import longest
 from cachewatch.notify.recovery import recover
 from cachewatch.store import outbox
 from cachewatch.store.outbox import Lease, State
-from cachewatch.store.timestamps import to_moment, to_text
+from cachewatch.store.timestamps import to_datetime, to_text
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -139,11 +139,11 @@ def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: time
         (due,) = row(site, "SELECT due FROM slots WHERE done_at IS NULL")
         polled, succeeded, changed = row(site, "SELECT polled_at, succeeded_at, changed_at FROM sources")
         (rests,) = row(site, "SELECT blocked_until FROM channels WHERE name = 'mail'")
-        assert to_moment(str(due)) <= now + DAY
+        assert to_datetime(str(due)) <= now + DAY
         for moment in (polled, succeeded, changed):
-            assert abs(to_moment(str(moment)) - now) < SLACK or moment == changed
-            assert to_moment(str(moment)) <= now
-        assert rests is None or to_moment(rests) <= now + LONGEST_PAUSE + SLACK
+            assert abs(to_datetime(str(moment)) - now) < SLACK or moment == changed
+            assert to_datetime(str(moment)) <= now
+        assert rests is None or to_datetime(rests) <= now + LONGEST_PAUSE + SLACK
         for each in mails(site):
             assert each.due <= now + LONGEST_PAUSE + SLACK
             assert each.give_up <= now + 5 * DAY + SLACK
@@ -172,12 +172,12 @@ def test_a_daemon_whose_clock_is_set_back_goes_on(site: Site) -> None:
     offset.write_text("+30d\n")
     with daemon(site, FAKETIME_TIMESTAMP_FILE=str(offset), FAKETIME_NO_CACHE="1") as log:
         wait_for(lambda: "source.polled" in log.read_text())
-        assert to_moment(str(*row(site, "SELECT polled_at FROM sources"))) > datetime.now(UTC) + 29 * DAY
+        assert to_datetime(str(*row(site, "SELECT polled_at FROM sources"))) > datetime.now(UTC) + 29 * DAY
         site.publish(2)
         offset.write_text("+0\n")
         wait_for(lambda: "clock.corrected" in log.read_text(), 60)
         wait_for(lambda: (row(site, "SELECT polled_at FROM sources")[0] or "9999") < to_text(datetime.now(UTC)))
-    assert to_moment(str(*row(site, "SELECT value FROM service WHERE name = 'ran'"))) <= datetime.now(UTC)
+    assert to_datetime(str(*row(site, "SELECT value FROM service WHERE name = 'ran'"))) <= datetime.now(UTC)
 
 
 @shifted

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from letters import read
 from mailservers import DROP, SWALLOW, Received, exim, free_port, header, post, smtp_sink, talking
+from outgoing import read
 from servers import Says, serving
 from station import Site, log, running, wait_for
 
@@ -81,7 +81,7 @@ def states(site: Site, channel: str = "mail") -> dict[str, list[str]]:
 
 
 def channel(site: Site) -> ChannelHealth:
-    """Return how the channel of mail fares."""
+    """Return how the channel of mail source_health."""
     (found,) = [each.health for each in read_status(site.open()).channels if each.health.name == "mail"]
     return found
 
@@ -647,7 +647,7 @@ def test_the_fault_of_a_channel_is_named_and_loses_nothing(tmp_path: Path, monke
     site.run()
     site.publish(1)
     with monkeypatch.context() as patched:
-        patched.setattr("cachewatch.channels.file._FileCarrier.deliver", lambda *_: 1 // 0)
+        patched.setattr("cachewatch.channels.file._FileTransport.deliver", lambda *_: 1 // 0)
         site.run()
     site.run(later=HOUR)
 

@@ -15,7 +15,7 @@ from upstream import git
 from cachewatch.errors import UsageError
 from cachewatch.git.mirror import Mirror
 from cachewatch.notify import manual
-from cachewatch.notify.cleanup import keep_house
+from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.passes import tell
 from cachewatch.notify.polling import poll
 from cachewatch.notify.status import read_status
@@ -190,11 +190,11 @@ def test_urgent_kinds_are_told_at_once_and_again_in_their_place(site: Site) -> N
     site.publish(3)
     site.run(later=timedelta(hours=1))
     (urgent,) = site.digests()
-    assert (urgent.subscription, urgent.track) == ("ml", "urgent")
-    assert "change-one" in urgent.letter.text
+    assert (urgent.subscription, urgent.stream) == ("ml", "urgent")
+    assert "change-one" in urgent.rendered.text
     assert [each.channel for each in site.deliveries()] == ["desk"]
     site.run(later=timedelta(days=7))
-    assert [stored.track for stored in site.digests() if stored.subscription == "ml"] == ["urgent", "regular"]
+    assert [stored.stream for stored in site.digests() if stored.subscription == "ml"] == ["urgent", "regular"]
 
 
 def test_a_mass_event_is_held_until_released(site: Site) -> None:
@@ -444,7 +444,7 @@ def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) ->
     site.publish(0)
     context = site.open()
     assert poll(context, context.config.sources["public"])
-    keep_house(context)
+    clean_up(context)
     collect_garbage(site)
     tell(context)
     assert ["change-one" in text for text in site.told()] == [True, True]
@@ -477,7 +477,7 @@ def test_what_no_digest_begins_at_any_more_is_let_go(site: Site) -> None:
     for number in range(3):
         site.publish(number)
         site.run()
-        keep_house(context)
+        clean_up(context)
         assert set(clone.pins().values()) == {site.commits[number]}
 
 

@@ -52,7 +52,7 @@ def site_of(folder: Path, *states: dict[str, bytes], **match: object) -> Site:
 def digest_of(site: Site) -> dict[str, object]:
     """Return the JSON of the only digest, which is of the form that the schema says."""
     (stored,) = [stored for stored in site.digests() if stored.subscription == "ml"]
-    data: dict[str, object] = json.loads(stored.letter.json)
+    data: dict[str, object] = json.loads(stored.rendered.json)
     jsonschema.validate(data, json.loads((ROOT / "config/digest.schema.json").read_text()))
     return data
 
@@ -176,7 +176,7 @@ def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
     for number in (1, 2):
         site.publish(number)
         site.run(later=timedelta(days=1))
-    headlines = sorted(json.loads(stored.letter.json)["environment"]["headline"] for stored in site.digests())
+    headlines = sorted(json.loads(stored.rendered.json)["environment"]["headline"] for stored in site.digests())
     assert headlines == [
         "3 of 3 binaries removed: all have another build",
         "every binary has a second copy, the old ones go at the next prune",

@@ -59,12 +59,12 @@ def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
                 may_answer.wait(20)
                 connection.sendall(b"250 taken\r\n")
 
-    faults = Faults(stall=True)
-    with smart_http(tmp_path, faults) as git, talking(hang) as port:
+    diagnostics = Faults(stall=True)
+    with smart_http(tmp_path, diagnostics) as git, talking(hang) as port:
         site.configure(CONFIG.replace("{git}", git).replace("{port}", str(port)))
         with running(site, "daemon") as daemon:
-            wait_for(lambda: "track.begun" in log(site))
-            wait_for(lambda: any("git-upload-pack" in seen and "POST" in seen for seen in faults.seen))
+            wait_for(lambda: "stream.begun" in log(site))
+            wait_for(lambda: any("git-upload-pack" in seen and "POST" in seen for seen in diagnostics.seen))
             site.publish(1)
             assert has_message.wait(30)
             site.publish(2)

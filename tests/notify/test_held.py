@@ -11,7 +11,7 @@ from helpers import Record, catalogue, record, records
 from station import Site, day
 
 from cachewatch.notify import announcing, manual, messages
-from cachewatch.notify.notes import Noted
+from cachewatch.notify.notes import TagNotes
 from cachewatch.notify.status import HeldDigest, read_status
 from cachewatch.store.departures import Departure, DepartureKind
 
@@ -76,7 +76,7 @@ def texts(site: Site, subscription: str = "ml") -> list[str]:
 
 def notice(site: Site, title: str) -> str:
     """Return the text of the one notice of this title, in one line."""
-    (text,) = [stored.letter.text for stored in site.digests() if stored.letter.title == title]
+    (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
     return " ".join(text.split())
 
 
@@ -90,9 +90,9 @@ def test_readers_get_after_a_day_what_nobody_answers(site: Site) -> None:
         assert site.told() == []
     site.run(later=HOUR)
     (stored,) = [stored for stored in site.digests() if stored.subscription == "ml"]
-    for text in (stored.letter.text, stored.letter.html, stored.letter.markdown, stored.letter.json.decode()):
+    for text in (stored.rendered.text, stored.rendered.html, stored.rendered.markdown, stored.rendered.json.decode()):
         assert BANNER in " ".join(text.split())
-    assert "package-7" in stored.letter.text
+    assert "package-7" in stored.rendered.text
     assert site.held() == []
     assert len(list((site.folder / "out" / "ml").iterdir())) == 4
     assert site.notices() == [LOSS, "no digest is held for a loss in develop of public"]
@@ -258,14 +258,14 @@ def test_urgent_digests_are_held_for_an_hour(site: Site, changes: str) -> None:
     site.configure(CONFIG.replace("files]}\n", f"files], {urgent}}}\n"))
     site.run()
     lose(site)
-    assert {each.track for each in site.held()} == {"regular", "urgent"}
+    assert {each.stream for each in site.held()} == {"regular", "urgent"}
     assert site.told() == []
     for _ in range(4):
         assert site.told() == []
         site.run(later=HOUR / 4)
     (text,) = texts(site)
     assert BANNER in text
-    assert [each.track for each in site.held()] == ["regular"]
+    assert [each.stream for each in site.held()] == ["regular"]
 
 
 def test_a_loss_is_judged_on_the_whole_tag(tmp_path: Path) -> None:
@@ -321,14 +321,14 @@ def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypa
     """The digest that would have gone out without it is left; readers get what was released, and once."""
     lose(site)
     site.live(DAY)
-    real = messages.pack
+    real = messages.build_messages
 
     def answer(*arguments: Any) -> object:
-        monkeypatch.setattr(announcing, "pack", real)
+        monkeypatch.setattr(announcing, "build_messages", real)
         manual.release(site.open(), "ml")
         return real(*arguments)
 
-    monkeypatch.setattr(announcing, "pack", answer)
+    monkeypatch.setattr(announcing, "build_messages", answer)
     site.run()
     site.run(later=HOUR)
     (text,) = texts(site)
@@ -377,7 +377,7 @@ def test_ten_are_named_of_what_is_gone() -> None:
     gone = [Departure(kind=DepartureKind.PACKAGE, name=f"p{number}", packages=1, specs=1) for number in range(12)]
 
     def facts(count: int) -> list[str]:
-        return list(Noted(tag="develop", told=count, suspicion="", gone=tuple(gone[:count]), joined=()).facts)
+        return list(TagNotes(tag="develop", told=count, suspicion="", gone=tuple(gone[:count]), joined=()).facts)
 
     assert facts(1) == ["1 package gone: p0"]
     assert facts(10) == ["10 packages gone: p0, p1, p2, p3, p4, p5, p6, p7, p8, p9"]

@@ -14,7 +14,7 @@ from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
 from station import Site, wait_for
 
-from cachewatch.core.delivery import Answer, Carrier, Parcel
+from cachewatch.core.delivery import DeliveryResult, Message, Transport
 from cachewatch.errors import StateError, UsageError
 from cachewatch.notify import delivering, manual
 from cachewatch.notify.context import Context
@@ -117,9 +117,9 @@ def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: 
     monkeypatch.setattr(delivering, "_PATIENCE", (0.1,) * 100)
     attempt, threads = delivering._attempt, []
 
-    def attempt_and_lock(carrier: Carrier, parcel: Parcel) -> Answer:
-        answer = attempt(carrier, parcel)
-        if parcel.target == "kim@example.org":
+    def attempt_and_lock(transport: Transport, message: Message) -> DeliveryResult:
+        answer = attempt(transport, message)
+        if message.target == "kim@example.org":
             is_locked = threading.Event()
             threads.append(threading.Thread(target=lock, args=(is_locked,)))
             threads[-1].start()
@@ -143,7 +143,7 @@ def test_a_lease_that_is_over_goes_out_again_and_holds_up_nobody(site: Site, ser
     """The daemon goes on without the one who claimed it: the same bytes under the same Message-ID, then the next."""
     lost = claimed(site.open(), lasting=2 * HOUR)
     with site.open().database.read() as connection:
-        bytes_then = outbox.parcel(connection, lost.id).payload
+        bytes_then = outbox.message(connection, lost.id).payload
     site.publish(2)
     site.run(later=HOUR)
     assert (mails(site)["kim"].state, len(server.received)) == (State.SENDING, 2), "only lee's"
@@ -166,8 +166,8 @@ def test_an_answer_after_the_end_of_the_lease_is_still_true(
     """The machine was suspended while the server took the mail: it was given back meanwhile, and nobody claimed it."""
     attempt = delivering._attempt
 
-    def attempt_and_sleep(carrier: Carrier, parcel: Parcel) -> Answer:
-        answer = attempt(carrier, parcel)
+    def attempt_and_sleep(transport: Transport, message: Message) -> DeliveryResult:
+        answer = attempt(transport, message)
         site.now += 10 * HOUR
         recover(site.open())
         return answer
@@ -184,9 +184,9 @@ def test_an_answer_that_another_run_has_overtaken_changes_nothing(
 ) -> None:
     attempt = delivering._attempt
 
-    def attempt_and_lose(carrier: Carrier, parcel: Parcel) -> Answer:
+    def attempt_and_lose(transport: Transport, message: Message) -> DeliveryResult:
         monkeypatch.setattr(delivering, "_attempt", attempt)
-        answer = attempt(carrier, parcel)
+        answer = attempt(transport, message)
         site.now += 10 * HOUR
         deliver(site.open(), "mail")  # another host
         return answer

@@ -59,7 +59,7 @@ def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Pa
     with serving(files(tmp_path)) as server:
         site.configure(CONFIG.replace("{url}", server.url))
         with running(site, "daemon") as daemon:
-            wait_for(lambda: log(site).count("track.begun") == 3)
+            wait_for(lambda: log(site).count("stream.begun") == 3)
             publish(tmp_path, "zlib", "cmake")
             wait_for(lambda: len(digests(site)) == 3)
             polls = log(site).count("source.polled")

@@ -65,7 +65,9 @@ def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Pat
     for number in range(1, len(made.commits)):
         made.publish(number)
         made.run(later=DAY)
-    first, second, third = [json.loads(stored.letter.json) for stored in made.digests() if stored.subscription == "ml"]
+    first, second, third = [
+        json.loads(stored.rendered.json) for stored in made.digests() if stored.subscription == "ml"
+    ]
     for digest, package in ((first, "other-1"), (second, "other-2"), (third, "other-3")):
         assert package in json.dumps(digest["tags"])
     texts = [" ".join(text.split()) for text in made.told()]
@@ -76,7 +78,7 @@ def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Pat
         "1 document of develop in public cannot be read",
         "all documents of develop in public can be read again",
     ]
-    notice = next(stored.letter.text for stored in made.digests() if stored.subscription == "(operators)")
+    notice = next(stored.rendered.text for stored in made.digests() if stored.subscription == "(operators)")
     assert "pa: reading it took more than 1 seconds of processor time." in " ".join(notice.split())
 
 
@@ -103,7 +105,7 @@ def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> N
     heavy = {f"_cache/develop/heavy-{n}/specs.md": HEAVY + b"%d" % n for n in range(9)}
     made = site(tmp_path, pa("7.1", 10), heavy, port=port)
     with running(made, "daemon") as daemon:
-        wait_for(lambda: "track.begun" in log(made))
+        wait_for(lambda: "stream.begun" in log(made))
         made.publish(1)
         wait_for(lambda: '"in_hand":[{' in in_hand(tmp_path), seconds=60)
         for _ in range(20):

@@ -10,7 +10,7 @@ from helpers import START, catalogue, history, records
 
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
-from cachewatch.notify.ranges import Gaps, find_gaps
+from cachewatch.notify.ranges import PendingRanges, plan_ranges
 from cachewatch.store.cursors import Cursor, Position
 
 DEVELOP = catalogue({"zlib": records(range(2))})
@@ -42,7 +42,7 @@ def gaps(
     at: int | None = None,
     newest: int = 3,
     wanted: str = "",
-) -> Gaps:
+) -> PendingRanges:
     """Find what lies between `cursors`, of which those in `gone` were told to be gone, and the `newest` revision."""
     known = {tag: place if isinstance(place, str) else commit(repository, place) for tag, place in cursors.items()}
     position = Position(
@@ -51,10 +51,10 @@ def gaps(
         unread={},
     )
     to = resolve(repository, commit(repository, newest))
-    return find_gaps(repository, position, to, wanted=lambda tag: tag.startswith(wanted))
+    return plan_ranges(repository, position, to, wanted=lambda tag: tag.startswith(wanted))
 
 
-def spelled(repository: Repository, found: Gaps) -> dict[int, set[str]]:
+def spelled(repository: Repository, found: PendingRanges) -> dict[int, set[str]]:
     numbers = {commit(repository, number): number for number in range(4)}
     return {numbers[gap.base.commit]: set(gap.tags) for gap in found.gaps}
 
@@ -129,5 +129,5 @@ def test_a_force_push_still_has_a_gap(repository: Repository, tmp_path: Path) ->
     subprocess.run([*git, "update-ref", "refs/heads/main", commit(repository, 1)], check=True)
     newest = resolve(repository, "HEAD")
     position = Position(revision=before, cursors={"develop": Cursor(before)}, unread={})
-    found = find_gaps(repository, position, newest, wanted=lambda tag: tag == "develop")
+    found = plan_ranges(repository, position, newest, wanted=lambda tag: tag == "develop")
     assert [gap.base.commit for gap in found.gaps] == [before]

@@ -52,13 +52,13 @@ class Readers:
         self.site.configure(CONFIG)
         self.made: list[Digest] = []
         self.number = 0
-        real = messages.pack
+        real = messages.build_messages
 
-        def look(config: Any, track: Any, digest: Digest) -> Any:
+        def look(config: Any, stream: Any, digest: Digest) -> Any:
             self.made.append(digest)
-            return real(config, track, digest)
+            return real(config, stream, digest)
 
-        monkeypatch.setattr(announcing, "pack", look)
+        monkeypatch.setattr(announcing, "build_messages", look)
         self.site.run()
 
     def go_on(self, later: timedelta = DAY) -> tuple[Return, ...]:

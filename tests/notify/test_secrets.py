@@ -160,7 +160,7 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
         with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log, env=environment) as daemon:
             try:
                 with sampling(daemon.pid) as seen:
-                    wait_for(lambda: "track.begun" in (folder / "log").read_text(), daemon)
+                    wait_for(lambda: "stream.begun" in (folder / "log").read_text(), daemon)
                     site.publish(1)
                     for name in ("mail", "again", "hook", "chat", "local", "desk"):
                         wait_for(lambda name=name: settled(site, name), daemon)
@@ -210,7 +210,7 @@ def stored(folder: Path) -> bytes:
     with Database(folder).read() as connection:
         numbers = [each.id for each in outbox.find(connection)]
         return (
-            b"".join(outbox.parcel(connection, number).payload for number in numbers)
+            b"".join(outbox.message(connection, number).payload for number in numbers)
             + repr([outbox.story(connection, number) for number in numbers]).encode()
         )
 

@@ -12,7 +12,7 @@ from cachewatch.git import catalogue as catalogue_module
 from cachewatch.notify import composing, differences
 from cachewatch.notify.passes import tell
 from cachewatch.notify.polling import poll
-from cachewatch.notify.streams import tracks_of
+from cachewatch.notify.streams import streams_of
 
 CONFIG = """\
 version: 1
@@ -62,7 +62,7 @@ def test_who_asks_the_same_shares_a_comparison(site: Site, monkeypatch: pytest.M
     site.run()
 
     assert compared["times"] == 3
-    told = {stored.subscription: stored.letter.text for stored in site.digests()}
+    told = {stored.subscription: stored.rendered.text for stored in site.digests()}
     assert set(told) == {"ann", "kim", "bob", "eve", "joe"}
     for text in told.values():
         assert "hdf5" in text
@@ -82,13 +82,13 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
     """The tables of all tags go out together or not at all, so nobody keeps those that come too late."""
     context = site.open()
     poll(context, context.config.sources["public"])
-    track = next(tracks_of(context.config))
-    whole = [tag.table for tag in composing.compose(context, track).digest.tags]
+    stream = next(streams_of(context.config))
+    whole = [tag.table for tag in composing.compose(context, stream).digest.tags]
     assert [table.is_complete for table in whole] == [True, True]
     first, total = len(whole[0].content), sum(len(table.content) for table in whole)
     for most, expected in ((total, [True, True]), (total - 1, [True, False]), (first - 1, [False, True])):
         monkeypatch.setattr(differences, "MOST_CSV", most)
-        tables = [tag.table for tag in composing.compose(context, track).digest.tags]
+        tables = [tag.table for tag in composing.compose(context, stream).digest.tags]
         assert [table.is_complete for table in tables] == expected
         assert sum(len(table.content) for table in tables) <= most
 

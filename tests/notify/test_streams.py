@@ -156,7 +156,7 @@ def test_a_subscription_that_was_renamed_without_a_word_can_be_given_its_past_la
     made.configure(renamed)
     made.run()
     (notice,) = [stored for stored in made.digests() if stored.subscription == "(operators)"]
-    assert "renamed_from: ml" in notice.letter.text
+    assert "renamed_from: ml" in notice.rendered.text
     made.run(later=DAY)
     assert len(made.notices()) == 1
     made.configure(renamed.replace("changes:", "renamed_from: ml, changes:"))

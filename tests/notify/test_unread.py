@@ -10,7 +10,7 @@ from helpers import catalogue, document, record, records, spec_hash
 from station import Site
 
 from cachewatch.notify import manual
-from cachewatch.store.digests import Stored
+from cachewatch.store.digests import DigestRecord
 
 DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"
@@ -67,8 +67,8 @@ def told(made: Site, package: str = "pa", subscription: str = "ml") -> list[set[
     return [_told(stored, package) for stored in made.digests() if stored.subscription == subscription]
 
 
-def _told(stored: Stored, package: str) -> set[tuple[str, str]]:
-    tags = json.loads(stored.letter.json)["tags"]
+def _told(stored: DigestRecord, package: str) -> set[tuple[str, str]]:
+    tags = json.loads(stored.rendered.json)["tags"]
     rows = [row for tag in tags for listed in (tag["changes"], *tag["others"]) for row in listed["rows"]]
     return {(row["before"], row["after"]) for row in rows if row["package"] == package}
 
@@ -116,7 +116,7 @@ def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -
     )
     made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {}, config=config)
     publish_each(made)
-    (urgent,) = [stored for stored in made.digests() if stored.track == "urgent"]
+    (urgent,) = [stored for stored in made.digests() if stored.stream == "urgent"]
     assert "pa" in urgent.title
 
 
@@ -182,7 +182,7 @@ def test_nobody_is_told_that_nothing_changed_while_something_is_unread(tmp_path:
         tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {PATH: BROKEN["truncated"]}, pa("2.0", 11), config=config
     )
     publish_each(made)
-    titles = [stored.letter.title for stored in made.digests() if stored.subscription == "ml"]
+    titles = [stored.rendered.title for stored in made.digests() if stored.subscription == "ml"]
     assert [("no changes" in title.lower(), "could not be read" in title) for title in titles[:2]] == [
         (False, True)
     ] * 2
@@ -252,5 +252,5 @@ def test_a_binary_that_goes_while_its_document_cannot_be_read_is_gone_when_that_
     made = site(tmp_path, both, {PATH: BROKEN["truncated"]}, one, config=config)
     publish_each(made)
     told_last = [stored for stored in made.digests() if stored.subscription == "ml"][-1]
-    gone = json.loads(told_last.letter.json)["environment"]["lost"]["rows"]
+    gone = json.loads(told_last.rendered.json)["environment"]["lost"]["rows"]
     assert [row["hash"] for row in gone] == [spec_hash(10)]

@@ -1,4 +1,4 @@
-"""Weeks that take more than a comparison, to the letter: an environment that a prune hits, and a stack that returns."""
+"""Weeks that take more than a comparison, exactly: an environment that a prune hits, and a stack that returns."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ ROCM = "ml-linux-x86_64-rocm"
 
 def newest(site: Site) -> tuple[str, str]:
     """Return the newest digest as text and as HTML; what depends on the machine is left out."""
-    letter = next(stored.letter for stored in reversed(site.digests()) if stored.subscription != "(operators)")
-    text = f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}"
-    return text.replace(str(site.folder), "/home/hpc"), letter.html.replace(str(site.folder), "/home/hpc")
+    rendered = next(stored.rendered for stored in reversed(site.digests()) if stored.subscription != "(operators)")
+    text = f"Subject: [{rendered.subscription}] {rendered.title}\n\n{rendered.text}"
+    return text.replace(str(site.folder), "/home/hpc"), rendered.html.replace(str(site.folder), "/home/hpc")
 
 
 def locked(path: Path, specs: Mapping[str, Record]) -> Path:

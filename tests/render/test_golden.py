@@ -1,4 +1,4 @@
-"""Three weeks of digests, to the letter: tests/golden/digests has them as examples, and docs/pictures of them."""
+"""Three weeks of digests, exactly: tests/golden/digests has them as examples, and docs/pictures of them."""
 
 import csv
 import gzip
@@ -12,57 +12,57 @@ import scripted
 import weeks
 from conftest import Golden
 
-from cachewatch.core.delivery import Letter
+from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.alerts import render_notice
-from cachewatch.render.lint import lint_letter
-from cachewatch.render.mail import MAX_HTML, render_letter
+from cachewatch.render.lint import lint_digest
+from cachewatch.render.mail import MAX_HTML, render_digest
 from cachewatch.render.samples import sample_digest, sample_notice
 from cachewatch.report.digest import Digest
 
 
-def hold(golden: Golden, name: str, letter: Letter) -> None:
-    """Hold every form of `letter` to its file."""
-    golden(f"digests/{name}.txt", f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}")
-    golden(f"digests/{name}.html", letter.html)
-    golden(f"digests/{name}.md", letter.markdown)
-    golden(f"digests/{name}.json", json.dumps(json.loads(letter.json), indent=1) + "\n")
-    assert lint_letter(letter) == ()
+def hold(golden: Golden, name: str, rendered: RenderedDigest) -> None:
+    """Hold every form of `digest` to its file."""
+    golden(f"digests/{name}.txt", f"Subject: [{rendered.subscription}] {rendered.title}\n\n{rendered.text}")
+    golden(f"digests/{name}.html", rendered.html)
+    golden(f"digests/{name}.md", rendered.markdown)
+    golden(f"digests/{name}.json", json.dumps(json.loads(rendered.json), indent=1) + "\n")
+    assert lint_digest(rendered) == ()
 
 
 @pytest.mark.parametrize(("name", "make"), [("quiet", weeks.quiet_week), ("versions", weeks.version_week)])
 def test_a_week(golden: Golden, tmp_path: Path, name: str, make: Callable[[Path], Digest]) -> None:
     """A week with nothing but rebuilds, and one with new versions and a loss."""
-    letter = render_letter(make(tmp_path))
+    rendered = render_digest(make(tmp_path))
 
-    hold(golden, name, letter)
-    assert letter.attachments == ()
+    hold(golden, name, rendered)
+    assert rendered.attachments == ()
 
 
 @pytest.mark.parametrize("name", scripted.WEEKS)
 def test_a_scripted_week(golden: Golden, tmp_path: Path, name: str) -> None:
     """A week of one cause: the subject and the first screen name it."""
-    letter = render_letter(scripted.digest_of(tmp_path, name))
+    rendered = render_digest(scripted.digest_of(tmp_path, name))
 
-    golden(f"weeks/{name}.txt", f"Subject: [{letter.subscription}] {letter.title}\n\n{letter.text}")
-    golden(f"weeks/{name}.html", letter.html)
-    assert lint_letter(letter) == ()
-    assert len(letter.text.splitlines()) < 60
+    golden(f"weeks/{name}.txt", f"Subject: [{rendered.subscription}] {rendered.title}\n\n{rendered.text}")
+    golden(f"weeks/{name}.html", rendered.html)
+    assert lint_digest(rendered) == ()
+    assert len(rendered.text.splitlines()) < 60
 
 
 @pytest.mark.slow
 def test_a_prune(golden: Golden, tmp_path: Path) -> None:
     """A prune of 200,000 specs is a short mail, with all of it attached."""
-    letter = render_letter(weeks.prune_week(tmp_path))
-    (attached,) = letter.attachments
+    rendered = render_digest(weeks.prune_week(tmp_path))
+    (attached,) = rendered.attachments
     lines = list(csv.DictReader(io.StringIO(gzip.decompress(attached.content).decode(), newline="")))
 
-    hold(golden, "prune", letter)
-    assert len(letter.html.encode()) <= MAX_HTML
+    hold(golden, "prune", rendered)
+    assert len(rendered.html.encode()) <= MAX_HTML
     assert attached.name == "changes.csv.gz"
     assert sum(line["change"] == "spec-removed" for line in lines) > weeks.PRUNED
 
 
 def test_samples(golden: Golden) -> None:
     """Every heading that a digest can have, and a notice."""
-    hold(golden, "sample", render_letter(sample_digest()))
+    hold(golden, "sample", render_digest(sample_digest()))
     hold(golden, "notice", render_notice(sample_notice()))

@@ -12,10 +12,10 @@ from conftest import Run
 from digests import digest_of, read
 from helpers import catalogue, history, record
 
-from cachewatch.core.delivery import Letter
+from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.csv import csv_table
-from cachewatch.render.lint import lint_letter
-from cachewatch.render.mail import MAX_HTML, render_letter
+from cachewatch.render.lint import lint_digest
+from cachewatch.render.mail import MAX_HTML, render_digest
 
 HOSTILE = {
     "element": "<x-cw onmouseover=alert(1)>",
@@ -89,12 +89,12 @@ def repository(hostile: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def letter(repository: Path, hostile: str) -> Letter:
+def rendered(repository: Path, hostile: str) -> RenderedDigest:
     """The digest of that, for a subscription that is as hostile."""
-    return render_letter(digest_of(read(repository), description=hostile, why=(hostile,), operator=hostile))
+    return render_digest(digest_of(read(repository), description=hostile, why=(hostile,), operator=hostile))
 
 
-def test_a_mail(letter: Letter, hostile: str) -> None:
+def test_a_mail(rendered: RenderedDigest, hostile: str) -> None:
     """The HTML has no element, script or link but ours, keeps to its size, and passes the lint."""
     bases = (
         "https://cache.spack.io/package/",
@@ -102,52 +102,52 @@ def test_a_mail(letter: Letter, hostile: str) -> None:
         "mailto:cachewatch+unsubscribe@hpc.example.org",
     )
 
-    assert not UNSAFE.search(letter.html)
-    assert elements(letter.html) <= {
+    assert not UNSAFE.search(rendered.html)
+    assert elements(rendered.html) <= {
         *("html", "head", "meta", "title", "style", "body", "table", "tr", "td", "th", "caption", "div", "h1", "h2", "h3"),
         *("p", "b", "br", "small", "a", "pre", "hr", "ul", "li"),
     }  # fmt: skip
-    assert len(letter.html.encode()) <= MAX_HTML
-    assert [finding for finding in lint_letter(letter, bases=bases) if finding.where == "html"] == []
+    assert len(rendered.html.encode()) <= MAX_HTML
+    assert [finding for finding in lint_digest(rendered, bases=bases) if finding.where == "html"] == []
 
 
-def test_a_subject(letter: Letter) -> None:
+def test_a_subject(rendered: RenderedDigest) -> None:
     """The title is one line of ASCII that fits, whatever it is about."""
-    assert letter.title.isascii()
-    assert letter.title.isprintable()
-    assert len(letter.title) <= 78 - len("[ml-team] ")
+    assert rendered.title.isascii()
+    assert rendered.title.isprintable()
+    assert len(rendered.title) <= 78 - len("[ml-team] ")
 
 
-def test_text(letter: Letter) -> None:
+def test_text(rendered: RenderedDigest) -> None:
     """Lines that fit, and nothing in them that moves a cursor or begins a message."""
-    assert not UNSAFE.search(letter.text)
-    assert all(len(line) <= 78 or " " not in line.strip() for line in letter.text.splitlines())
-    assert not any(line.startswith(("From ", "Bcc:", "X-Evil")) for line in letter.text.splitlines())
+    assert not UNSAFE.search(rendered.text)
+    assert all(len(line) <= 78 or " " not in line.strip() for line in rendered.text.splitlines())
+    assert not any(line.startswith(("From ", "Bcc:", "X-Evil")) for line in rendered.text.splitlines())
 
 
-def test_markdown(letter: Letter) -> None:
+def test_markdown(rendered: RenderedDigest) -> None:
     """No link, image, element or mention but ours once code is set aside; no table that breaks."""
-    assert not UNSAFE.search(letter.markdown)
-    plain = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", letter.markdown)
+    assert not UNSAFE.search(rendered.markdown)
+    plain = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", rendered.markdown)
     plain = re.sub(r"\]\(<https://(cache\.spack\.io|hpc\.example\.org)/[^>]*>\)", "", plain)
     plain = re.sub(r"\]\(<mailto:cachewatch[^>]*>\)", "", plain)
     assert not re.search(r"(?<!\\)\]\(", plain)
     assert not re.search(r"(?<!\\)<[a-z!/]", plain)
-    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in letter.markdown.splitlines() if row.startswith("| ")}
+    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rendered.markdown.splitlines() if row.startswith("| ")}
     assert widths <= {3, 4}  # the two tables of a digest
 
 
-def test_spack_lines_are_plain(letter: Letter) -> None:
+def test_spack_lines_are_plain(rendered: RenderedDigest) -> None:
     """Nobody pastes a command that does more than it seems to."""
-    lines = [line.strip() for line in letter.text.splitlines() if line.strip().startswith("spack ")]
+    lines = [line.strip() for line in rendered.text.splitlines() if line.strip().startswith("spack ")]
 
     assert all(re.fullmatch(r"spack [a-z]+( [A-Za-z0-9@./:_=-]+)+", line) for line in lines), lines
 
 
-def test_json_keeps_everything(letter: Letter, hostile: str) -> None:
-    """JSON is ASCII, and has what there was, to the letter."""
-    assert letter.json.isascii()
-    data = json.loads(letter.json)
+def test_json_keeps_everything(rendered: RenderedDigest, hostile: str) -> None:
+    """JSON is ASCII, and has what there was, exactly."""
+    assert rendered.json.isascii()
+    data = json.loads(rendered.json)
     (tag,) = data["tags"]
     versions = {row["after"] for row in tag["changes"]["rows"] if row["package"] == "new"}
 

@@ -7,22 +7,22 @@ import pytest
 from digests import digest_of, read
 from msgspec.structs import replace
 
-from cachewatch.core.delivery import Letter
-from cachewatch.render.lint import Grade, lint_letter
-from cachewatch.render.mail import render_letter
+from cachewatch.core.delivery import RenderedDigest
+from cachewatch.render.lint import Grade, lint_digest
+from cachewatch.render.mail import render_digest
 
 
 @pytest.fixture
-def letter(demo_repository: Path) -> Letter:
+def rendered(demo_repository: Path) -> RenderedDigest:
     """The demo as a mail."""
-    return render_letter(digest_of(read(demo_repository)))
+    return render_digest(digest_of(read(demo_repository)))
 
 
-def test_our_own_mail_is_clean(letter: Letter) -> None:
+def test_our_own_mail_is_clean(rendered: RenderedDigest) -> None:
     """Nothing is found in the mail that the shipped templates make, and all its links are configured ones."""
     bases = ("https://cache.spack.io", "https://hpc.example.org/", "mailto:cachewatch+unsubscribe@hpc.example.org")
 
-    assert lint_letter(letter, bases=bases) == ()
+    assert lint_digest(rendered, bases=bases) == ()
 
 
 @pytest.mark.parametrize(
@@ -55,27 +55,27 @@ def test_our_own_mail_is_clean(letter: Letter) -> None:
         ("<html><p>x</p></html>", Grade.WARNING, "lang"),
     ],
 )
-def test_html(letter: Letter, html: str, grade: Grade, message: str) -> None:
+def test_html(rendered: RenderedDigest, html: str, grade: Grade, message: str) -> None:
     """Each rule finds what it is for, and nothing else is found."""
-    found = lint_letter(replace(letter, html=html), bases=("https://ours.example/",))
+    found = lint_digest(replace(rendered, html=html), bases=("https://ours.example/",))
 
     assert [(one.grade, message in one.message) for one in found] == [(grade, True)]
 
 
-def test_quotes_may_hold_anything(letter: Letter) -> None:
+def test_quotes_may_hold_anything(rendered: RenderedDigest) -> None:
     """What looks like an attribute inside quotes is none."""
-    assert lint_letter(replace(letter, html='<p style="margin:0" title="a=b c=d > e=f">x</p>')) == ()
+    assert lint_digest(replace(rendered, html='<p style="margin:0" title="a=b c=d > e=f">x</p>')) == ()
 
 
-def test_subject_and_text(letter: Letter) -> None:
+def test_subject_and_text(rendered: RenderedDigest) -> None:
     """Subjects that are long, foreign or broken, and a text part that is missing."""
-    broken = replace(letter, title="\N{GREEK SMALL LETTER ALPHA}\n" + "x" * 80, text=" ")
-    found = {(one.grade, one.where) for one in lint_letter(broken)}
+    broken = replace(rendered, title="\N{GREEK SMALL LETTER ALPHA}\n" + "x" * 80, text=" ")
+    found = {(one.grade, one.where) for one in lint_digest(broken)}
 
     assert found == {(Grade.ERROR, "subject"), (Grade.WARNING, "subject"), (Grade.ERROR, "text")}
-    assert "longer than 78" in lint_letter(replace(letter, text="word " * 20))[0].message
-    assert lint_letter(replace(letter, text="    cachewatch " + "word " * 20)) == ()  # a command stays on one line
-    assert lint_letter(replace(letter, text="x" * 100)) == ()  # an address cannot be broken
+    assert "longer than 78" in lint_digest(replace(rendered, text="word " * 20))[0].message
+    assert lint_digest(replace(rendered, text="    cachewatch " + "word " * 20)) == ()  # a command stays on one line
+    assert lint_digest(replace(rendered, text="x" * 100)) == ()  # an address cannot be broken
 
 
 def test_a_message() -> None:
@@ -84,4 +84,4 @@ def test_a_message() -> None:
     message.set_content("Text.\n")
     message.add_alternative('<p style="display:grid">x</p>', subtype="html")
 
-    assert {one.where for one in lint_letter(message)} == {"subject", "html"}
+    assert {one.where for one in lint_digest(message)} == {"subject", "html"}

@@ -18,23 +18,23 @@ from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import RANKS, Counts, Story, severity_of
 from cachewatch.render import mail
 from cachewatch.render.alerts import render_notice
-from cachewatch.render.mail import render_letter
+from cachewatch.render.mail import render_digest
 from cachewatch.report.digest import Digest, Notice, TagDigest
 
 
 def test_a_letter_of_the_demo(demo_repository: Path) -> None:
     """Every form says what happened, and nothing is cut where all of it fits."""
-    letter = render_letter(digest_of(read(demo_repository)), to=("kim@example.org",))
-    forms = (letter.text, letter.html, letter.markdown, letter.json.decode())
+    rendered = render_digest(digest_of(read(demo_repository)), to=("kim@example.org",))
+    forms = (rendered.text, rendered.html, rendered.markdown, rendered.json.decode())
 
-    assert letter.title == "py-build lost in radiuss; py-ml-dtypes 0.4.0, 1 more upgrade"
+    assert rendered.title == "py-build lost in radiuss; py-ml-dtypes 0.4.0, 1 more upgrade"
     heading = "py-build lost in radiuss; py-ml-dtypes 0.4.0 added, 0.3.1 stays, 1 more upgrade."
     assert all(heading in " ".join(form.split()) for form in forms[:2])
     assert all("py-keras" in form and "1 June 2025" in form for form in forms)
     assert all("0.4.0 added, 0.3.1 stays" in form and "in 2 of 8 stacks" in form for form in forms[:3])
-    assert letter.attachments == ()
-    assert json.loads(letter.json)["schema"] == "cachewatch.digest/2"
-    assert max(map(len, letter.text.splitlines())) <= 78
+    assert rendered.attachments == ()
+    assert json.loads(rendered.json)["schema"] == "cachewatch.digest/2"
+    assert max(map(len, rendered.text.splitlines())) <= 78
 
 
 def test_a_notice() -> None:
@@ -48,10 +48,10 @@ def test_a_notice() -> None:
         remedy="Nothing, if this ends by itself.",
         commands=("cachewatch status",),
     )
-    letter = render_notice(notice, to=("ops@example.org",))
+    rendered = render_notice(notice, to=("ops@example.org",))
 
-    assert (letter.is_notice, letter.subscription, letter.title) == (True, "operators", notice.title)
-    for form in (letter.text, letter.html, letter.markdown, letter.json.decode()):
+    assert (rendered.is_notice, rendered.subscription, rendered.title) == (True, "operators", notice.title)
+    for form in (rendered.text, rendered.html, rendered.markdown, rendered.json.decode()):
         assert all(words in form for words in ("connection refused", "last success", "cachewatch status"))
 
 
@@ -134,11 +134,11 @@ def test_every_form_adds_up(demo_repository: Path, step: int, found: tuple[State
     tag = replace(read_once(demo_repository), statements=found, rest=())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mail, "_STEPS", mail._STEPS[step:])
-        letter = render_letter(digest_of(tag), max_html=10**6)
-    tables = Tables(letter.html).tables
+        rendered = render_digest(digest_of(tag), max_html=10**6)
+    tables = Tables(rendered.html).tables
     if not mail._STEPS[step].tags:
         assert tables == []
-        assert "and 1 more tag" in letter.html
+        assert "and 1 more tag" in rendered.html
         return
     routine = [one for one in found if one.severity is Severity.ROUTINE]
     listed = [one for one in found if one not in routine and one.kind is not StatementKind.PLACE_LOST]
@@ -148,7 +148,7 @@ def test_every_form_adds_up(demo_repository: Path, step: int, found: tuple[State
     packages = sum(numbers(r"([\d,]+) package", caption) for caption, _ in lists)
     changes = {p for one in listed if one.kind in CHANGES for p in one.packages}
     assert packages == len(changes) + sum(len(one.packages) for one in listed if one.kind not in CHANGES)
-    assert_the_sums_are_those_of(found, letter.text)
+    assert_the_sums_are_those_of(found, rendered.text)
 
 
 CHANGES = {
@@ -198,14 +198,14 @@ def crowded(folder: Path) -> Digest:
 @pytest.mark.parametrize("budget", [90_000, 60_000, 30_000, 15_000, 8_000, 4_000])
 def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     """However much happened, the mail has no more bytes than are shown, and what is cut off is attached."""
-    letter = render_letter(crowded(tmp_path), max_html=budget)
+    rendered = render_digest(crowded(tmp_path), max_html=budget)
 
-    assert len(letter.html.encode()) <= budget
-    assert "package-0000, package-0003 and 132 more removed" in letter.html
-    assert "265 more upgrades" in letter.html
-    assert "Stop these mails" in letter.html
-    assert [attached.name for attached in letter.attachments] == ["changes.csv"]
-    assert letter.attachments[0].content.count(b"spec-removed") == 400
+    assert len(rendered.html.encode()) <= budget
+    assert "package-0000, package-0003 and 132 more removed" in rendered.html
+    assert "265 more upgrades" in rendered.html
+    assert "Stop these mails" in rendered.html
+    assert [attached.name for attached in rendered.attachments] == ["changes.csv"]
+    assert rendered.attachments[0].content.count(b"spec-removed") == 400
 
 
 def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,17 +213,17 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, mo
     digest = crowded(tmp_path)
     (tag,) = digest.tags
     monkeypatch.setattr(mail, "_MOST_FOR_ALL", 3 * len(tag.table.content))
-    few, many = (render_letter(digest, to=("a@example.org",) * count, max_html=12_000) for count in (3, 4))
+    few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000) for count in (3, 4))
 
-    assert [len(letter.attachments) for letter in (few, many)] == [1, 0]
+    assert [len(rendered.attachments) for rendered in (few, many)] == [1, 0]
     assert "attached" in few.text
     assert "attached" not in many.text
 
 
 def test_shorter_letters(tmp_path: Path) -> None:
-    """Those to whom a letter was too large get less, and less again."""
+    """Those to whom a digest was too large get less, and less again."""
     digest = crowded(tmp_path)
-    whole, half, least = (render_letter(digest, shortness=shortness) for shortness in range(3))
+    whole, half, least = (render_digest(digest, shortness=shortness) for shortness in range(3))
 
     assert len(half.html) <= len(whole.html)
     assert len(least.html) < 8_000
@@ -234,7 +234,7 @@ def test_shorter_letters(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x", "ml-team", "a" * 60])
 def test_titles_fit(demo_repository: Path, name: str) -> None:
     """A subject fits into a line with its prefix, as long as the name leaves room, and is ASCII."""
-    title = render_letter(digest_of(read(demo_repository), subscription=name)).title
+    title = render_digest(digest_of(read(demo_repository), subscription=name)).title
 
     assert len(title) <= max(24, 78 - len(f"[{name}] "))
     assert title.isascii()
@@ -246,17 +246,17 @@ def test_one_change_is_named(tmp_path: Path) -> None:
     after = {"py-torch": records([2], versions=["2.9.0"])}
     tag = read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
 
-    assert render_letter(digest_of(tag)).title == "py-torch 2.8.0 -> 2.9.0"
+    assert render_digest(digest_of(tag)).title == "py-torch 2.8.0 -> 2.9.0"
 
 
 def test_an_empty_digest(tmp_path: Path) -> None:
     """Where nothing happened, that is said, and nothing is added up."""
     state = catalogue({"a": records([1])})
     tag = read(history(tmp_path / "r.git", state, {**state, "README": b"x"}))
-    letter = render_letter(digest_of(tag))
+    rendered = render_digest(digest_of(tag))
 
-    assert letter.title == "no changes"
-    for form in (letter.text, letter.html, letter.markdown):
+    assert rendered.title == "no changes"
+    for form in (rendered.text, rendered.html, rendered.markdown):
         assert "No changes." in form
         assert "develop, 1 to 2 June" in form
         assert "In total" not in form
@@ -266,9 +266,9 @@ def test_many_of_everything(demo_repository: Path) -> None:
     """What is said in passing is counted too when there is too much of it."""
     digest = digest_of(read(demo_repository), why=tuple(f"pattern {n}" for n in range(100)))
     digest = replace(digest, spans=digest.spans * 60, silenced=digest.silenced * 70, commands=digest.commands * 30)
-    letter = render_letter(digest)
+    rendered = render_digest(digest)
 
-    for form in (letter.text, letter.html, letter.markdown):
+    for form in (rendered.text, rendered.html, rendered.markdown):
         words = " ".join(form.split())
         assert all(
             more in words for more in ("and 10 more sources", "and 20 more silences", "and 80 more", "and 10 more")
@@ -279,8 +279,8 @@ def test_several_tags(demo_repository: Path) -> None:
     """Each tag is told by its name."""
     tag = read(demo_repository)
     other = replace(tag, report=replace(tag.report, after=replace(tag.report.after, tag="develop-2025-06-01")))
-    letter = render_letter(digest_of(tag, other))
+    rendered = render_digest(digest_of(tag, other))
 
-    assert letter.title.startswith("2 tags: ")
-    for form in (letter.text, letter.html, letter.markdown):
+    assert rendered.title.startswith("2 tags: ")
+    for form in (rendered.text, rendered.html, rendered.markdown):
         assert "in develop-2025-06-01" in form.lower() or "IN develop-2025-06-01" in form

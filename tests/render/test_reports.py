@@ -22,21 +22,21 @@ from cachewatch.render.colour import Palette
 
 
 def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path, golden: Golden) -> None:
-    """The report on the bundled documents, to the letter; pytest --rewrite-golden when it should change."""
+    """The report on the bundled documents, exactly; pytest --rewrite-golden when it should change."""
     output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository).output
 
     golden("demo.txt", output)
 
 
 def test_the_demo_as_markdown(run: Run, demo_repository: Path, golden: Golden) -> None:
-    """The same as Markdown, to the letter."""
+    """The same as Markdown, exactly."""
     output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "markdown").output
 
     golden("demo.md", output)
 
 
 def test_the_demo_as_a_page(run: Run, demo_repository: Path, golden: Golden) -> None:
-    """The same as HTML, to the letter."""
+    """The same as HTML, exactly."""
     golden(
         "demo.html",
         run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "html").output,
@@ -164,7 +164,7 @@ def test_headings_add_up_to_the_total(run: Run, tmp_path: Path, options: tuple[s
 
 @pytest.mark.parametrize("name", scripted.WEEKS)
 def test_a_scripted_week(run: Run, golden: Golden, tmp_path: Path, name: str) -> None:
-    """A week of one cause, to the letter: the cause is a heading, and a screen holds it."""
+    """A week of one cause, exactly: the cause is a heading, and a screen holds it."""
     scripted.digest_of(tmp_path, name)
     tag = "develop-2026-11-08" if name == "new-snapshot" else "develop"
     output = run("diff", "HEAD~1", "--repo", tmp_path / "catalogue.git", "--tag", tag).output
@@ -314,7 +314,7 @@ def test_nothing_unseen_is_safe() -> None:
 
 
 def test_names_are_ascii(run: Run, tmp_path: Path) -> None:
-    """A letter that looks like another is seen as what it is, wherever a name is shown."""
+    """A digest that looks like another is seen as what it is, wherever a name is shown."""
     for name, version in (("before.md", "1"), ("after.md", "1.\u0430")):
         (tmp_path / name).write_bytes(document([record(1, versions=[version], stacks=["\u0435", "root"])]))
     for arguments in (
@@ -327,7 +327,7 @@ def test_names_are_ascii(run: Run, tmp_path: Path) -> None:
 
 
 def test_show(run: Run, demo_repository: Path, golden: Golden) -> None:
-    """The table of a package, to the letter."""
+    """The table of a package, exactly."""
     output = run("show", "py-build", "--repo", demo_repository).output
 
     golden("show.txt", output)

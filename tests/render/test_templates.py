@@ -10,7 +10,7 @@ from conftest import Run
 from cachewatch.errors import TemplateError
 from cachewatch.render import filters, templates
 from cachewatch.render.context import view
-from cachewatch.render.mail import render_letter
+from cachewatch.render.mail import render_digest
 from cachewatch.render.samples import sample_digest, sample_notice
 from cachewatch.render.templates import render_all
 from cachewatch.runtime import resources
@@ -33,7 +33,7 @@ def apart(folder: Path, text: str) -> str:
 def test_one_file_can_be_replaced(tmp_path: Path) -> None:
     """A part of one's own takes the place of ours, and all else stays."""
     (tmp_path / "_footer.html.j2").write_text("<p>Ask {{ digest.operator }}.</p>")
-    ours, theirs = (render_letter(sample_digest(), templates_dir=folder) for folder in (None, tmp_path))
+    ours, theirs = (render_digest(sample_digest(), templates_dir=folder) for folder in (None, tmp_path))
 
     assert "<p>Ask hpc-software@example.org.</p>" in theirs.html
     assert "You get this" not in theirs.html
@@ -44,12 +44,12 @@ def test_one_file_can_be_replaced(tmp_path: Path) -> None:
 def test_a_template_of_another_name(tmp_path: Path) -> None:
     """A subscription can have its own template for one form, and ours for the others."""
     (tmp_path / "site.txt.j2").write_text("{{ digest.subscription }}: {{ sentence }}\n")
-    letter = render_letter(sample_digest(), templates_dir=tmp_path, template="site.html.j2")
+    rendered = render_digest(sample_digest(), templates_dir=tmp_path, template="site.html.j2")
 
-    assert letter.text.startswith("sample: ")
-    assert letter.html == render_letter(sample_digest()).html
+    assert rendered.text.startswith("sample: ")
+    assert rendered.html == render_digest(sample_digest()).html
     with pytest.raises(TemplateError, match="there is no template nowhere"):
-        render_letter(sample_digest(), templates_dir=tmp_path, template="nowhere.html.j2")
+        render_digest(sample_digest(), templates_dir=tmp_path, template="nowhere.html.j2")
 
 
 def test_html_is_escaped_and_text_is_not(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_what_cannot_be_shown_or_rendered(run: Run) -> None:
 
 def test_all_templates_are_listed(run: Run) -> None:
     """Whatever there is for digests and notices, is listed."""
-    shipped = {file.name for file in (Path(__file__).parents[1] / "templates").glob("[dn_]*.j2")}
+    shipped = {file.name for file in (Path(__file__).parents[2] / "templates").glob("[dn_]*.j2")}
     listed = run("template", "list").output
 
     assert [name for name in sorted(shipped) if name not in listed and not name.startswith("_page")] == []
@@ -159,7 +159,7 @@ def test_all_templates_are_listed(run: Run) -> None:
 
 def test_the_context_is_documented() -> None:
     """Every name that a template is given stands in docs/templates.md, and every filter."""
-    text = (Path(__file__).parents[1] / "docs/templates.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/templates.md").read_text()
 
     def names(value: object) -> set[str]:
         if isinstance(value, dict):
@@ -177,7 +177,7 @@ def test_json_keeps_to_its_schema() -> None:
     validator = jsonschema.Draft202012Validator(schema)
 
     validator.check_schema(schema)
-    assert list(validator.iter_errors(json.loads(render_letter(sample_digest()).json))) == []
+    assert list(validator.iter_errors(json.loads(render_digest(sample_digest()).json))) == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from helpers import Record, catalogue, history, records
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.render import digest as digest_module
-from cachewatch.report.digest import Gap, TagDigest, find_gaps, longest_pause
+from cachewatch.report.digest import Outage, TagDigest, find_outages, longest_pause
 
 Packages = Mapping[str, list[Record]]
 
@@ -102,8 +102,8 @@ def test_gaps() -> None:
     day = datetime(2025, 6, 1, 4, tzinfo=UTC)
     times = [day, day + timedelta(days=1), day + timedelta(days=5)]
 
-    assert find_gaps(reversed(times), timedelta(days=2)) == (Gap(times[1], times[2]),)
-    assert find_gaps(times[:1], timedelta(0)) == ()
+    assert find_outages(reversed(times), timedelta(days=2)) == (Outage(times[1], times[2]),)
+    assert find_outages(times[:1], timedelta(0)) == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from oracle import told
 from pairs import some_pair
 
 from cachewatch.core.compare import compare
-from cachewatch.core.coverage import Coverage, Covered, Environment, Need, Standing, compare_coverage
+from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution, compare_coverage
 from cachewatch.core.model import PackageCounts, Place
 from cachewatch.documents import parse
 from cachewatch.render.needs import environment_verdict, move_data, move_headline, move_verdict
@@ -203,7 +203,7 @@ def test_the_verdict_for_an_environment(before: list[str], after: list[str], ver
     needs = tuple(Need(package="zlib", version=str(n), hash=str(n)) for n in range(len(before)))
     environment = Environment(name="x", needs=needs)
     sides = [
-        Coverage(environment, tuple(Covered(n, Standing(word)) for n, word in zip(needs, words, strict=True)))
+        Coverage(environment, tuple(Resolution(n, Availability(word)) for n, word in zip(needs, words, strict=True)))
         for words in (before, after)
     ]
     assert environment_verdict(compare_coverage(*sides)) == verdict

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 from conftest import ROOT, Run
 from helpers import HOSTILE, catalogue, history, hostile_states, record, records
-from letters import letter
+from outgoing import rendered
 
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.repository import Repository
@@ -24,7 +24,7 @@ from cachewatch.site.reading import Catalogue, plan, read
 from cachewatch.site.writing import Folder
 from cachewatch.store import digests
 from cachewatch.store.database import Database
-from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.digests import DigestRecord, DigestState
 
 
 class _Reader(HTMLParser):
@@ -351,18 +351,18 @@ def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
     )
 
 
-def _kept(key: str, **values: Any) -> Stored:
-    told = letter(key=key, html=f"<!doctype html><title>{key}</title>", is_notice=values.pop("is_notice", False))
-    return Stored(
+def _kept(key: str, **values: Any) -> DigestRecord:
+    told = rendered(key=key, html=f"<!doctype html><title>{key}</title>", is_notice=values.pop("is_notice", False))
+    return DigestRecord(
         key=key,
         subscription=told.subscription,
-        track="regular",
+        stream="regular",
         title=told.title,
         period=told.period,
         created=told.created,
         reason="",
         advances=(),
-        letter=told,
+        rendered=told,
         short=told,
         **({"state": DigestState.READY} | values),
     )

@@ -338,7 +338,7 @@ def test_faults_of_a_server_make_no_revision(mirror: Path, into: Path) -> None:
     write_v3(mirror, database(many(21)))
     before = git(into, "rev-parse", "HEAD")
     serve = files(mirror)
-    faults: dict[str, Callable[[Says], Says]] = {
+    diagnostics: dict[str, Callable[[Says], Says]] = {
         "cut": lambda said: Says(body=said.body[:-5], length=len(said.body)),
         "another blob": lambda said: Says(body=said.body[:-1] + b" "),
         "busy": lambda _: Says(429, headers={"Retry-After": "900"}),
@@ -349,8 +349,8 @@ def test_faults_of_a_server_make_no_revision(mirror: Path, into: Path) -> None:
         "slow": lambda said: Says(body=said.body, drip=0.1),
         "a page": lambda _: Says(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"}),
     }
-    for name, spoilt in itertools.product(faults, ("index.manifest.json", "blobs")):
-        answers = spoiling(serve, spoilt, faults[name])
+    for name, spoilt in itertools.product(diagnostics, ("index.manifest.json", "blobs")):
+        answers = spoiling(serve, spoilt, diagnostics[name])
         with serving(answers) as server, pytest.raises((SourceError, HttpError)):
             record(Cache(address=server.url, limits=Limits(pause=0.01, attempts=2, seconds=1.0)), into)
         assert git(into, "rev-parse", "HEAD") == before, name

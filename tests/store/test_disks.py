@@ -127,7 +127,7 @@ def test_a_full_disk_under_a_daemon_is_said_once_for_each_job(site: Site, disk: 
     more = f"operators: {{channels: [files]}}\nmonitor: {{listen: '{listen}'}}"
     site.configure(CONFIG.replace("stale_after: 4000d", polls).replace("operators: {channels: []}", more))
     with running(site, "daemon") as daemon:
-        wait_for(lambda: "track.begun" in log(site))
+        wait_for(lambda: "stream.begun" in log(site))
         fill(disk / "ballast", disk)
         site.publish(1)
         wait_for(lambda: "failing: poll public" in healthz(listen))

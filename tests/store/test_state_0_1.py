@@ -113,8 +113,8 @@ def test_what_changed_since_is_told_and_nothing_twice(site: Site) -> None:
     assert "many-0" not in told["ml"][-1]
     (held,) = site.held()  # more changes again than `bulk` takes without asking
     assert held.subscription == "bulk"
-    assert "1.14.5 -> 1.14.6" in held.letter.text
-    assert "many-0" not in held.letter.text
+    assert "1.14.5 -> 1.14.6" in held.rendered.text
+    assert "many-0" not in held.rendered.text
     assert "1.14.5 -> 1.14.6" in told["weekly"][-1]
     assert "many-0" in told["weekly"][-1]
     (releases,) = told["releases"]

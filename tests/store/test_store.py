@@ -15,13 +15,13 @@ import msgspec
 import pytest
 from sqlalchemy import create_engine, event, inspect
 
-from cachewatch.core.delivery import Letter, Parcel
+from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import alerts, cursors, digests, health, held, outbox, slots, suppressions
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
 from cachewatch.store.database import NAME, Connection, Database, after_commit
-from cachewatch.store.digests import DigestState, Stored
+from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.held import Event, Hold, HoldKind
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
@@ -32,7 +32,7 @@ from cachewatch.store.timestamps import to_text
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
-OLD = Path(__file__).parent / "data" / "state-0.1.db"
+OLD = Path(__file__).parents[1] / "data" / "state-0.1.db"
 HOUR = timedelta(hours=1)
 LEASE = Lease(owner="here/1/a", lasting=HOUR)
 OTHER = Lease(owner="there/1/b", lasting=HOUR)
@@ -43,8 +43,8 @@ def database(tmp_path: Path) -> Database:
     return Database(tmp_path / "state", is_checked=True, clock=lambda: NOW)
 
 
-def letter(key: str) -> Letter:
-    return Letter(
+def rendered(key: str) -> RenderedDigest:
+    return RenderedDigest(
         key=key,
         subscription="ml",
         title="3 removed",
@@ -57,25 +57,25 @@ def letter(key: str) -> Letter:
     )
 
 
-def stored(key: str, **changes: object) -> Stored:
-    plain = Stored(
+def stored(key: str, **changes: object) -> DigestRecord:
+    plain = DigestRecord(
         key=key,
         subscription="ml",
-        track="regular",
+        stream="regular",
         state=DigestState.READY,
         title="3 removed",
         period="2026-07-27",
         created=NOW,
         reason="",
         advances=(),
-        letter=letter(key),
-        short=letter(key),
+        rendered=rendered(key),
+        short=rendered(key),
     )
     return msgspec.structs.replace(plain, **changes)
 
 
-def parcel(key: str, target: str = "a@example.org") -> Parcel:
-    return Parcel(
+def message(key: str, target: str = "a@example.org") -> Message:
+    return Message(
         key=key, target=target, payload=b"bytes of " + key.encode(), content_type="message/rfc822", created=NOW
     )
 
@@ -83,7 +83,7 @@ def parcel(key: str, target: str = "a@example.org") -> Parcel:
 def queue(connection: Connection, key: str, *targets: str, channel: str = "mail", state: State = State.QUEUED) -> None:
     digests.add(connection, stored(key))
     for target in targets:
-        outbox.add(connection, channel, parcel(key, target), state=state, lasting=5 * DAY)
+        outbox.add(connection, channel, message(key, target), state=state, lasting=5 * DAY)
 
 
 def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
@@ -191,7 +191,7 @@ def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Databa
         again = outbox.claim(connection, "mail", NOW, LEASE)
         assert again is not None
         assert again.may_have_arrived
-        assert outbox.parcel(connection, again.id) == parcel("one")
+        assert outbox.message(connection, again.id) == message("one")
         assert [event for _, event, _ in outbox.story(connection, again.id)] == ["interrupted"]
 
 
@@ -211,7 +211,7 @@ def test_a_lease_that_is_over_is_given_back(database: Database) -> None:
         again = outbox.claim(connection, "mail", NOW, OTHER)
         assert again is not None
         assert (again.attempts, again.may_have_arrived, again.lease_owner) == (2, True, "there/1/b")
-        assert outbox.parcel(connection, again.id) == parcel("one")
+        assert outbox.message(connection, again.id) == message("one")
         (line,) = outbox.story(connection, again.id)
         assert line[1:] == ("expired", "it may have arrived: here/1/a never said")
 
@@ -291,8 +291,8 @@ _PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
             f"SEARCH {_OF_TARGET} AND id>?)",
         ],
     ),
-    "shelf": (
-        lambda connection: outbox.shelf(connection, "mail", "a@example.org", 1, lambda _: None),
+    "sent history": (
+        lambda connection: outbox.sent_history(connection, "mail", "a@example.org", 1, lambda _: None),
         [f"SEARCH {_OF_TARGET})"],
     ),
     "end of a blockade": (
@@ -308,16 +308,16 @@ _PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
     ),
     "held": (
         lambda connection: digests.held(connection, "ml", "regular"),
-        ["SEARCH digests USING INDEX digests_held (subscription=? AND track=?)"],
+        ["SEARCH digests USING INDEX digests_held (subscription=? AND stream=?)"],
     ),
     "all_held": (digests.all_held, ["SCAN digests USING INDEX digests_held"]),
     "last_created": (
         lambda connection: digests.last_created(connection, "ml", "regular"),
-        ["SEARCH digests USING COVERING INDEX digests_by_track (subscription=? AND track=? AND created<?)"],
+        ["SEARCH digests USING COVERING INDEX digests_by_stream (subscription=? AND stream=? AND created<?)"],
     ),
     "pending": (
         lambda connection: slots.pending(connection, "ml", "regular"),
-        ["SEARCH slots USING INDEX slots_pending (subscription=? AND track=?)"],
+        ["SEARCH slots USING INDEX slots_pending (subscription=? AND stream=?)"],
     ),
 }
 
@@ -402,7 +402,7 @@ def test_held_digests_wait_and_go_together_with_their_deliveries(database: Datab
     advances = (advance("b" * 40, develop="b" * 40),)
     with database.write() as connection:
         digests.add(connection, stored("one", state=DigestState.HELD, advances=advances))
-        outbox.add(connection, "mail", parcel("one"), state=State.HELD, lasting=DAY)
+        outbox.add(connection, "mail", message("one"), state=State.HELD, lasting=DAY)
         assert digests.held(connection, "ml", "regular") == ["one"]
         assert digests.revisions_held(connection, "public") == {"b" * 40}
         assert outbox.due_channels(connection, NOW) == []

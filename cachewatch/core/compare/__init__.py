@@ -22,15 +22,15 @@ from cachewatch.core.compare.places import judge_versions
 from cachewatch.core.compare.verdicts import judge_places, place_changes, places_of
 from cachewatch.core.facts import NO_FACTS, Facts, facts_of
 from cachewatch.core.model import (
-    Alike,
     Delta,
     Document,
     PackageChange,
     Place,
-    Restacked,
     Signature,
+    SignatureCount,
     Spec,
     Specs,
+    StackChange,
     Status,
 )
 
@@ -55,7 +55,7 @@ class _Prepared(Struct, frozen=True, kw_only=True):
     has: Facts | None
     went: Specs
     came: Specs
-    restacked: tuple[Restacked, ...]
+    restacked: tuple[StackChange, ...]
     is_compiler_unknown: bool
 
     @property
@@ -125,8 +125,11 @@ def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
     after = _applied(one.old.counts, found, one.restacked)
     judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
     gone, new = matched_across(
-        [Alike(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.gone],
-        [Alike(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new],
+        [
+            SignatureCount(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown))
+            for s, count in accounted.gone
+        ],
+        [SignatureCount(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new],
     )
     status = Status.ADDED if found.is_added else Status.REMOVED if found.is_removed else Status.CHANGED
     facts = _known(found.facts, one)
@@ -178,14 +181,16 @@ def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
     return {**facts, "compilers": compilers}
 
 
-def _touched(signatures: Iterable[Signature], restacked: Iterable[Restacked]) -> frozenset[Place]:
+def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) -> frozenset[Place]:
     """Return the places in which something may have happened."""
     touched = {place for signature in signatures for place in places_of(signature)}
     touched |= {Place(stack, kept.after.target) for kept in restacked for stack in kept.gained + kept.lost}
     return frozenset(touched)
 
 
-def _applied(before: Mapping[Signature, int], found: Found, restacked: Sequence[Restacked]) -> Mapping[Signature, int]:
+def _applied(
+    before: Mapping[Signature, int], found: Found, restacked: Sequence[StackChange]
+) -> Mapping[Signature, int]:
     """Return the specs there are after what was found; what was rebuilt is as it was."""
     if not (found.vanished or found.new or restacked):
         return before
@@ -213,7 +218,7 @@ def _newly_left_over(one: _Prepared, found: Found) -> tuple[Spec, ...]:
     return tuple(Spec(spec_hash, one.new[spec_hash]) for spec_hash in sorted(hashes))
 
 
-def _restacked(old: Specs, new: Specs, kept: Iterable[str]) -> tuple[Restacked, ...]:
+def _restacked(old: Specs, new: Specs, kept: Iterable[str]) -> tuple[StackChange, ...]:
     """Return the kept hashes whose stacks changed."""
     moved = (h for h in kept if old[h] is not new[h] and old[h].stacks != new[h].stacks)
-    return tuple(Restacked(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))
+    return tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))

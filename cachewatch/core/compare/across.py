@@ -10,13 +10,15 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from cachewatch.core.model import Alike, Signature
+from cachewatch.core.model import Signature, SignatureCount
 
 # Which of target, operating system and compiler have to be equal: all of them first, none of them last.
 _EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
 
 
-def matched_across(gone: Sequence[Alike], new: Sequence[Alike]) -> tuple[tuple[Alike, ...], tuple[Alike, ...]]:
+def matched_across(
+    gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
+) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
     """Return both sides with the counterpart of each spec that has one.
 
     Counterparts share a stack, their versions and their variants; those that differ least come first.
@@ -24,8 +26,8 @@ def matched_across(gone: Sequence[Alike], new: Sequence[Alike]) -> tuple[tuple[A
     if not gone or not new:
         return tuple(gone), tuple(new)
     free = _Free(new, {_built(alike.signature): number for number, alike in enumerate(gone)})
-    vanished: list[Alike] = []
-    found: defaultdict[int, list[Alike]] = defaultdict(list)
+    vanished: list[SignatureCount] = []
+    found: defaultdict[int, list[SignatureCount]] = defaultdict(list)
     for alike in gone:
         count = alike.count
         for number, taken in free.take(alike.signature, count):
@@ -45,7 +47,7 @@ def matched_across(gone: Sequence[Alike], new: Sequence[Alike]) -> tuple[tuple[A
 class _Free:
     """The new specs that are no counterpart yet, by whatever makes them one: nobody looks at them one by one."""
 
-    def __init__(self, new: Sequence[Alike], wanted: Mapping[tuple[object, ...], int]) -> None:
+    def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
         self.left = [alike.count for alike in new]
         self._wanted = wanted  # a number stands for versions and variants, which are long
         self._queues: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)

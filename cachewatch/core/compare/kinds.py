@@ -3,31 +3,31 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from cachewatch.core.model import (
-    Alike,
     Delta,
     Kind,
-    Pairing,
+    MatchKind,
     PlaceChange,
-    Restacked,
-    Rung,
     Signature,
+    SignatureCount,
     SpecClass,
     SpecCounts,
+    SpecMatch,
+    StackChange,
     Status,
 )
 
 
 def count_specs(
-    pairings: Iterable[Pairing],
-    gone: Iterable[Alike],
-    new: Iterable[Alike],
+    pairings: Iterable[SpecMatch],
+    gone: Iterable[SignatureCount],
+    new: Iterable[SignatureCount],
     *,
     before: int,
     after: int,
     left_over: int,
 ) -> SpecCounts:
     """Count specs by rung and class; `before`, `after` and `left_over` are taken as they are."""
-    by_rung = dict.fromkeys(Rung, 0)
+    by_rung = dict.fromkeys(MatchKind, 0)
     for pairing in pairings:
         by_rung[pairing.rung] += pairing.count
     by_class: dict[SpecClass, int] = {}
@@ -48,17 +48,17 @@ def count_specs(
         removed=removed,
         new=new_specs,
         gone=gone_specs,
-        net_added=added - by_rung[Rung.REBUILT],
-        net_removed=removed - by_rung[Rung.REBUILT],
+        net_added=added - by_rung[MatchKind.REBUILT],
+        net_removed=removed - by_rung[MatchKind.REBUILT],
         left_over=left_over,
         **by_rung,
         **by_class,
     )
 
 
-def moves_of(pairings: Iterable[Pairing], restacked: Iterable[Restacked]) -> Iterator[tuple[Signature, Signature]]:
+def moves_of(pairings: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
     """Yield the specs that other stacks build now, before and after."""
-    yield from ((pairing.before, pairing.after) for pairing in pairings if pairing.rung is Rung.MOVED)
+    yield from ((pairing.before, pairing.after) for pairing in pairings if pairing.rung is MatchKind.MOVED)
     yield from ((kept.before, kept.after) for kept in restacked)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 
 from msgspec import Struct
 
-from cachewatch.core.model import Pairing, Rung, Signature
+from cachewatch.core.model import MatchKind, Signature, SpecMatch
 from cachewatch.core.spelling import NO_COMPILER
 from cachewatch.core.versions import VersionKey, version_key
 
@@ -36,18 +36,18 @@ def _all_but_variants(s: Signature) -> Hashable:
     return (s.os, s.platform, s.target, s.versions, s.compiler, s.stacks)
 
 
-_RUNGS: tuple[tuple[Rung, Key], ...] = (
-    (Rung.MOVED, _all_but_stacks),
-    (Rung.UPGRADED, _all_but_version),
-    (Rung.RECOMPILED, _all_but_compiler),
-    (Rung.RECONFIGURED, _all_but_variants),
+_RUNGS: tuple[tuple[MatchKind, Key], ...] = (
+    (MatchKind.MOVED, _all_but_stacks),
+    (MatchKind.UPGRADED, _all_but_version),
+    (MatchKind.RECOMPILED, _all_but_compiler),
+    (MatchKind.RECONFIGURED, _all_but_variants),
 )
 
 
 class Account(Struct, frozen=True):
     """Where every vanished and every new spec went, each once."""
 
-    pairings: tuple[Pairing, ...]
+    pairings: tuple[SpecMatch, ...]
     gone: tuple[tuple[Signature, int], ...]  # newest versions first
     new: tuple[tuple[Signature, int], ...]
 
@@ -60,7 +60,7 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     """
     pairings = _take_equal(vanished, new)
     if is_compiler_unknown:
-        pairings += _take_without_compiler(Rung.REBUILT, vanished, new, lambda s: s)
+        pairings += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s)
     for rung, key in _RUNGS:
         if not vanished or not new:
             break
@@ -70,12 +70,12 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     return Account(tuple(pairings), _rest(vanished), _rest(new))
 
 
-def _take_equal(vanished: Counts, new: Counts) -> list[Pairing]:
+def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
     """Take what was merely rebuilt off both counts; often that is all."""
     pairings = []
     for signature in sorted(vanished.keys() & new.keys()):
         went, came = vanished.pop(signature), new.pop(signature)
-        pairings.append(Pairing(Rung.REBUILT, signature, signature, min(went, came)))
+        pairings.append(SpecMatch(MatchKind.REBUILT, signature, signature, min(went, came)))
         if went > came:
             vanished[signature] = went - came
         elif came > went:
@@ -83,7 +83,7 @@ def _take_equal(vanished: Counts, new: Counts) -> list[Pairing]:
     return pairings
 
 
-def _take(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:
+def _take(rung: MatchKind, vanished: Counts, new: Counts, key: Key) -> list[SpecMatch]:
     """Pair what is equal under `key`, newest versions first, and take it off both counts."""
     queues = _queues(new, key)
     pairings = []
@@ -93,10 +93,10 @@ def _take(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:
         while place and vanished[before]:
             place -= 1
             after = queue[place]
-            if rung is Rung.UPGRADED and _age(after) == _age(before):
+            if rung is MatchKind.UPGRADED and _age(after) == _age(before):
                 continue  # another reference of the same number is neither newer nor older
             count = min(vanished[before], new[after])
-            pairings.append(Pairing(_judge(rung, before, after), before, after, count))
+            pairings.append(SpecMatch(_judge(rung, before, after), before, after, count))
             vanished[before] -= count
             new[after] -= count
             if not new[after]:
@@ -106,7 +106,7 @@ def _take(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:
     return pairings
 
 
-def _take_without_compiler(rung: Rung, vanished: Counts, new: Counts, key: Key) -> list[Pairing]:
+def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: Key) -> list[SpecMatch]:
     """Pair specs of unknown compiler with any, and take them off both counts."""
 
     def blind(signature: Signature) -> Hashable:
@@ -151,10 +151,10 @@ def _newest_first(signature: Signature) -> list[VersionKey]:
     return sorted(map(version_key, signature.versions), reverse=True)
 
 
-def _judge(rung: Rung, before: Signature, after: Signature) -> Rung:
-    if rung is not Rung.UPGRADED:
+def _judge(rung: MatchKind, before: Signature, after: Signature) -> MatchKind:
+    if rung is not MatchKind.UPGRADED:
         return rung
-    return Rung.UPGRADED if _age(after) > _age(before) else Rung.DOWNGRADED
+    return MatchKind.UPGRADED if _age(after) > _age(before) else MatchKind.DOWNGRADED
 
 
 def _age(signature: Signature) -> list[tuple[object, ...]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.compare.kinds import count_specs, kinds_of, moves_of
 from cachewatch.core.facts import VALUES, facts_of
-from cachewatch.core.model import Alike, Delta, PackageChange, Place, Restacked, Signature, Specs
+from cachewatch.core.model import Delta, PackageChange, Place, Signature, SignatureCount, Specs, StackChange
 
 Chooses = Callable[[Signature], bool]
 SeesStack = Callable[[str], bool]
@@ -23,7 +23,7 @@ class _Chosen(Struct, frozen=True):
 
     vanished: Counter[Signature]
     new: Counter[Signature]
-    restacked: tuple[Restacked, ...]
+    restacked: tuple[StackChange, ...]
 
     @property
     def is_empty(self) -> bool:
@@ -90,7 +90,7 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
     )
 
 
-def _counted(side: Iterable[Alike]) -> Iterator[tuple[Signature, int]]:
+def _counted(side: Iterable[SignatureCount]) -> Iterator[tuple[Signature, int]]:
     return ((alike.signature, alike.count) for alike in side)
 
 

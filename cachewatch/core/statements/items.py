@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from cachewatch.core.facts import VALUES
 from cachewatch.core.model import (
-    Alike,
     Kind,
+    MatchKind,
     PackageChange,
-    Pairing,
     Place,
     PlaceChange,
-    Restacked,
-    Rung,
     Signature,
+    SignatureCount,
     SpecClass,
+    SpecMatch,
+    StackChange,
     Status,
     Verdict,
 )
@@ -35,11 +35,11 @@ SeesStack = Callable[[str], bool]
 _REGRADED = {Verdict.UPGRADED: StatementKind.UPGRADED, Verdict.DOWNGRADED: StatementKind.DOWNGRADED}
 # What is told of an item of which no place has anything to say.
 _OF_RUNG = {
-    Rung.MOVED: StatementKind.MOVED,
-    Rung.UPGRADED: StatementKind.UPGRADED,
-    Rung.DOWNGRADED: StatementKind.DOWNGRADED,
-    Rung.RECOMPILED: StatementKind.RECONFIGURED,
-    Rung.RECONFIGURED: StatementKind.RECONFIGURED,
+    MatchKind.MOVED: StatementKind.MOVED,
+    MatchKind.UPGRADED: StatementKind.UPGRADED,
+    MatchKind.DOWNGRADED: StatementKind.DOWNGRADED,
+    MatchKind.RECOMPILED: StatementKind.RECONFIGURED,
+    MatchKind.RECONFIGURED: StatementKind.RECONFIGURED,
 }
 _OF_CLASS = {
     SpecClass.PRUNED: StatementKind.PRUNED,
@@ -56,12 +56,12 @@ _OF_CLASS = {
     SpecClass.EXTRA_COPY: StatementKind.EXTRA_COPY,
 }
 _KINDS_OF_RUNG = {
-    Rung.REBUILT: Kind.REBUILT,
-    Rung.MOVED: Kind.MOVED,
-    Rung.UPGRADED: Kind.UPGRADED,
-    Rung.DOWNGRADED: Kind.DOWNGRADED,
-    Rung.RECOMPILED: Kind.COMPILER,
-    Rung.RECONFIGURED: Kind.RECONFIGURED,
+    MatchKind.REBUILT: Kind.REBUILT,
+    MatchKind.MOVED: Kind.MOVED,
+    MatchKind.UPGRADED: Kind.UPGRADED,
+    MatchKind.DOWNGRADED: Kind.DOWNGRADED,
+    MatchKind.RECOMPILED: Kind.COMPILER,
+    MatchKind.RECONFIGURED: Kind.RECONFIGURED,
 }
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
 _Age = tuple[bool, tuple[Segment, ...], Prerelease]
@@ -126,7 +126,7 @@ class _Reader:
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
-        rebuilt = sum(p.count for p in change.pairings if p.rung is Rung.REBUILT)
+        rebuilt = sum(p.count for p in change.pairings if p.rung is MatchKind.REBUILT)
         if rebuilt:
             self._add_rebuilt(rebuilt)
         for step in self._steps():
@@ -136,12 +136,12 @@ class _Reader:
         return self._whole(self._made())
 
     def _steps(self) -> Iterator[_Step]:
-        yield from (self._of_pairing(p) for p in self._change.pairings if p.rung is not Rung.REBUILT)
+        yield from (self._of_pairing(p) for p in self._change.pairings if p.rung is not MatchKind.REBUILT)
         yield from map(self._of_vanished, self._change.gone)
         yield from map(self._of_new, self._change.new)
         yield from map(self._of_kept, self._change.restacked)
 
-    def _of_pairing(self, pairing: Pairing) -> _Step:
+    def _of_pairing(self, pairing: SpecMatch) -> _Step:
         before, after = pairing.before, pairing.after
         kind = _OF_RUNG[pairing.rung]
         if kind is StatementKind.RECONFIGURED:
@@ -157,11 +157,11 @@ class _Reader:
             after=after,
             counts=Counts(pairing.count, pairing.count),
             otherwise=otherwise,
-            kinds=frozenset({_KINDS_OF_RUNG[pairing.rung]}) | (moved if pairing.rung is Rung.MOVED else set()),
+            kinds=frozenset({_KINDS_OF_RUNG[pairing.rung]}) | (moved if pairing.rung is MatchKind.MOVED else set()),
             counterpart=after,
         )
 
-    def _of_vanished(self, gone: Alike) -> _Step:
+    def _of_vanished(self, gone: SignatureCount) -> _Step:
         kind, signature = _OF_CLASS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
         return _Step(
@@ -176,7 +176,7 @@ class _Reader:
             is_prunable=gone.spec_class in _PRUNABLE,
         )
 
-    def _of_new(self, new: Alike) -> _Step:
+    def _of_new(self, new: SignatureCount) -> _Step:
         kind, signature = _OF_CLASS[new.spec_class], new.signature
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
         is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
@@ -190,7 +190,7 @@ class _Reader:
             is_again=kind is StatementKind.EXTRA_COPY and signature in self._change.specs_before.counts,
         )
 
-    def _of_kept(self, kept: Restacked) -> _Step:
+    def _of_kept(self, kept: StackChange) -> _Step:
         is_unreferenced = not kept.after.stacks
         kinds = {Kind.STACK_ADDED} if kept.gained else set()
         kinds |= {Kind.STACK_REMOVED} if kept.lost else set()
@@ -221,7 +221,9 @@ class _Reader:
 
     def _add_rebuilt(self, count: int) -> None:
         key = _Key((Story(kind=StatementKind.REBUILT),), is_again=True)
-        stacks = {s for p in self._change.pairings if p.rung is Rung.REBUILT for s in p.after.stacks if self._sees(s)}
+        stacks = {
+            s for p in self._change.pairings if p.rung is MatchKind.REBUILT for s in p.after.stacks if self._sees(s)
+        }
         self._sums[key] = _Sum(Counts(count, count), stacks, {Kind.REBUILT})
 
     def _add_empty(self) -> None:

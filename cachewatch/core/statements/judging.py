@@ -11,12 +11,12 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from cachewatch.core.model import (
-    Alike,
     Document,
+    MatchKind,
     PackageChange,
     PackageCounts,
-    Rung,
     Signature,
+    SignatureCount,
     SpecClass,
     Specs,
     Verdict,
@@ -145,7 +145,7 @@ class Observation(Struct):
 
     def _note_leaving(self, change: PackageChange) -> None:
         for pairing in change.pairings:
-            if pairing.rung is not Rung.REBUILT and pairing.before.stacks:
+            if pairing.rung is not MatchKind.REBUILT and pairing.before.stacks:
                 old, new = build_of(pairing.before), build_of(pairing.after)
                 if old != new:
                     self.leaving[Leaving(old, new, frozenset(pairing.before.stacks))] += pairing.count
@@ -166,7 +166,7 @@ def _lost_places(change: PackageChange) -> int:
     return sum(lost for lost in net.values() if lost > 0)
 
 
-def _leaving(gone: Alike) -> Leaving:
+def _leaving(gone: SignatureCount) -> Leaving:
     after = build_of(gone.counterpart) if gone.counterpart else None
     return Leaving(build_of(gone.signature), after, frozenset(gone.signature.stacks))
 

@@ -1,6 +1,6 @@
 """What of the statements a reader asked for: those of some kinds, without what somebody silenced.
 
-Nothing is dropped: what is not told line by line is still there to be summed up.
+Nothing is dropped: what is not select_statements line by line is still there to be summed up.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -15,15 +15,15 @@ WantsLine = Callable[[Line], bool]
 WantsKinds = Callable[[Set[Kind]], bool]
 
 
-class Told(Struct, frozen=True):
-    """Statements that are told, and what is left of all others."""
+class Selected(Struct, frozen=True):
+    """Statements that are select_statements, and what is left of all others."""
 
     statements: tuple[Statement, ...] = ()
     rest: tuple[Statement, ...] = ()
 
 
-def told(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKinds) -> Told:
-    """Part what is told from the rest: whole tags by their own kinds, all else line by line."""
+def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKinds) -> Selected:
+    """Part what is select_statements from the rest: whole tags by their own kinds, all else line by line."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for one in statements:
@@ -35,7 +35,7 @@ def told(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKin
                 sides[not wants_line(line)].append(line)
             shown += _with(one, sides[0])
             rest += _with(one, sides[1])
-    return Told(tuple(shown), tuple(rest))
+    return Selected(tuple(shown), tuple(rest))
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:

@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Fresh(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By what an index is known again without reading it."""
 
     layout: str = ""  # v2, v3 or oci
@@ -25,7 +25,7 @@ class IndexFile(Struct, frozen=True):
 
     content: bytes
     where: str
-    fresh: Fresh
+    fresh: Validator
     more: tuple[bytes, ...] = ()  # further indexes of the same cache
 
 

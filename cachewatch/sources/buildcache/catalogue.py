@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cachewatch.core.layout import is_name
 from cachewatch.errors import SourceError
-from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
+from cachewatch.sources.buildcache import IndexFile, Mirror, Validator
 from cachewatch.sources.buildcache.layouts import fetch_v2_at, fetch_v3_at
 
 _LARGEST_LIST = 64 * 2**20
@@ -28,7 +28,7 @@ class Entry(Struct, frozen=True):
     path: str  # below the folder that the list itself lies in
     digest: str  # "" for an index of layout 2, which may change where it is
 
-    def fetch(self, mirror: Mirror, known: Fresh) -> IndexFile | None:
+    def fetch(self, mirror: Mirror, known: Validator) -> IndexFile | None:
         """Return the index, or None where it is the one that is `known`."""
         if not self.digest:
             return fetch_v2_at(mirror, self.path, known)
@@ -40,7 +40,7 @@ class Listing(Struct, frozen=True):
 
     tags: Mapping[str, tuple[Entry, ...]]
     ignored: tuple[str, ...]  # what could not be understood
-    fresh: Fresh
+    fresh: Validator
 
 
 class _Entry(Struct):
@@ -51,7 +51,7 @@ class _Entry(Struct):
 _decode = msgspec.json.Decoder(dict[str, list[_Entry]]).decode
 
 
-def fetch_listing(mirror: Mirror, name: str, known: Fresh) -> Listing | None:
+def fetch_listing(mirror: Mirror, name: str, known: Validator) -> Listing | None:
     """Return the list, or None where it is the one that is `known` and all that it names stays what it is."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
@@ -78,7 +78,7 @@ def _listing(listed: Mapping[str, list[_Entry]], where: str, etag: str) -> Listi
             tags[tag] = usable
     is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
     # What may change behind the same address has to be looked at every time.
-    fresh = Fresh(layout="catalogue", etag=etag) if is_fixed else Fresh()
+    fresh = Validator(layout="catalogue", etag=etag) if is_fixed else Validator()
     return Listing(tags, tuple(ignored), fresh)
 
 

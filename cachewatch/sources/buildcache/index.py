@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cachewatch.core.layout import is_name
-from cachewatch.core.model import Fault, FaultKind
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile
@@ -23,7 +23,7 @@ _HASH = re.compile(r"[a-z0-9]{16,64}")
 _MOST_FAULTS = 20
 _MOST_NAMED = 3
 
-# Keys that look like those of records, and keys in which a letter or digit is escaped.
+# Keys that look like those of records, and keys in which a digest or digit is escaped.
 _KEY = re.compile(rb'"[a-z0-9]{16,64}"\s*:\s*\{')
 _ESCAPED_KEY = re.compile(rb'\\u00[0-9a-fA-F]{2}[^"]{0,400}"\s*:\s*\{')
 
@@ -34,7 +34,7 @@ class Index(Struct, frozen=True):
     version: str
     binaries: tuple[Binary, ...]
     others: int  # records of externals, and of dependencies that are not in the cache
-    faults: tuple[Fault, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class _Record(Struct):
@@ -67,17 +67,17 @@ def read_index(content: bytes, where: str) -> Index:
     version = str(database.version)
     reader = _Reader(database.installs, where)
     binaries = tuple(reader.binaries())
-    faults = (*_unknown_version(version, where), *_twice(content, database, where), *reader.faults())
-    return Index(version, binaries, len(database.installs) - len(binaries) - reader.broken, faults)
+    diagnostics = (*_unknown_version(version, where), *_twice(content, database, where), *reader.diagnostics())
+    return Index(version, binaries, len(database.installs) - len(binaries) - reader.broken, diagnostics)
 
 
-def _unknown_version(version: str, where: str) -> Iterable[Fault]:
+def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
     if version not in KNOWN_VERSIONS:
         message = f"the index has version {version[:20]!a}, newest known is {KNOWN_VERSIONS[-1]}; read as that"
-        yield Fault(where, FaultKind.INCONSISTENT, message, is_loss=False)
+        yield Diagnostic(where, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 
 
-def _twice(content: bytes, database: _Database, where: str) -> Iterable[Fault]:
+def _twice(content: bytes, database: _Database, where: str) -> Iterable[Diagnostic]:
     """Name the hashes of which there are two records: JSON allows that, and whoever reads it gets the last."""
     count = len(database.installs)
     # Spack writes both keys into each record, and they are counted ten times as fast as hashes.
@@ -91,7 +91,7 @@ def _twice(content: bytes, database: _Database, where: str) -> Iterable[Fault]:
         )
         who = f"the hash {which} stands" if len(found) == 1 else f"{len(found):,} hashes stand"
         names = "" if len(found) == 1 else f" ({which})"
-        yield Fault(where, FaultKind.INCONSISTENT, f"{who} twice{names}; the last record of each was read")
+        yield Diagnostic(where, DiagnosticKind.INCONSISTENT, f"{who} twice{names}; the last record of each was read")
 
 
 def _repeated(content: bytes) -> list[str]:
@@ -122,7 +122,7 @@ def read_indexes(file: IndexFile) -> Index:
         max((index.version for index in found), key=lambda version: (len(version), version)),
         tuple(binaries.values()),
         sum(index.others for index in found),
-        tuple(dict.fromkeys(fault for index in found for fault in index.faults)),
+        tuple(dict.fromkeys(diagnostic for index in found for diagnostic in index.diagnostics)),
     )
 
 
@@ -152,18 +152,20 @@ class _Reader:
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
                 self._note(spec_hash, str(error))
 
-    def faults(self) -> Iterable[Fault]:
+    def diagnostics(self) -> Iterable[Diagnostic]:
         """Yield what could not be read and why, equal reasons counted together."""
         for reason, count in self._reasons.most_common(_MOST_FAULTS):
             more = f" (and {count - 1} more like it)" if count > 1 else ""
             message = f"record {self._examples[reason][:40]!a} cannot be read: {reason}{more}"
-            yield Fault(self._where, FaultKind.UNREADABLE, message)
+            yield Diagnostic(self._where, DiagnosticKind.UNREADABLE, message)
         if len(self._reasons) > _MOST_FAULTS:
-            yield Fault(self._where, FaultKind.UNREADABLE, f"{len(self._reasons) - _MOST_FAULTS} more reasons")
+            yield Diagnostic(
+                self._where, DiagnosticKind.UNREADABLE, f"{len(self._reasons) - _MOST_FAULTS} more reasons"
+            )
         for key, said in list(self._misnamed.items())[:1]:
             more = f" (and {len(self._misnamed) - 1:,} more like it)" if len(self._misnamed) > 1 else ""
             message = f"record {key!a} says that its hash is {said[:64]!a}; taken by its key, as Spack does{more}"
-            yield Fault(self._where, FaultKind.INCONSISTENT, message)
+            yield Diagnostic(self._where, DiagnosticKind.INCONSISTENT, message)
 
     def _binary(self, spec_hash: str, node: Node) -> Binary:
         if not _HASH.fullmatch(spec_hash):

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cachewatch.errors import HttpError, SourceError, TooLarge
 from cachewatch.runtime.inflate import NotInflated, TooMuch, inflate
-from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
+from cachewatch.sources.buildcache import IndexFile, Mirror, Validator
 
 _INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
 _INDEX_V2 = "build_cache/index.json"
@@ -54,7 +54,7 @@ _SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 
 def fetch_index(
     mirror: Mirror,
-    known: Fresh,
+    known: Validator,
     *,
     view: str = "",
     now: float | None = None,
@@ -98,7 +98,7 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def _fetch_v3(mirror: Mirror, known: Fresh, view: str) -> IndexFile | _Missing | None:
+def _fetch_v3(mirror: Mirror, known: Validator, view: str) -> IndexFile | _Missing | None:
     etag = known.etag if known.layout == "v3" else ""
     path = _INDEX_V3.format(view=_folder(view))
     file = mirror.get(path, etag=etag, size=_LARGEST_MANIFEST)
@@ -110,7 +110,7 @@ def _fetch_v3(mirror: Mirror, known: Fresh, view: str) -> IndexFile | _Missing |
     if known.layout == "v3" and blob.checksum == known.digest:
         return None
     content = fetch_blob(mirror, blob, said_by=path)
-    return IndexFile(content, mirror.where, Fresh(layout="v3", etag=file.etag, digest=blob.checksum))
+    return IndexFile(content, mirror.where, Validator(layout="v3", etag=file.etag, digest=blob.checksum))
 
 
 def _folder(view: str) -> str:
@@ -192,7 +192,7 @@ def inflated(content: bytes, most: int, where: str) -> bytes:
 
 
 def _fetch_v2(
-    mirror: Mirror, known: Fresh, looked: float, sleep: Callable[[float], None], path: str = _INDEX_V2
+    mirror: Mirror, known: Validator, looked: float, sleep: Callable[[float], None], path: str = _INDEX_V2
 ) -> IndexFile | _Missing | None:
     was_v2 = known.layout == "v2"
     for reading in range(1, _READINGS + 1):
@@ -209,7 +209,7 @@ def _fetch_v2(
         if not said and was_v2 and digest == known.digest:
             return None
         if said in ("", digest):
-            fresh = Fresh(layout="v2", etag=file.etag, digest=digest, looked=looked)
+            fresh = Validator(layout="v2", etag=file.etag, digest=digest, looked=looked)
             return IndexFile(file.content, f"{mirror.where}/{path}", fresh)
         if reading < _READINGS:
             sleep(_PAUSE)
@@ -219,7 +219,7 @@ def _fetch_v2(
 
 
 def fetch_v2_at(
-    mirror: Mirror, path: str, known: Fresh, *, sleep: Callable[[float], None] = time.sleep
+    mirror: Mirror, path: str, known: Validator, *, sleep: Callable[[float], None] = time.sleep
 ) -> IndexFile | None:
     """Return the index of layout 2 at `path`, or None where it is the one that is `known`."""
     found = _fetch_v2(mirror, known, 0.0, sleep, path)
@@ -238,7 +238,7 @@ def fetch_v3_at(mirror: Mirror, path: str, digest: str) -> IndexFile:
     content = verify(file.content, digest, where)
     compression = "gzip" if content.startswith(_GZIP) else "none"  # no manifest says it here
     content = unpack(content, compression, where, most=mirror.max_index)
-    return IndexFile(content, where, Fresh(layout="v3", digest=digest))
+    return IndexFile(content, where, Validator(layout="v3", digest=digest))
 
 
 def _said_hash(mirror: Mirror, path: str) -> str:

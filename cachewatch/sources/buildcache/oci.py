@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cachewatch.errors import HttpError, SourceError
 from cachewatch.http import Answer, Client, Limits, Request, origin, shown
-from cachewatch.sources.buildcache import Fresh, IndexFile
+from cachewatch.sources.buildcache import IndexFile, Validator
 from cachewatch.sources.buildcache.address import LARGEST_INDEX, Registry, oversized, patience
 from cachewatch.sources.buildcache.layouts import inflated, limited_to, verify
 
@@ -94,7 +94,7 @@ class Image:
         self._headers = dict(headers)
         self._client = Client(limits or patience())
 
-    def fetch_index(self, known: Fresh) -> IndexFile | None:
+    def fetch_index(self, known: Validator) -> IndexFile | None:
         """Return the index, or None where it is the one that is `known`."""
         is_known = known.layout == "oci"
         answer = self._get(
@@ -114,7 +114,7 @@ class Image:
         if is_known and digest == known.digest:
             return None
         content, *more = self._indexes(layers)
-        fresh = Fresh(layout="oci", etag=answer.headers.get("etag", ""), digest=digest)
+        fresh = Validator(layout="oci", etag=answer.headers.get("etag", ""), digest=digest)
         return IndexFile(content, self.where, fresh, tuple(more))
 
     def _layers(self, content: bytes, deepest: int) -> Iterator[str]:

@@ -7,12 +7,12 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from cachewatch.core.layout import is_name
-from cachewatch.core.model import Fault, FaultKind
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.spelling import UNION_STACK
 from cachewatch.documents.writing import Binary, Listed
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.http import Limits, basic, bearer, check_secrecy
-from cachewatch.sources.buildcache import Fresh, IndexFile, Mirror
+from cachewatch.sources.buildcache import IndexFile, Mirror, Validator
 from cachewatch.sources.buildcache.address import LARGEST_INDEX, Registry, open_mirror, parse_address, root_of
 from cachewatch.sources.buildcache.catalogue import Entry, Listing, fetch_listing
 from cachewatch.sources.buildcache.index import Index, read_indexes
@@ -45,8 +45,8 @@ class Published(Struct, frozen=True):
     tag: str
     stacks: tuple[str, ...]
     specs: Mapping[str, Sequence[Listed]]  # by package
-    fresh: Mapping[str, Fresh]  # by what to know the tag's indexes again
-    faults: tuple[Fault, ...] = ()
+    fresh: Mapping[str, Validator]  # by what to know the tag's indexes again
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
     def size(self) -> int:
@@ -62,7 +62,7 @@ class Failed(Struct, frozen=True):
 
 
 # By what everything was known that was read before.
-Remembered = Mapping[str, Fresh]
+Remembered = Mapping[str, Validator]
 
 
 def is_catalogue(address: str) -> bool:
@@ -78,7 +78,7 @@ class Source:
         self._is_list = cache.is_catalogue or is_catalogue(cache.address)
         for name in (cache.tag, cache.stack):
             if not is_name(name.encode()):
-                raise UsageError(f"{name!a}: a tag and a stack have letters, digits and . _ + @ - in their names")
+                raise UsageError(f"{name!a}: a tag and a stack have digests, digits and . _ + @ - in their names")
         if cache.stack == UNION_STACK:
             raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
         place = parse_address(root_of(cache.address))
@@ -123,7 +123,7 @@ class Source:
 
     def _read_one(self, remembered: Remembered) -> Published | None:
         key = f"{self._cache.tag}/{self._cache.stack}/{self._cache.view}"
-        known = remembered.get(key, Fresh())
+        known = remembered.get(key, Validator())
         if self._image is not None:
             file = self._image.fetch_index(known)
         else:
@@ -135,7 +135,7 @@ class Source:
 
     def _read_list(self, mirror: Mirror, remembered: Remembered) -> Iterator[Published | Failed]:
         key = "catalogue"
-        listing = fetch_listing(mirror, self._list_name, remembered.get(key, Fresh()))
+        listing = fetch_listing(mirror, self._list_name, remembered.get(key, Validator()))
         if listing is None:
             return
         is_all_read = True
@@ -159,20 +159,20 @@ class Source:
         listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
         read: dict[str, _Read] = {}
         for entry in entries:
-            file = entry.fetch(mirror, remembered.get(keys[entry.label], Fresh()))
+            file = entry.fetch(mirror, remembered.get(keys[entry.label], Validator()))
             if file is not None:
                 read[entry.label] = _read(file)
         if not read and listed_before == set(keys.values()):
             return None
         for entry in entries:
             if entry.label not in read:
-                file = entry.fetch(mirror, Fresh())
+                file = entry.fetch(mirror, Validator())
                 assert file is not None  # nothing is unchanged to whom nothing is known
                 read[entry.label] = _read(file)
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
 
 
-_Read = tuple[Index, Fresh]
+_Read = tuple[Index, Validator]
 
 
 def _read(file: IndexFile) -> _Read:
@@ -185,13 +185,13 @@ def _read(file: IndexFile) -> _Read:
         ) from error
 
 
-def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Fresh]) -> Published:
+def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
     """Put the indexes of a tag together: a spec is in the tag if it is in any of them."""
     binaries: dict[str, Binary] = {}
     stacks: dict[str, list[str]] = {}
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for label, (index, _) in read.items():
-        faults += index.faults
+        diagnostics += index.diagnostics
         for binary in index.binaries:
             binaries.setdefault(binary.hash, binary)
             stacks.setdefault(binary.hash, []).append(label)
@@ -199,15 +199,15 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Fresh]) ->
     specs: dict[str, list[Listed]] = {}
     for spec_hash, binary in binaries.items():
         specs.setdefault(binary.package, []).append(Listed(binary, shared[tuple(stacks[spec_hash])]))
-    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(faults))
+    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics))
 
 
-def _ignored(mirror: Mirror, listing: Listing) -> tuple[Fault, ...]:
+def _ignored(mirror: Mirror, listing: Listing) -> tuple[Diagnostic, ...]:
     if not listing.ignored:
         return ()
     names = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
     message = f"{len(listing.ignored)} entries cannot be understood: {names}"
-    return (Fault(mirror.where, FaultKind.UNREADABLE, message),)
+    return (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),)
 
 
 def _headers(cache: Cache) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from conftest import Run
 from servers import files, serving
 from truths import STATES, TRANSITIONS, V3, History, Truth, expected, row
 
-from cachewatch.sources.buildcache import Fresh
+from cachewatch.sources.buildcache import Validator
 from cachewatch.sources.buildcache.address import open_mirror
 from cachewatch.sources.buildcache.index import read_index
 from cachewatch.sources.buildcache.layouts import fetch_index
@@ -18,13 +18,13 @@ from cachewatch.sources.buildcache.layouts import fetch_index
 def check(place: str | Path, truth: Truth) -> None:
     """Hold what is read at `place` to the truth."""
     mirror = open_mirror(place, {})
-    file = fetch_index(mirror, Fresh())
+    file = fetch_index(mirror, Validator())
     assert file is not None
     index = read_index(file.content, "index")
     again = fetch_index(mirror, file.fresh)
     mirror.close()
 
-    assert (index.version, index.faults) == (truth.version, ())
+    assert (index.version, index.diagnostics) == (truth.version, ())
     assert {binary.hash: row(binary) for binary in index.binaries} == expected(truth)
     assert index.others == truth.records - len(truth.specs)
     assert {binary.platform for binary in index.binaries} == {"linux"}

@@ -14,12 +14,12 @@ from helpers import spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.core.model import FaultKind
+from cachewatch.core.model import DiagnosticKind
 from cachewatch.documents import parse
 from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
 from cachewatch.documents.writing import Binary, Listed, write_document
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.sources.buildcache import Fresh
+from cachewatch.sources.buildcache import Validator
 from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address
 from cachewatch.sources.buildcache.index import Index, read_index
 from cachewatch.sources.buildcache.layouts import fetch_index, read_manifest
@@ -32,7 +32,7 @@ LLVM = "l" * 32
 def only(found: Installs, version: str = "8") -> Binary:
     """Return the one spec that an index holds."""
     index = read_index(database(found, version), "index")
-    assert index.faults == ()
+    assert index.diagnostics == ()
     (binary,) = index.binaries
     return binary
 
@@ -61,12 +61,12 @@ def test_every_form_of_a_spec(version: str) -> None:
     assert [(b.package, b.version, b.compiler, b.target) for b in index.binaries] == [
         ("zlib", "1.0", "gcc@8.5.0", "x86_64_v3")
     ]
-    assert [fault.is_loss for fault in index.faults] == ([False] if version == "9" else [])
+    assert [diagnostic.is_loss for diagnostic in index.diagnostics] == ([False] if version == "9" else [])
 
 
 def test_a_version_may_be_a_number() -> None:
     """As JSON of other tools has it."""
-    assert read_index(json.dumps({"database": {"version": 8, "installs": {}}}).encode(), "x").faults == ()
+    assert read_index(json.dumps({"database": {"version": 8, "installs": {}}}).encode(), "x").diagnostics == ()
 
 
 def test_dependencies_by_name() -> None:
@@ -181,10 +181,10 @@ def test_a_hash_that_stands_twice(tmp_path: Path, run: Run, is_written_otherwise
     index = read_index(content, "index")
 
     assert [binary.version for binary in index.binaries] == ["1.0"] * 3
-    (fault,) = index.faults
-    assert (fault.kind, fault.is_loss) == (FaultKind.INCONSISTENT, True)
-    assert key in fault.message
-    assert "stands twice" in fault.message
+    (diagnostic,) = index.diagnostics
+    assert (diagnostic.kind, diagnostic.is_loss) == (DiagnosticKind.INCONSISTENT, True)
+    assert key in diagnostic.message
+    assert "stands twice" in diagnostic.message
     write_v3(tmp_path / "mirror", content)
     recorded = run("record", tmp_path / "mirror", "--into", tmp_path / "catalogue.git")
     assert recorded.exit_code == 4
@@ -197,16 +197,16 @@ def test_many_hashes_that_stand_twice_are_one_warning() -> None:
     inner = first.decode().partition('"installs": {')[2].rpartition("}}}")[0]
     index = read_index(first.replace(b'"installs": {', f'"installs": {{{inner}, '.encode()), "index")
 
-    (fault,) = index.faults
-    assert fault.message.startswith("41 hashes stand twice")
+    (diagnostic,) = index.diagnostics
+    assert diagnostic.message.startswith("41 hashes stand twice")
     switches = database(installs(node())).replace(
         b'"shared": true', b'"shared": true, "shared": true, "' + b"a" * 32 + b'": {}'
     )
-    assert read_index(switches, "index").faults == ()
+    assert read_index(switches, "index").diagnostics == ()
     deeper = database(installs(node(annotations={"a" * 32: {}}))).replace(
         b'{"aaaa', b'{"' + b"a" * 32 + b'": {}, "aaaa'
     )
-    assert read_index(deeper, "index").faults == ()
+    assert read_index(deeper, "index").diagnostics == ()
 
 
 def test_a_key_that_is_not_the_hash_of_its_spec(tmp_path: Path, run: Run) -> None:
@@ -216,9 +216,9 @@ def test_a_key_that_is_not_the_hash_of_its_spec(tmp_path: Path, run: Run) -> Non
     index = read_index(database(found), "index")
 
     assert [binary.hash for binary in index.binaries] == [spec_hash(0), spec_hash(1), spec_hash(2)]
-    (fault,) = index.faults
-    assert (fault.kind, fault.is_loss) == (FaultKind.INCONSISTENT, True)
-    assert fault.message == (
+    (diagnostic,) = index.diagnostics
+    assert (diagnostic.kind, diagnostic.is_loss) == (DiagnosticKind.INCONSISTENT, True)
+    assert diagnostic.message == (
         f"record {spec_hash(1)!a} says that its hash is {spec_hash(9)!a}; taken by its key, as Spack does"
     )
     write_v3(tmp_path / "mirror", database(found))
@@ -244,10 +244,10 @@ def test_no_record_stops_the_others(values: dict[str, Any]) -> None:
     index: Index = read_index(database(found), "index")
 
     assert "zlib" in [binary.package for binary in index.binaries]
-    assert len(index.binaries) + len(index.faults) == 2
+    assert len(index.binaries) + len(index.diagnostics) == 2
     for binary in index.binaries:
         document = write_document(binary.package, "develop", [Listed(binary, ("e4s",))])
-        assert parse(document, "specs.md").faults == ()
+        assert parse(document, "specs.md").diagnostics == ()
 
 
 @given(st.binary(max_size=200))
@@ -269,7 +269,7 @@ def test_deep_nesting_stops_nothing_else() -> None:
     """Neither where only a node is refused, nor where the whole file is."""
     index = read_index(nested(100), "x")
 
-    assert (len(index.binaries), len(index.faults)) == (1, 1)
+    assert (len(index.binaries), len(index.diagnostics)) == (1, 1)
     with pytest.raises(SourceError, match="recursion"):
         read_index(nested(100_000), "x")
 
@@ -278,7 +278,7 @@ def test_deep_nesting_stops_nothing_else() -> None:
 def test_the_blob_may_be_packed(tmp_path: Path, compression: str) -> None:
     """As the manifest says."""
     write_v3(tmp_path, database(many(4)), compression=compression)
-    file = fetch_index(open_mirror(tmp_path, {}), Fresh())
+    file = fetch_index(open_mirror(tmp_path, {}), Validator())
 
     assert file is not None
     assert len(read_index(file.content, "index").binaries) == 4
@@ -288,7 +288,7 @@ def test_old_blobs_are_left_alone(tmp_path: Path) -> None:
     """They stay until a prune; only what the manifest names counts."""
     write_v3(tmp_path, database(many(400)))
     write_v3(tmp_path, database(many(4)))
-    file = fetch_index(open_mirror(tmp_path, {}), Fresh())
+    file = fetch_index(open_mirror(tmp_path, {}), Validator())
 
     assert file is not None
     assert len(read_index(file.content, "index").binaries) == 4
@@ -299,20 +299,20 @@ def test_a_view_is_an_index_of_its_own(tmp_path: Path) -> None:
     write_v3(tmp_path, database(many(4)))
     write_v3(tmp_path, database(many(2)), view="team/gpu")
     mirror = open_mirror(tmp_path, {})
-    file = fetch_index(mirror, Fresh(), view="team/gpu")
+    file = fetch_index(mirror, Validator(), view="team/gpu")
 
     assert file is not None
     assert len(read_index(file.content, "index").binaries) == 2
     for view in ("other", "../x", "a b"):
         with pytest.raises(SourceError):
-            fetch_index(mirror, Fresh(), view=view)
+            fetch_index(mirror, Validator(), view=view)
 
 
 def test_layout_3_comes_before_layout_2(tmp_path: Path) -> None:
     """A mirror that was migrated keeps its old index for old clients."""
     write_v2(tmp_path, database(many(2), version="7"))
     write_v3(tmp_path, database(many(3)))
-    file = fetch_index(open_mirror(tmp_path, {}), Fresh())
+    file = fetch_index(open_mirror(tmp_path, {}), Validator())
 
     assert file is not None
     assert file.fresh.layout == "v3"
@@ -322,7 +322,7 @@ def test_a_folder_that_is_no_cache(tmp_path: Path) -> None:
     """Says what was looked for."""
     put(tmp_path / "README", b"hello")
     with pytest.raises(SourceError, match="update-index"):
-        fetch_index(open_mirror(tmp_path, {}), Fresh())
+        fetch_index(open_mirror(tmp_path, {}), Validator())
     with pytest.raises(SourceError, match="no such folder"):
         open_mirror(tmp_path / "missing", {})
     with pytest.raises(SourceError, match="leads out"):
@@ -360,7 +360,7 @@ def test_a_document_is_what_the_generator_writes() -> None:
         'spec_details: [{"compiler": "gcc@12.2.0", "hash": "baaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "os": "rhel8", "platform": "linux", '
         '"size": 1234, "stacks": ["e4s", "root"], "target": "zen2", "variants": ["+pic"], "versions": ["1.3"]}]\n---'
     )
-    assert parse(content, "specs.md").faults == ()
+    assert parse(content, "specs.md").diagnostics == ()
 
 
 def test_the_list_of_tags_comes_back() -> None:
@@ -433,7 +433,7 @@ def round_trip(documents: list[Path], tmp_path: Path) -> None:
     address = as_catalogue([path.read_bytes() for path in documents], tmp_path / "bucket")
     done = record(Cache(address=address), tmp_path / "catalogue.git")
 
-    assert (done.held, done.failed, done.faults) == ((), (), ())
+    assert (done.held, done.failed, done.diagnostics) == ((), (), ())
     assert {count.tag for count in done.tags} == set(by_tag)
     for path in documents:
         text = path.read_text()

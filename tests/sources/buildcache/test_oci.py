@@ -24,7 +24,7 @@ from truths import Truth, expected, row
 
 from cachewatch.errors import SourceError
 from cachewatch.http import Limits
-from cachewatch.sources.buildcache import Fresh
+from cachewatch.sources.buildcache import Validator
 from cachewatch.sources.buildcache.address import Registry
 from cachewatch.sources.buildcache.index import read_index
 from cachewatch.sources.buildcache.oci import Image
@@ -213,7 +213,7 @@ def test_an_image_for_several_processors(registry: RealRegistry, cache: Cache, i
     ]
     registry.push_index("site/cache", "index.spack", entries)
     done = record(cache, into)
-    assert (done.tags[0].specs, done.faults) == (6, ())
+    assert (done.tags[0].specs, done.diagnostics) == (6, ())
     assert record(cache, into).tags == ()
     registry.push_index("site/cache", "index.spack", entries[:1])
     assert record(cache, into, is_confirmed=True).tags[0].specs == 3
@@ -299,7 +299,7 @@ def test_the_raw_answers_of_a_registry(
     with serving(with_token(answers, lambda: f"{base[0]}/token") if wants_token else answers) as server:
         base.append(server.url)
         image = Image(Registry(server.url, "site/cache"), {})
-        file = image.fetch_index(Fresh())
+        file = image.fetch_index(Validator())
         assert file is not None
         assert image.fetch_index(file.fresh) is None
         asked = len(server.asked)
@@ -328,7 +328,7 @@ def test_a_login_does_not_go_to_others_in_the_clear(buildcaches: Path) -> None:
     token = {"/token": Says(body=b'{"access_token": "abc123"}')}
     with serving(token) as other, serving(with_token(answers, lambda: f"{other.url}/token")) as server:
         image = Image(Registry(server.url, "site/cache"), {"Authorization": "Basic c2VjcmV0"})
-        assert image.fetch_index(Fresh()) is not None
+        assert image.fetch_index(Validator()) is not None
         image.close()
 
     assert ["authorization" in asked.headers for asked in other.asked] == [False]
@@ -357,7 +357,7 @@ def test_registries_that_do_not_work(answer: Says) -> None:
     with serving(answers) as server:
         image = Image(Registry(server.url, "a/b"), {}, Limits(pause=0.01, attempts=2))
         with pytest.raises(SourceError):
-            image.fetch_index(Fresh())
+            image.fetch_index(Validator())
         image.close()
 
 
@@ -367,7 +367,7 @@ def test_an_image_index_that_names_itself_ends() -> None:
     with serving(lambda asked: Says(body=content)) as server:
         image = Image(Registry(server.url, "a/b"), {})
         with pytest.raises(SourceError, match="damaged or cut off"):
-            image.fetch_index(Fresh())
+            image.fetch_index(Validator())
         image.close()
         assert len(server.asked) < 10
 
@@ -382,5 +382,5 @@ def test_another_blob_than_the_one_asked_for() -> None:
     with serving(answers) as server:
         image = Image(Registry(server.url, "a/b"), {})
         with pytest.raises(SourceError, match="damaged or cut off"):
-            image.fetch_index(Fresh())
+            image.fetch_index(Validator())
         image.close()

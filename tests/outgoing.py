@@ -1,4 +1,4 @@
-"""Letters and channels with defaults, so that a test names only what matters to it."""
+"""Digests and channels with defaults, so that a test names only what matters to it."""
 
 import email
 import email.policy
@@ -10,14 +10,14 @@ from typing import Any
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, EmailConfig, MaildirConfig, Smtp
-from cachewatch.core.delivery import Answer, Letter, Parcel
+from cachewatch.core.delivery import DeliveryResult, Message, RenderedDigest
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
 SENDER = "Cachewatch <cachewatch@hpc.example.org>"
 
 
-def letter(number: int = 0, **values: Any) -> Letter:
-    """Return a letter; each number is another digest, a week after the one before."""
+def rendered(number: int = 0, **values: Any) -> RenderedDigest:
+    """Return a digest; each number is another digest, a week after the one before."""
     defaults: dict[str, Any] = {
         "key": f"ml-team/{number}",
         "subscription": "ml-team",
@@ -33,7 +33,7 @@ def letter(number: int = 0, **values: Any) -> Letter:
         "markdown": f"# Digest {number}\n\nThree packages went.\n",
         "json": b'{"digest": %d}' % number,
     }
-    return Letter(**(defaults | values))
+    return RenderedDigest(**(defaults | values))
 
 
 def email_config(port: int, *, name: str = "mail", smtp: dict[str, Any] | None = None, **values: Any) -> EmailConfig:
@@ -49,7 +49,7 @@ def maildir_config(path: Path, **values: Any) -> MaildirConfig:
     return MaildirConfig(**(everything | values))
 
 
-def no_shelf(target: str, most: int) -> Sequence[Parcel]:
+def no_shelf(target: str, most: int) -> Sequence[Message]:
     """Say that nothing was sent before."""
     return ()
 
@@ -58,18 +58,18 @@ class Shelves:
     """What was sent before, as the store would tell."""
 
     def __init__(self) -> None:
-        self.sent: list[Parcel] = []
+        self.sent: list[Message] = []
 
-    def __call__(self, target: str, most: int) -> Sequence[Parcel]:
-        """Return the newest parcels to a target."""
-        return [parcel for parcel in reversed(self.sent) if parcel.target == target][:most]
+    def __call__(self, target: str, most: int) -> Sequence[Message]:
+        """Return the newest messages to a target."""
+        return [message for message in reversed(self.sent) if message.target == target][:most]
 
 
-def send(config: ChannelConfig, *letters: Letter) -> list[Answer]:
-    """Send letters in one run and return the answers, one for each parcel."""
+def send(config: ChannelConfig, *rendered_digests: RenderedDigest) -> list[DeliveryResult]:
+    """Send digests in one run and return the answers, one for each message."""
     channel = open_channel(config)
-    with channel.open(no_shelf) as carrier:
-        return [carrier.deliver(parcel) for one in letters for parcel in channel.pack(one)]
+    with channel.open(no_shelf) as transport:
+        return [transport.deliver(message) for one in rendered_digests for message in channel.build_messages(one)]
 
 
 def read(payload: bytes) -> EmailMessage:
@@ -86,5 +86,5 @@ def part(message: EmailMessage, kind: str) -> str:
     return str(found.get_content()).replace("\r\n", "\n")
 
 
-_FULL = letter(archive_url="https://example.org/x", attachments=())
-HEADERS = set(read(open_channel(email_config(25)).pack(_FULL)[0].payload).keys())  # that a digest may have
+_FULL = rendered(archive_url="https://example.org/x", attachments=())
+HEADERS = set(read(open_channel(email_config(25)).build_messages(_FULL)[0].payload).keys())  # that a digest may have
