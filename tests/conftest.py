@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import logging
 import os
 import socket
 import sys
@@ -47,6 +48,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-golden", action="store_true", help="write what is as what should be; review it with git diff"
     )
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Let no test log to the stream of another one, which may be closed."""
+    loggers = [logging.getLogger(name) for name in ("cachewatch", "apscheduler")]
+    before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, handlers, level, propagate in before:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 @pytest.fixture
