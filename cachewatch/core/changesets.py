@@ -1,4 +1,4 @@
-"""A changeset as it passes from the pipeline to an output format: in chunks, then its totals.
+"""A changeset on its way from the comparison to an output format: in batches, then its totals.
 
 A catalogue has too many packages to hold, so a format takes each one when it comes (Collector),
 in whichever process that is, and writes what it kept in order.

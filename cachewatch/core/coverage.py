@@ -1,4 +1,4 @@
-"""What a cache has of an environment: values in, values out; nothing here reads or writes.
+"""What a build cache has of an environment.
 
 An environment needs binaries by their hashes, for its own operating systems and targets.
 `cover` holds them against what there is; `compare_coverage` says what became of them between

@@ -1,4 +1,4 @@
-"""A digest on its way out: what a channel is handed, makes of it, and answers.
+"""A digest on its way to its recipients: what a channel receives, builds and reports.
 
 A channel turns one digest into messages, one per recipient, file or address, whose bytes are
 final: they are stored before anything is sent, and every retry sends the same ones.

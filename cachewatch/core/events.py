@@ -1,4 +1,4 @@
-"""What the totals of a comparison count, and what happened to the whole tag as events of the JSON."""
+"""The totals of a comparison, and what happened to the whole tag, as events of the JSON."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

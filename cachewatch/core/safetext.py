@@ -1,4 +1,4 @@
-"""Make text that came from a document harmless to a terminal, a log and a table.
+"""Make untrusted text harmless to a terminal, a log and a table.
 
 Names, versions and variants are written by strangers. Control characters could move the
 cursor or recolour the screen, bidirectional overrides and characters that nobody sees could

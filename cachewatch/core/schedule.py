@@ -1,4 +1,4 @@
-"""When digests are due: `weekly mon 07:30`, or crontab's notation, to moments. And when all is quiet.
+"""When digests are due: `weekly mon 07:30` or crontab notation; and quiet hours.
 
 A schedule is made of crontab lines, which is what cronsim understands, so that there is one
 arithmetic of days, months and daylight saving for all of them. A time of day that the clock

@@ -1,4 +1,4 @@
-"""Choose by patterns: what a reader asked for, of everything that there is.
+"""Select by patterns: which specs and kinds of change were requested.
 
 Patterns of one list are alternatives, lists of different things must all agree, and a
 pattern that begins with `!` excludes and wins.

@@ -1,4 +1,4 @@
-"""Where revisions come from, and how their documents are found and read.
+"""What is compared: listings of documents, pairs of tags, and how their contents are read.
 
 `git.py` is the only module that runs git; `revisions.py`, `trees.py` and `clones.py` speak
 to it. `files.py` reads documents without any git. All of them yield the values below.

@@ -1,4 +1,4 @@
-"""What the names of tags mean: which of them change, and which one came before.
+"""What tag names mean: which tags change, and which one precedes another.
 
 `develop` is rebuilt every day, `develop-2025-06-01` is one day of it, `v0.23.1` a release.
 """

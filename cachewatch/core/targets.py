@@ -1,4 +1,4 @@
-"""Which machines run what was built for another target: archspec's order of microarchitectures, which is Spack's."""
+"""Which machines run builds for another target, by the microarchitectures of archspec, as in Spack."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Spack's order of versions, which is neither string order nor that of Python packages.
+"""The order of versions in Spack, which differs from the order of strings and of Python packages.
 
 The rules are those of `spack.version`: segments of digits or digests, separators without
 meaning, words below numbers, a few words above all numbers, pre-releases, and git references,

@@ -1,4 +1,4 @@
-"""Two revisions in, pairs of tags with the documents that differ out."""
+"""Compare two revisions: pairs of tags, with the documents that differ."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""The locks beside a clone of ours: who updates it, and whether any git of ours writes it.
+"""The locks beside a clone: which process updates it, and whether a git process writes to it.
 
     NAME.git.lock     held by who updates the clone; no git and no forked worker inherits it
     NAME.git.running  shared by all who write it, pins among them; their gits inherit it

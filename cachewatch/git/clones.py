@@ -1,4 +1,4 @@
-"""Repositories of other machines: cloned into a folder of our own, and refreshed."""
+"""Repositories on other machines: cloned into a local folder, and refreshed."""
 
 import fcntl
 import hashlib

@@ -1,4 +1,4 @@
-"""How git proves who we are to a server, and how that stays out of every message.
+"""How git authenticates to a server, and how the secrets stay out of every message.
 
 Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in
 an environment, in the configuration of a clone or in our memory.

@@ -1,4 +1,4 @@
-"""How git is started: with an environment and a configuration of our own making, and nothing else.
+"""How git is started: with an environment and a configuration that cachewatch controls completely.
 
 Nothing that a shell, a user's configuration or a repository says can make git run a command,
 ask for a password, follow a redirection or leave a process behind.

@@ -1,4 +1,4 @@
-"""Look at a repository before git does: for pipes and devices, for which it would wait without an end, and for promises.
+"""Check a repository before git opens it: for pipes and devices, on which it would hang, and for promised objects.
 
 A partial clone promises that what it lacks can be fetched, and its configuration says how. A git that
 does not know how to leave that alone is not let near one that is not ours.

@@ -1,4 +1,4 @@
-"""What a git that was killed leaves in a clone of ours: its locks, and half of what it fetched."""
+"""What a killed git process leaves in a clone: locks and partial packs."""
 
 import logging
 import shutil

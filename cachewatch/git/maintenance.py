@@ -1,4 +1,4 @@
-"""What keeps a clone of ours small and whole for months; see mirror.py."""
+"""Maintenance of a clone over months: packing, disk space, damage; see mirror.py."""
 
 import logging
 import os

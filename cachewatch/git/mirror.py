@@ -1,4 +1,4 @@
-"""A clone of our own, for a service that runs for months: one branch, and its newest documents.
+"""A long-lived clone of one branch, with the newest documents, for the service.
 
     update     ask for the branch -> fetch it -> fetch the documents of its newest revision
     pins       refs/cachewatch/keep/NAME: revisions that neither upstream nor git's gc can take from us

@@ -1,4 +1,4 @@
-"""The last version of a document that can be read, where a revision has one that cannot."""
+"""The last readable version of a document whose newest one cannot be read."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A bare repository of ours, to which one revision after the other is added.
+"""A bare repository to which cachewatch adds revisions.
 
 Nothing is checked out. What a revision holds goes through one `git fast-import`, which moves
 the branch at its very end, so that a revision is there whole or not at all. One lock keeps

@@ -1,4 +1,4 @@
-"""The other side of a clone of ours: what it has, what we take from it, and why it would not."""
+"""The remote of a clone: what it has, what is fetched from it, and why that failed."""
 
 import re
 import time

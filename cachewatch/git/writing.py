@@ -1,4 +1,4 @@
-"""Write revisions into a repository of our own, without a work tree: git fast-import."""
+"""Write revisions into a repository without a work tree, by git fast-import."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime

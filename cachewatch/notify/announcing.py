@@ -1,4 +1,4 @@
-"""Make the digest of a stream that is due, and store it with its deliveries and cursors at once.
+"""Create the digest of a stream that is due, and store it with its deliveries and cursors in one transaction.
 
 All of it is one transaction: whatever ends us, either the readers will be told and the cursors
 moved, or neither. Sending is another matter, and works from what is stored alone.

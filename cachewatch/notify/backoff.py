@@ -1,4 +1,4 @@
-"""How long what failed waits before it is tried again."""
+"""How long to wait before something that failed is tried again."""
 
 import random
 from datetime import timedelta

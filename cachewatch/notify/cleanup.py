@@ -1,4 +1,4 @@
-"""Maintenance: pins that no cursor needs, clones, what the state keeps no longer, the database's log."""
+"""Maintenance: delete pins without a cursor, old digests and deliveries, and clones without a source; tidy the database."""
 
 from cachewatch.config.model import FeedConfig
 from cachewatch.errors import CachewatchError

@@ -1,4 +1,4 @@
-"""Times that lie further ahead than their own interval were written with a clock that was wrong: they are computed anew.
+"""Times that lie further ahead than their own interval were written by a wrong clock: they are computed again.
 
 A clock that is set, a year ahead for one pass or back at the next start, would otherwise keep slots,
 polls and deliveries waiting until it is there again. Times that only say what was are left alone, and

@@ -1,4 +1,4 @@
-"""A stream and what its sources have now -> the digest that it is due, or none. Nothing is written."""
+"""Assemble the digest that a stream is due from the diffs of its sources. Nothing is written."""
 
 import hashlib
 import json

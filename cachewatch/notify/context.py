@@ -1,4 +1,4 @@
-"""What every part of a pass works with."""
+"""What every step of a pass works with."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Send what the state holds, message by message, and write down what became of each.
+"""Send the queued messages one by one, and record the result of each.
 
 No transaction is open while a transport works: a delivery is claimed by a lease that outlives any
 attempt. An answer that cannot be written down is kept in memory, and tried again. A message whose

@@ -1,4 +1,4 @@
-"""What one source gives to a digest: all that came between the cursors of a stream and its newest revision."""
+"""What changed in one source between the cursors of a stream and the newest revision."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Who hears of a package, and why: which subscription, which of its patterns, which silence."""
+"""Who is notified of a package, and why: which subscription, which of its patterns, which silence."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date

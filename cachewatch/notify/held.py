@@ -1,4 +1,4 @@
-"""Held digests: for how long readers wait, and what operators are asked: each event once, whoever holds a digest for it."""
+"""Held digests: how long they wait for an operator, and what operators are asked, once for each event."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

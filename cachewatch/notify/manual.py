@@ -1,4 +1,4 @@
-"""What an operator does by hand to digests and deliveries; each is written into their story."""
+"""What operators do with digests and deliveries by command; each action is recorded."""
 
 from datetime import datetime
 

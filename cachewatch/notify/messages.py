@@ -1,4 +1,4 @@
-"""A digest -> the final bytes for every channel and target."""
+"""Build the final bytes of a digest for every channel and target."""
 
 import logging
 from datetime import timedelta

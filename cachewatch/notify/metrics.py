@@ -1,4 +1,4 @@
-"""The figures of the service, in the text form of Prometheus; labels are names of the configuration alone."""
+"""The metrics of the service; label values are names from the configuration only."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What the service itself has to know of a comparison, beside what readers are told: what is suspicious, gone or back.
+"""What the service has to know of a comparison beside its digest: what is suspicious, removed or back.
 
 A comparison passes its packages to a body that notes them before the digest's own body takes them.
 """

@@ -1,4 +1,4 @@
-"""Notices: what those who run cachewatch are notified of, and readers of digests never."""
+"""Notices: messages to the operators of cachewatch, never to the recipients of digests."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Time in which nothing ran counts against nothing: no delivery is given up for it, and nothing is deleted at its end."""
+"""Time in which nothing ran does not count: no delivery is given up because of it, and nothing is deleted at its end."""
 
 from datetime import datetime, timedelta
 

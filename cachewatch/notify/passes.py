@@ -1,4 +1,4 @@
-"""One pass: ask what is new, tell whoever is due, send what waits.
+"""One pass: poll the sources, create the digests that are due, deliver what is queued.
 
 `once` is this and no more; the daemon does the same things as they fall due.
 """

@@ -1,4 +1,4 @@
-"""Where each stream begins, and what it waits for: the next slot, or the next revision."""
+"""Whether a stream is due: where it begins, its next scheduled time, and whether there is a newer revision."""
 
 from collections.abc import Collection
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The environment that a subscription watches, and the snapshot that it stays with."""
+"""The environment that a subscription watches, and the snapshot that it is pinned to."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Ask a source for its newest revision, and write down how it source_health."""
+"""Poll one source for its newest revision, and record the result."""
 
 from msgspec.structs import replace
 

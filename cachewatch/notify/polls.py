@@ -1,4 +1,4 @@
-"""Poll all sources of a pass side by side, so that one that hangs delays only what depends on it."""
+"""Poll all sources of a pass at the same time, so that one that hangs delays only what depends on it."""
 
 import time
 from collections import deque

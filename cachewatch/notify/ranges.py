@@ -1,4 +1,4 @@
-"""What lies between the cursors of a stream and the newest revision of a source."""
+"""What is pending for a stream: the revisions between its cursors and the newest revision of a source."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping

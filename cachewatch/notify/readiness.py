@@ -1,4 +1,4 @@
-"""Whether the service does its work, judged by its status: for `status --check` and for /readyz."""
+"""Whether the service works, judged by its status: for `status --check` and /readyz."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

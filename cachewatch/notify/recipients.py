@@ -1,4 +1,4 @@
-"""Whether those whom a stored delivery is for are still readers: the configuration may be another than when it was made."""
+"""Whether the recipients of a stored delivery still want it: the configuration may have changed since."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""The history that we record of a live build cache, as a source that subscriptions can watch."""
+"""The recorded history of a live build cache, as a source that subscriptions can watch."""
 
 from collections.abc import Collection
 from contextlib import closing

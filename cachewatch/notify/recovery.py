@@ -1,4 +1,4 @@
-"""Take up the state as another process left it, before anything else is done with it, and as time left it, again and again."""
+"""Recover what another process left unfinished, before anything else is done with the state."""
 
 import socket
 

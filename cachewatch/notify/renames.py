@@ -1,4 +1,4 @@
-"""Subscriptions that have another name than before go on where their old name stands."""
+"""A subscription with a new name continues where its old name stood."""
 
 from cachewatch.notify import operators
 from cachewatch.notify.context import Context

@@ -1,4 +1,4 @@
-"""What is damaged in the state: made anew where that is certain to be right, set aside where it is not; the rest goes on."""
+"""Damaged rows of the state: rebuilt where the result is certain, else set aside; everything else continues."""
 
 from cachewatch.channels import open_channel
 from cachewatch.core.delivery import Message

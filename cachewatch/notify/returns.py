@@ -1,4 +1,4 @@
-"""What is back of what a stream was told is gone."""
+"""What is back, of what a stream reported as removed."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Review the alerts: which of them are over, and which follow from the state.
+"""Review all alerts: which are over, and which follow from the state.
 
 What is held and which addresses are suppressed stand in the state, and so do the alerts about
 them: they are opened and resolved to agree with it, whoever changed it. No alert stays open that

@@ -1,4 +1,4 @@
-"""Tracks that ask the same of two revisions share one comparison: ten readers of everything cost what one does.
+"""Streams that request the same of two revisions share one comparison: ten that want everything cost as much as one.
 
 Such streams are dealt with one after the other, so that only what was found last has to be kept.
 """

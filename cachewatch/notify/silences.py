@@ -1,4 +1,4 @@
-"""What nobody should hear of for a time is left out of what a format keeps, and counted under the silence's name.
+"""What is silenced is left out of a digest, and counted under the name of the silence.
 
 A package is hidden as far as a silence covers it: kinds that it names, or all, if everything
 that happened to the package happened to specs that it matches. What is only partly covered is told.

@@ -1,4 +1,4 @@
-"""The status of the service: for `status`, as JSON, and for what is judged and measured by it."""
+"""The status of the service, for `status`, its JSON, readiness and metrics."""
 
 from collections import Counter
 from collections.abc import Iterator

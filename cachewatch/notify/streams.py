@@ -1,4 +1,4 @@
-"""Who is told when: a subscription has its regular digests, and perhaps urgent ones beside them.
+"""The streams of digests: each subscription has a regular one, and an urgent one if it is configured.
 
 Each stream has cursors and slots of its own, so that what was told at once is told again in its
 place in the regular digest, where its readers look for it.

@@ -1,4 +1,4 @@
-"""The daily summary: while any alert is open, operators are reminded of all of them once a day."""
+"""The daily summary: while an alert is open, operators are reminded once a day."""
 
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Documents that ended a process of ours, or ours itself: after the second time they are left alone until they change.
+"""Documents that ended a worker process, or the service itself: skipped after the second time until they change.
 
 What is kept is one small file beside the database. Without it everything is tried once more, so it
 need not survive what the database has to.

@@ -1,4 +1,4 @@
-"""Documents that could not be compared: what to compare them with instead, and what stays to be compared later."""
+"""Documents that could not be compared: what to compare them with instead, and what to compare later."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType

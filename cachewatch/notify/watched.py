@@ -1,4 +1,4 @@
-"""Our copy of a source, whatever kind of source it is: a clone, or the history that we record of a build cache."""
+"""The local copy of a source, of whatever type: a clone, or the recorded history of a build cache."""
 
 from collections.abc import Collection
 from datetime import datetime

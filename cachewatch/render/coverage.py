@@ -8,7 +8,7 @@ from cachewatch.render.colour import Palette
 from cachewatch.render.phrases import number
 from cachewatch.render.records import encode
 
-SCHEMA = "cachewatch.core.coverage/2"
+SCHEMA = "cachewatch.coverage/2"
 
 # What each verdict means, in the order of good to bad.
 MEANINGS = {

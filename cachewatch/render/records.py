@@ -28,7 +28,7 @@ from cachewatch.core.model import (
 from cachewatch.core.safetext import safe
 from cachewatch.core.statements import Statement
 
-SCHEMA = "cachewatch.core.changesets/2"
+SCHEMA = "cachewatch.changesets/2"
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 _encode = msgspec.json.encode

@@ -1,4 +1,4 @@
-"""A process beside this one, which gets ready for work while this one finds out what there is to do.
+"""A helper process that loads libraries while the main process finds out what there is to do.
 
 Most of a small comparison is loading libraries. With two processors, what reads loads in one
 process, and what compares in the other.

@@ -1,4 +1,4 @@
-"""Write files: readers see the old one or the whole new one, also after a power cut, and locks are files of ours.
+"""Write files: readers see the old one or the whole new one, also after a power cut; and lock files.
 
 Folders that others may write in are not trusted: nothing is written through a symbolic link
 below the folder that the operator named, and no lock is taken in a file that somebody else put there.

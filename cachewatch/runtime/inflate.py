@@ -1,4 +1,4 @@
-"""Unpack what was packed with gzip, all of it or nothing, and never more than was asked for."""
+"""Decompress gzip data completely or not at all, and never more than a limit."""
 
 import zlib
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""Work on what strangers wrote, in a process of its own: should that end, one document is lost to it and nothing else.
+"""Work on untrusted input in a worker process; if that ends, only the document that ended it is lost.
 
 Work is done on many items at once. Where it fails it is done again on halves, down to the single
 items that it fails on; those are handed back with the reason.

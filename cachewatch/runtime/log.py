@@ -1,4 +1,4 @@
-"""One line per event on stderr: words for people, or JSON with the same stable names."""
+"""One line for each event on stderr: text for people, or JSON with the same stable names."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Which file system a folder is on, as far as that matters: whether other machines may share it."""
+"""The file system that a folder is on, as far as it matters: whether other machines may share it."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Do independent work in several processes, and get the results in order.
+"""Independent work in several processes, with the results in order.
 
 Each process takes every n-th item and answers through a pipe of its own. A pipe holds
 little, so a process that is ahead waits, and nothing piles up.

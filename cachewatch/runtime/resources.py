@@ -1,4 +1,4 @@
-"""Find the files that lie beside the package in a checkout and inside it in a wheel."""
+"""Find the files that are beside the package in a checkout and inside it in a wheel."""
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable

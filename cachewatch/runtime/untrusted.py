@@ -1,4 +1,4 @@
-"""Open files that strangers may have put there: a subscription, an environment, a cache in a folder, a template.
+"""Open files that others may have written: in a build cache, an environment, a folder of templates.
 
 A link may lead elsewhere inside the folder, as the files of a mounted ConfigMap do, and never out of it:
 else who may write in the folder could have everything read, and told, that this process may read.

@@ -1,4 +1,4 @@
-"""A process of our own that does what it is asked to within limits of memory and time, and is replaced when it ends.
+"""A process that works within limits of memory and time, and is replaced when it ends.
 
 It is forked where this process has no other threads, whose locks a fork would take along; else it
 comes from a server of multiprocessing, which has none.

@@ -23,7 +23,7 @@ from cachewatch.config.whole import WHOLE
 from cachewatch.errors import ConfigError
 
 SAMPLE = ROOT / "config/cachewatch.yaml"
-UNITS = ("cachewatch.notify", "cachewatch-once.service", "cachewatch-once.timer")
+UNITS = ("cachewatch.service", "cachewatch-once.service", "cachewatch-once.timer")
 
 
 class Loader(yaml.SafeLoader):

@@ -273,7 +273,7 @@ def test_in_recorded_revisions(buildcaches: Path, histories: dict[str, History],
     assert (code, counts["there"], counts["rebuilt"], counts["usable"], counts["lost"]) == (1, 5, 2, 1, 1)
     (usable,) = [spec for spec in found["specs"] if spec["verdict"] == "usable"]
     assert (usable["package"], usable["differs"]) == ("cw-torch", ["variants cuda_arch=80,86,90 ~mkldnn"])
-    assert found["schema"] == "cachewatch.core.coverage/2"
+    assert found["schema"] == "cachewatch.coverage/2"
 
 
 def test_what_became_of_an_environment(buildcaches: Path, held: dict[tuple[str, str], Holdings]) -> None:
