@@ -1,9 +1,9 @@
 """What cachewatch does, from documents to results. Start reading here.
 
 A comparison names the documents that differ (sources). They are read, parsed (documents)
-and compared (compare) package by package, and forgotten again: what stays is a tally, from
-which the events of the whole tag are found (events), and whatever the output format keeps
-of each package (render). Nothing here prints.
+and compared (core/compare) package by package, and forgotten again: what stays is a tally, from
+which the events of the whole tag are found (core/events), and whatever the collector of the
+output format keeps of each package (render). Nothing here prints.
 """
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
@@ -52,8 +52,8 @@ from cachewatch.sources.contents import (
 
 # Below this many bytes a second process costs more than it gains.
 _WORTH_TWO_PROCESSES = 4 * 2**20
-# Each chunk is one call of DeepDiff, which has a price of its own.
-_CHUNK_BYTES = 4 * 2**20
+# Each batch is one call of DeepDiff, which has a price of its own.
+_BATCH_BYTES = 4 * 2**20
 
 Progress = Callable[[int], None]
 
@@ -64,6 +64,10 @@ class Contents(NamedTuple):
     pairs: Iterable[Read]
     is_pruned: bool
     others: frozenset[str]  # packages that nobody asked for
+
+
+# What became of a run of documents: batches, or the package that no process could compare and why.
+Compared = Iterable[tuple[Sequence[Read], Batch | WorkFailed]]
 
 
 Assistant = Ask[Contents, Batch]
@@ -93,6 +97,9 @@ def changesets(
         known = None if judgements is None else judgements.get(_name(pair))
         documents = pair.difference.all_documents if known is None else pair.difference.documents
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
+        others = _others(pair)
+        nothing = partial(_compare_batch, selection, make_collector, False, others, ())
+        refuse = partial(_refused, nothing, others, isolation or INLINE)
         if isolation is not None:
             make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
         elif assistant is None or enough > 1:
@@ -102,7 +109,7 @@ def changesets(
         yield Changeset(
             pair.before,
             pair.after,
-            _chunks(documents, make_work, enough, progress),
+            _batches(documents, make_work, enough, progress, refuse),
             partial(_conclude, _Compared(comparison, pair, known, judgements, isolation or INLINE)),
         )
 
@@ -113,58 +120,44 @@ def _name(pair: TagPair) -> tuple[Side, Side]:
 
 def _alone(
     readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], *, is_forked: bool
-) -> Callable[[Documents], Iterable[Batch]]:
+) -> Callable[[Documents], Compared]:
     """Compare in the process that we are in, which reads for itself if it was forked."""
-    is_pruned = tags.is_mutable(pair.after.tag)
+    is_pruned, others = tags.is_mutable(pair.after.tag), _others(pair)
     own = readers.again() if is_forked else readers
-    others = _others(pair)
-    return lambda documents: (
-        _compare_chunk(Contents(read(documents, own), is_pruned, others), selection, make_collector()),
-    )
+    return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
 
 
-def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Iterable[Batch]]:
+def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Compared]:
     """Read here, let another process compare, and meanwhile count what nobody has to read."""
     is_pruned, count = tags.is_mutable(pair.after.tag), pair.difference.count_unchanged
     others = _others(pair)
-    return lambda documents: (assistant(Contents(tuple(read(documents, readers)), is_pruned, others), count),)
+    return lambda documents: (((), assistant(Contents(tuple(read(documents, readers)), is_pruned, others), count)),)
 
 
 def _isolated(
     readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], isolation: Isolation
-) -> Callable[[Documents], Iterable[Batch]]:
+) -> Callable[[Documents], Compared]:
     """Read here, and compare where it can end nothing but itself."""
-    is_pruned, others = tags.is_mutable(pair.after.tag), _others(pair)
-    work = partial(_compare_pairs, selection, make_collector, is_pruned, others)
-
-    def compare(documents: Documents) -> Iterator[Batch]:
-        for pairs, found in isolation.each(work, read(documents, readers), about_pair):
-            yield _refused(pairs[0], found, work(()), others, isolation) if isinstance(found, WorkFailed) else found
-
-    return compare
-
-
-def _compare_pairs(
-    selection: Selection,
-    make_collector: Callable[[], Collector],
-    is_pruned: bool,
-    others: frozenset[str],
-    pairs: Sequence[Read],
-) -> Batch:
-    return _compare_chunk(Contents(pairs, is_pruned, others), selection, make_collector())
+    work = partial(_compare_batch, selection, make_collector, tags.is_mutable(pair.after.tag), _others(pair))
+    return lambda documents: isolation.each(work, read(documents, readers), about_pair)
 
 
 def _others(pair: TagPair) -> frozenset[str]:
     return frozenset(other.package for other in pair.difference.others)
 
 
-def _chunks(
-    documents: Documents, make_work: Callable[[], Callable[[Documents], Iterable[Batch]]], jobs: int, progress: Progress
+def _batches(
+    documents: Documents,
+    make_work: Callable[[], Callable[[Documents], Compared]],
+    jobs: int,
+    progress: Progress,
+    refuse: Callable[[Read, WorkFailed], Batch],
 ) -> Iterator[Batch]:
     runs = list(_runs(documents))
-    for run, chunks in zip(runs, in_processes(make_work, runs, jobs), strict=True):
+    for run, compared in zip(runs, in_processes(make_work, runs, jobs), strict=True):
         progress(sum(document.size for document in run))
-        yield from chunks
+        for pairs, found in compared:
+            yield refuse(pairs[0], found) if isinstance(found, WorkFailed) else found
 
 
 def assistance(
@@ -174,46 +167,57 @@ def assistance(
 
     def get_ready() -> Callable[[Contents], Batch]:
         load_deepdiff()
-        return lambda contents: _compare_chunk(contents, selection, make_collector())
+        return lambda contents: _compare_batch(
+            selection, make_collector, contents.is_pruned, contents.others, contents.pairs
+        )
 
     return get_ready
 
 
-def _compare_chunk(contents: Contents, selection: Selection, body: Collector) -> Batch:
+def _compare_batch(
+    selection: Selection,
+    make_collector: Callable[[], Collector],
+    is_pruned: bool,
+    others: frozenset[str],
+    contents: Iterable[Read],
+) -> Batch:
     """Compare the documents of some packages."""
+    collector = make_collector()
     # What everybody asked for is not kept twice.
-    tally = Tally(selected=[] if contents.others or not selection.takes_all_specs else None)
-    problems = Problems(contents.others)
-    pairs = [parse_pair(*pair, problems) for pair in contents.pairs]
+    tally = Tally(selected=[] if others or not selection.takes_all_specs else None)
+    problems = Problems(others)
+    pairs = [parse_pair(*pair, problems) for pair in contents]
     readable = [pair for pair in pairs if pair is not None]
-    for pair, change in zip(readable, compare_all(readable, is_pruned=contents.is_pruned), strict=True):
+    for pair, change in zip(readable, compare_all(readable, is_pruned=is_pruned), strict=True):
         if change is not None:
             items = items_of(change)
             tally.observe(change, items)
-            if pair.package not in contents.others:
-                _select(change, items, selection, tally, body)
+            if pair.package not in others:
+                _select(change, items, selection, tally, collector)
         elif pair.after is not None:
             tally.witness(pair.after)
-    return Batch(tally, tuple(problems.diagnostics), body.take(), tuple(problems.unreadable))
+    return Batch(tally, tuple(problems.diagnostics), collector.take(), tuple(problems.unreadable))
 
 
 def _select(
-    change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, body: Collector
+    change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
     """Count what was asked for of one package, and hand it to the output format."""
     part = _chosen(change, selection)
     if part is None:
         return
     tally.note(part)
-    if isinstance(body, SeesAll):
-        body.see(part)
+    if isinstance(collector, SeesAll):
+        collector.see(part)
     tally.select(items if part is change else items_of(part, selection.sees_stack))
     if selection.wants(part.kinds):
         tally.add(part)
-        body.add(part)
+        collector.add(part)
 
 
-def _refused(contents: Read, failure: WorkFailed, empty: Batch, others: frozenset[str], isolation: Isolation) -> Batch:
+def _refused(
+    nothing: Callable[[], Batch], others: frozenset[str], isolation: Isolation, contents: Read, failure: WorkFailed
+) -> Batch:
     """Say of a package that no process could compare which of its documents cannot be read."""
     pair, old_content, new_content = contents
     before = _examined(pair.before, old_content, isolation)
@@ -226,7 +230,7 @@ def _refused(contents: Read, failure: WorkFailed, empty: Batch, others: frozense
         before, after = (before, diagnostic) if pair.after else (diagnostic, None)
     problems = Problems(others)
     problems.note(pair.package, before, after)
-    return replace(empty, diagnostics=tuple(problems.diagnostics), unreadable=tuple(problems.unreadable))
+    return replace(nothing(), diagnostics=tuple(problems.diagnostics), unreadable=tuple(problems.unreadable))
 
 
 def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Diagnostic | None:
@@ -252,7 +256,7 @@ def _runs(documents: Documents) -> Iterator[Documents]:
     start, size = 0, 0
     for number, pair in enumerate(documents):
         size += pair.size
-        if size >= _CHUNK_BYTES:
+        if size >= _BATCH_BYTES:
             yield documents[start : number + 1]
             start, size = number + 1, 0
     if start < len(documents):

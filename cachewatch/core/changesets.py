@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from cachewatch.core.events import Tally
 from cachewatch.core.model import Diagnostic, Event, Kind, PackageChange, PackageCounts, Side, Unreadable
@@ -39,7 +38,7 @@ class Batch(Struct, frozen=True):
 
     tally: Tally
     diagnostics: tuple[Diagnostic, ...]
-    body: Any
+    collected: Any
     unreadable: tuple[Unreadable, ...] = ()
 
 
@@ -83,37 +82,40 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Changeset:
-    """One pair of tags: ask for all bodies, then for the outcome."""
+    """One pair of tags: ask for all that was collected, then for the outcome."""
 
     def __init__(
         self,
         before: Side,
         after: Side,
-        chunks: Iterable[Batch],
+        batches: Iterable[Batch],
         conclude: Callable[[Tally, tuple[Diagnostic, ...], tuple[Unreadable, ...]], Outcome],
+        convert: Callable[[Any], Any] | None = None,
     ) -> None:
         self.before = before
         self.after = after
-        self._chunks = chunks
+        self._batches = batches
         self._conclude = conclude
+        self._convert = convert
         self._tally = Tally()
         self._diagnostics: list[Diagnostic] = []
         self._unreadable: list[Unreadable] = []
 
-    def bodies(self) -> Iterator[Any]:
-        """Yield what the output format kept, in the order of the packages."""
-        for chunk in self._chunks:
-            self._tally.join(chunk.tally)
-            self._diagnostics += chunk.diagnostics
-            self._unreadable += chunk.unreadable
-            yield chunk.body
+    def collected(self) -> Iterator[Any]:
+        """Yield what the output format's collector has of each batch, in the order of the packages."""
+        for batch in self._batches:
+            self._tally.join(batch.tally)
+            self._diagnostics += batch.diagnostics
+            self._unreadable += batch.unreadable
+            yield batch.collected if self._convert is None else self._convert(batch.collected)
 
     def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
-        """Return the same with what `function` makes of each body."""
-        chunks = (replace(chunk, body=function(chunk.body)) for chunk in self._chunks)
-        return Changeset(self.before, self.after, chunks, self._conclude)
+        """Return the same with what `function` makes of what was collected."""
+        first = self._convert
+        convert = function if first is None else lambda collected: function(first(collected))
+        return Changeset(self.before, self.after, self._batches, self._conclude, convert)
 
     @cached_property
     def outcome(self) -> Outcome:
-        """The totals and the events; all bodies must have been asked for."""
+        """The totals and the events; everything that was collected must have been asked for."""
         return self._conclude(self._tally, tuple(self._diagnostics), tuple(self._unreadable))

@@ -27,7 +27,7 @@ from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context
 from cachewatch.notify.delivering import deliver, tell_of_gone, unblock
 from cachewatch.notify.metrics import DaemonStatus
-from cachewatch.notify.passes import tell
+from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import has_answered, poll
 from cachewatch.notify.polls import ANSWERING, OTHERS
 from cachewatch.notify.recovery import say_obsolete_keys
@@ -35,7 +35,7 @@ from cachewatch.notify.summaries import summarize
 from cachewatch.store import health
 
 _TICK = timedelta(seconds=30)
-_HOUSE = timedelta(hours=1)
+_CLEANUP = timedelta(hours=1)
 _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
@@ -57,7 +57,7 @@ class Daemon:
         self._started = time.time()
         self._offset = time.time() - time.monotonic()
         self._failures = Failures(context.log)
-        self._waker = Scheduler(_THREADS, self._failures.note)
+        self._scheduler = Scheduler(_THREADS, self._failures.note)
         self._monitor: Monitor | None = None
         self._listens = ""  # where the monitor does
 
@@ -69,7 +69,7 @@ class Daemon:
         )
         self._take_up()
         self._plan()
-        self._waker.start()
+        self._scheduler.start()
         self._listen()
         notify(is_ready=True, status="waiting")
         context.log.info("daemon.started", pid=os.getpid(), sources=len(context.config.sources))
@@ -88,24 +88,24 @@ class Daemon:
     def _plan(self) -> None:
         """Plan a job for every source and channel, and for the digests; drop those that are gone."""
         config, now = self._context.config, datetime.now(UTC)
-        wanted = {"tell", "house"}
-        self._waker.add("tell", "default", self._tell, every=_TICK, first=now)
+        wanted = {"digests", "cleanup"}
+        self._scheduler.add("digests", "default", self._create_digests, every=_TICK, first=now)
         if config.monitor.ping_url is not None:
             wanted.add("ping")
-            self._waker.add("ping", "default", self._ping, every=_PING, first=now + _PING)
-        self._waker.add("house", "default", self._keep_house, every=_HOUSE, first=now + _HOUSE)
+            self._scheduler.add("ping", "default", self._ping, every=_PING, first=now + _PING)
+        self._scheduler.add("cleanup", "default", self._clean_up, every=_CLEANUP, first=now + _CLEANUP)
         for source in config.sources.values():
             name = f"poll {source.name}"
             wanted.add(name)
             first = max(now, last + source.poll.every) if (last := self._last_poll(source)) <= now else now
             job, group = partial(self._poll, source), self._group(source)
-            self._waker.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
+            self._scheduler.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
         for channel in config.channels:
             name = f"deliver {channel}"
             wanted.add(name)
-            self._waker.add(name, "channels", partial(self._deliver, channel), every=_TICK, first=now)
-        for name in self._waker.names() - wanted:
-            self._waker.remove(name)
+            self._scheduler.add(name, "channels", partial(self._deliver, channel), every=_TICK, first=now)
+        for name in self._scheduler.names() - wanted:
+            self._scheduler.remove(name)
 
     def _last_poll(self, source: Source) -> datetime:
         with self._context.database.read() as connection:
@@ -117,17 +117,17 @@ class Daemon:
 
     def _poll(self, source: Source) -> None:
         poll(self._snapshot(), source)
-        self._waker.move(f"poll {source.name}", self._group(source))
-        self._waker.wake("tell")
+        self._scheduler.move(f"poll {source.name}", self._group(source))
+        self._scheduler.wake("digests")
 
-    def _tell(self) -> None:
+    def _create_digests(self) -> None:
         self._live()
         context = self._snapshot()
-        tell(context, self._live)
+        create_digests(context, self._live)
         tell_of_gone(context)
         summarize(context)
         for channel in context.config.channels:
-            self._waker.wake(f"deliver {channel}")
+            self._scheduler.wake(f"deliver {channel}")
 
     def _live(self) -> None:
         self._beat = time.monotonic()
@@ -135,7 +135,7 @@ class Daemon:
     def _deliver(self, channel: str) -> None:
         deliver(self._context, channel)  # who is taken out while it waits for a server gets nothing more
 
-    def _keep_house(self) -> None:
+    def _clean_up(self) -> None:
         clean_up(self._snapshot())
 
     def _ping(self) -> None:
@@ -162,7 +162,7 @@ class Daemon:
         offset = time.time() - time.monotonic()
         if abs(offset - self._offset) > _CLOCK_SECONDS:
             self._context.log.warning("clock.set", seconds=round(offset - self._offset))
-            self._waker.wake_all()
+            self._scheduler.wake_all()
         self._offset = offset
         if self._is_well():
             notify(is_alive=True)
@@ -226,7 +226,7 @@ class Daemon:
         daemon = DaemonStatus(
             tick=time.time() - (time.monotonic() - self._beat),
             started=self._started,
-            job_failures=dict.fromkeys(self._waker.names(), 0) | self._failures.totals,
+            job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures.totals,
             failing_jobs=len(self._failures.lasting()),
         )
         return endpoints.figures(self._snapshot(), daemon)
@@ -243,7 +243,7 @@ class Daemon:
         """Let the messages in hand be finished; whatever takes longer is interrupted, and safe."""
         notify(is_stopping=True)
         self._context.log.info("daemon.stopping")
-        stopper = threading.Thread(target=self._waker.stop, daemon=True)
+        stopper = threading.Thread(target=self._scheduler.stop, daemon=True)
         stopper.start()
         deadline = time.monotonic() + _ENDING_SECONDS
         while stopper.is_alive() and time.monotonic() < deadline:

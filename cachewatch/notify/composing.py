@@ -14,7 +14,7 @@ from cachewatch.core.statements import StatementKind
 from cachewatch.core.statements.values import is_of_tag
 from cachewatch.notify import wording
 from cachewatch.notify.context import Context
-from cachewatch.notify.differences import DigestRequest, SourceDiff, diff_source
+from cachewatch.notify.differences import SourceDiff, open_source
 from cachewatch.notify.notes import TagNotes
 from cachewatch.notify.pins import environment_of, found_pins, joined
 from cachewatch.notify.sharing import Comparisons
@@ -51,9 +51,18 @@ def compose(
 
     `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams.
     """
-    environment = environment_of(stream.subscription.match)
-    asked = DigestRequest(stream=stream, since=since, environment=environment, comparisons=comparisons or Comparisons())
-    parts = [diff_source(context, asked, source) for source in stream.sources]
+    comparisons, environment = comparisons or Comparisons(), environment_of(stream.subscription.match)
+    parts: list[SourceDiff] = []
+    for source in stream.sources:
+        with open_source(
+            context, stream, source, since=since, environment=environment, comparisons=comparisons
+        ) as opened:
+            parts.append(opened.compare() if opened else SourceDiff())
+    return _assembled(context, stream, parts, occasion)
+
+
+def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> PendingDigest:
+    """Assemble a digest of what changed in each source."""
     hidden = sum((part.hidden for part in parts), start=Counter[str]())
     tags = tuple(tag for part in parts for tag in part.tags)
     now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
-from contextlib import closing
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -65,17 +65,8 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
-class DigestRequest(Struct, frozen=True, kw_only=True):
-    """What a digest is wanted of, whatever the source."""
-
-    stream: Stream
-    since: str | None
-    environment: Environment | None
-    comparisons: Comparisons
-
-
-class Reading(Struct, frozen=True, kw_only=True):
-    """One source, open to be compared for one stream."""
+class OpenSource(Struct, frozen=True, kw_only=True):
+    """One source, open to be compared for one stream, and the ranges to compare."""
 
     context: Context
     stream: Stream
@@ -83,61 +74,70 @@ class Reading(Struct, frozen=True, kw_only=True):
     source_health: SourceHealth
     repository: Repository
     newest: Revision
+    ranges: PendingRanges
     comparisons: Comparisons
     documents: UnreadDocuments
-    longest_pause: timedelta  # between two revisions, that is no gap
+    longest_pause: timedelta  # between two revisions, that is no outage
     isolation: Isolation
     environment: Environment | None = None
 
-    def part(self, gaps: PendingRanges) -> SourceDiff:
-        """Compare everything that the stream was not told yet."""
-        found = [(gap, self._found(gap)) for gap in gaps.gaps]
-        unread = self.documents.after(gaps, found)
+    def compare(self) -> SourceDiff:
+        """Compare everything that the stream has not reported yet."""
+        found: list[tuple[PendingRange, TagDiffs]] = []
+        for each in self.ranges.gaps:
+            bases = self.documents.bases(each.tags)
+            diffs = self._known(each, bases)
+            if diffs is None:
+                diffs = self._compared(each.base, self.newest, each.tags.__contains__, bases)
+                if earlier := self.documents.earlier(diffs):
+                    # What the earlier state cannot tell is compared with the last version that could be read.
+                    diffs = self._compared(each.base, self.newest, each.tags.__contains__, _joined(bases, earlier))
+                self.comparisons.keep(self._key(each, bases), diffs)
+            found.append((each, diffs))
+        unread = self.documents.after(self.ranges, found)
         told = [pair for _, each in found for pair in zip(each.tags, each.noted, strict=True)]
-        returns = self._returns(gaps, told)
+        returns = self._returns(told)
         return SourceDiff(
-            spans=tuple(self._spans(gaps, unread)),
+            spans=tuple(self._spans(unread)),
             tags=tuple(tag for tag, _ in told),
             noted=tuple(noted for _, noted in told),
             returns=returns,
             hidden=sum((each.hidden for _, each in found), start=Counter[str]()),
-            advance=self._advance(gaps, unread, [noted for _, noted in told], returns),
+            advance=self._advance(unread, [noted for _, noted in told], returns),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
-                for gap in gaps.gaps
+                for gap in self.ranges.gaps
                 for tag in sorted(gap.tags)
             ),
-            coverage=self._coverage(gaps, found),
-            pinned=self._pinned(gaps),
-            is_lost=bool(gaps.lost or unread.unknown),
-            has_returned=bool(gaps.returned) and Kind.TAG_REMOVED in self.stream.changes,
-            vanished=gaps.vanished,
+            coverage=self._coverage(found),
+            pinned=self._pinned(),
+            is_lost=bool(self.ranges.lost or unread.unknown),
+            has_returned=bool(self.ranges.returned) and Kind.TAG_REMOVED in self.stream.changes,
+            vanished=self.ranges.vanished,
         )
 
-    def _returns(self, gaps: PendingRanges, told: Iterable[tuple[TagDigest, TagNotes]]) -> tuple[Return, ...]:
+    def _returns(self, told: Iterable[tuple[TagDigest, TagNotes]]) -> tuple[Return, ...]:
         stream = self.stream.subscription.name, self.stream.name, self.source.name
-        returned = gaps.returned if Kind.TAG_REMOVED in self.stream.changes else {}
+        returned = self.ranges.returned if Kind.TAG_REMOVED in self.stream.changes else {}
         with self.context.database.read() as connection:
             return tuple(find_returns(connection, stream, told, returned))
 
-    def _coverage(
-        self, gaps: PendingRanges, found: Iterable[tuple[PendingRange, TagDiffs]]
-    ) -> tuple[Coverage, Coverage] | None:
+    def _coverage(self, found: Iterable[tuple[PendingRange, TagDiffs]]) -> tuple[Coverage, Coverage] | None:
         """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
         if self.environment is None:
             return None
-        told = {tag: gap.base for gap in gaps.gaps for tag in gap.tags}
+        told = {tag: gap.base for gap in self.ranges.gaps for tag in gap.tags}
         bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
-        before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in gaps.places]
-        after = [structs.replace(self.newest, tag=tag) for tag in gaps.places]
+        before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
+        after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
         return cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
 
-    def _pinned(self, gaps: PendingRanges) -> Pinned | None:
+    def _pinned(self) -> Pinned | None:
         """Say what moving away from the pinned snapshot would gain and lose."""
         tag = self.stream.subscription.match.pinned
         if tag is None:
             return None
-        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in gaps.gaps])
+        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in self.ranges.gaps])
         if found is None or found.is_gone or not found.newest:
             return found
         before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
@@ -147,21 +147,15 @@ class Reading(Struct, frozen=True, kw_only=True):
             return structs.replace(found, move=move)
         return structs.replace(found, whole_move=next(iter(self._compared(before, after, lambda _: True).tags), None))
 
-    def _found(self, gap: PendingRange) -> TagDiffs:
-        """Compare what was told last with what there is, unless that was just done for another stream."""
+    def _key(self, gap: PendingRange, bases: Bases) -> Hashable:
+        """Return what tells this comparison from others of the same question."""
         ours = self.environment
         needed = ours and (ours.packages, ours.oses, ours.targets)
-        bases = self.documents.bases(gap.tags)
-        of = (self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases)))
-        return self.comparisons.get(question_of(self.stream), of, lambda: self._compared_with(gap, bases))
+        return self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases))
 
-    def _compared_with(self, gap: PendingRange, bases: Bases) -> TagDiffs:
-        """Compare; what the earlier state cannot tell is compared again with the last version that could be read."""
-        found = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
-        if earlier := self.documents.earlier(found):
-            joined = {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
-            found = self._compared(gap.base, self.newest, gap.tags.__contains__, joined)
-        return found
+    def _known(self, gap: PendingRange, bases: Bases) -> TagDiffs | None:
+        """Return what was just compared for another stream."""
+        return self.comparisons.find(question_of(self.stream), self._key(gap, bases))
 
     def _compared(
         self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
@@ -213,7 +207,7 @@ class Reading(Struct, frozen=True, kw_only=True):
         """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
         packages = Packages()
         silencing = self._silencing(comparison, selection.wants)
-        # Each chunk has a body of its own.
+        # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
         (changeset,) = changesets(
             comparison,
@@ -247,24 +241,24 @@ class Reading(Struct, frozen=True, kw_only=True):
         is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
         return is_open or self.stream.changes <= _OF_WHOLE_TAGS
 
-    def _spans(self, gaps: PendingRanges, unread: UnreadAfter) -> Iterator[Span]:
+    def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
         notes = (
-            *wording.returned(gaps.returned),
+            *wording.returned(self.ranges.returned),
             *wording.unread(unread.left),
             *wording.read_again(unread.resolved),
             *wording.unknown(unread.unknown),
         )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
         is_unknown = bool(unread.unknown)
-        for gap in gaps.gaps:
+        for gap in self.ranges.gaps:
             yield structs.replace(self._span(gap, notes), unread=packages, is_unknown=is_unknown)
             notes, packages, is_unknown = (), (), False
-        if gaps.lost or not gaps.gaps:
+        if self.ranges.lost or not self.ranges.gaps:
             # Nothing to compare, and perhaps a sentence why.
-            lost = wording.lost(gaps.lost) if gaps.lost else ()
+            lost = wording.lost(self.ranges.lost) if self.ranges.lost else ()
             span = self._span_from(self.newest, 0, (*lost, *notes))
-            yield structs.replace(span, is_unknown=bool(gaps.lost), unread=packages)
+            yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
 
     def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
         revisions = count_between(self.repository, gap.base, self.newest)
@@ -297,9 +291,7 @@ class Reading(Struct, frozen=True, kw_only=True):
             return self.source.address
         return str(self.context.clone_folder(self.source.name))
 
-    def _advance(
-        self, gaps: PendingRanges, unread: UnreadAfter, found: Iterable[TagNotes], returns: tuple[Return, ...]
-    ) -> Advance:
+    def _advance(self, unread: UnreadAfter, found: Iterable[TagNotes], returns: tuple[Return, ...]) -> Advance:
         gone = {noted.tag: noted.gone for noted in found}
         updates = (
             CursorUpdate(
@@ -309,7 +301,7 @@ class Reading(Struct, frozen=True, kw_only=True):
                 departures=gone.get(tag, ()),
                 returns=names_of(returns, tag),
             )
-            for tag, revision in sorted(gaps.places.items())
+            for tag, revision in sorted(self.ranges.places.items())
         )
         return Advance(
             subscription=self.stream.subscription.name,
@@ -324,38 +316,54 @@ def _notes_collector(wants: Wants, *, has_table: bool) -> NotesCollector:
     return NotesCollector(DigestCollector(wants, has_table=has_table), wants)
 
 
+def _joined(bases: Bases, earlier: Bases) -> Bases:
+    return {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
+
+
 def _names(found: Set[str]) -> Globs:
     """Return what chooses just these names; everything if one of them could mean more to a pattern."""
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
 
-def diff_source(context: Context, asked: DigestRequest, source: Source) -> SourceDiff:
-    """Compare what the stream was told last of `source` with what is there now."""
-    stream = asked.stream
+@contextmanager
+def open_source(
+    context: Context,
+    stream: Stream,
+    source: Source,
+    *,
+    since: str | None,
+    environment: Environment | None,
+    comparisons: Comparisons,
+) -> Iterator[OpenSource | None]:
+    """Open a source and plan what to compare: from what `stream` reported last, or from `since`, to the newest revision.
+
+    Yields None where nothing was ever fetched; operators are notified of a source that fails.
+    """
     with context.database.read() as connection:
         source_health = health.source(connection, source.name)
         position = cursors.position_of(connection, stream.subscription.name, stream.name, source.name)
     if source_health.revision is None:
-        return SourceDiff()  # nothing was ever fetched; operators are notified of a source that fails
+        yield None
+        return
     with closing(context.open_repository(source)) as repository:
         newest = resolve(repository, source_health.revision)
-        if asked.since is not None:
-            position = _position_at(repository, resolve(repository, asked.since), newest)
-        isolation = asked.comparisons.isolation(source.name)
-        reading = Reading(
+        if since is not None:
+            position = _position_at(repository, resolve(repository, since), newest)
+        isolation = comparisons.isolation(source.name)
+        yield OpenSource(
             context=context,
             stream=stream,
             source=source,
             source_health=source_health,
             repository=repository,
             newest=newest,
-            comparisons=asked.comparisons,
+            ranges=plan_ranges(repository, position, newest, wanted=stream.wants_tag(source)),
+            comparisons=comparisons,
             documents=UnreadDocuments(repository, position.unread if position else {}, isolation),
             isolation=isolation,
             longest_pause=_longest_pause(repository, newest, source),
-            environment=asked.environment,
+            environment=environment,
         )
-        return reading.part(plan_ranges(repository, position, newest, wanted=stream.wants_tag(source)))
 
 
 def _longest_pause(repository: Repository, newest: Revision, source: Source) -> timedelta:

@@ -9,9 +9,9 @@ from contextlib import suppress
 from msgspec import Struct
 
 from cachewatch.core.compare import load_deepdiff
-from cachewatch.notify.announcing import announce
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context, EndingError
+from cachewatch.notify.creating import create_digest
 from cachewatch.notify.delivering import deliver_all
 from cachewatch.notify.polls import Polls
 from cachewatch.notify.recovery import recover
@@ -48,7 +48,7 @@ def run_pass(context: Context) -> Result:
             for pending in polls:
                 ready = [stream for stream in untold if not stream.depends_on(pending)]
                 untold = [stream for stream in untold if stream.depends_on(pending)]
-                _tell(context, ready, worker)
+                _create_digests(context, ready, worker)
                 if not pending:
                     summarize(context)
                 dead += deliver_all(context)
@@ -58,7 +58,7 @@ def run_pass(context: Context) -> Result:
     return Result(failed_sources=polls.failed, dead=dead, suppressed=suppressed)
 
 
-def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
+def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:
     """Make the digest of every stream that is due; `beat` hears that we live, after each of them and while one is made."""
 
     def go_on() -> None:
@@ -66,10 +66,12 @@ def tell(context: Context, beat: Callable[[], None] = lambda: None) -> None:
         beat()
 
     with Worker(prepare=load_deepdiff, go_on=go_on) as worker:
-        _tell(context, streams_of(context.config), worker, beat)
+        _create_digests(context, streams_of(context.config), worker, beat)
 
 
-def _tell(context: Context, streams: Iterable[Stream], worker: Worker, beat: Callable[[], None] = lambda: None) -> None:
+def _create_digests(
+    context: Context, streams: Iterable[Stream], worker: Worker, beat: Callable[[], None] = lambda: None
+) -> None:
     recover(context)
     take_over_renamed(context)
     suspects = Suspects(context.folder)
@@ -77,6 +79,6 @@ def _tell(context: Context, streams: Iterable[Stream], worker: Worker, beat: Cal
     with suppress(EndingError):
         for stream in grouped(streams):
             context.go_on()
-            announce(context, stream, comparisons)
+            create_digest(context, stream, comparisons)
             beat()
         review(context)

@@ -49,13 +49,15 @@ class Comparisons:
         """Return what happened to whole tags of a source between two of its states, as far as somebody asked."""
         return self._judgements.setdefault(source, {})
 
-    def get(self, question: Question, of: Hashable, compare: Callable[[], TagDiffs]) -> TagDiffs:
-        """Return what `compare` finds; it is not asked twice about the same revisions, which `of` names."""
+    def find(self, question: Question, of: Hashable) -> TagDiffs | None:
+        """Return what was found between the revisions that `of` names; forget what another question found."""
         if question != self._question:
             self._question, self._found = question, {}
-        if of not in self._found:
-            self._found[of] = compare()
-        return self._found[of]
+        return self._found.get(of)
+
+    def keep(self, of: Hashable, found: TagDiffs) -> None:
+        """Keep what was found for the question that was asked last."""
+        self._found[of] = found
 
 
 def question_of(stream: Stream) -> Question:

@@ -67,7 +67,7 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
     yield csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
     for changeset in changesets:
         tag = changeset.after.tag or ""
-        for lines in changeset.bodies():
+        for lines in changeset.collected():
             yield csv_table({"tag": tag, **line} for line in lines)
         outcome = changeset.outcome
         specs = outcome.tally.specs

@@ -84,7 +84,7 @@ def read_tag_digest(
     versions: list[VersionsChange] = []
     outcomes: list[PackageOutcome] = []
     table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
-    for taken in changeset.bodies():
+    for taken in changeset.collected():
         versions += taken.versions
         outcomes += taken.outcomes
         examples = _best([*examples, *taken.examples])

@@ -41,7 +41,7 @@ def write_json(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         yield b',"after":' + encode(side_values(changeset.after))
         yield b',"packages":['
         separator = b"\n"
-        for parts in changeset.bodies():
+        for parts in changeset.collected():
             for part in parts:
                 yield separator
                 yield part
@@ -55,7 +55,7 @@ def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
     for changeset in changesets:
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
-        for parts in changeset.bodies():
+        for parts in changeset.collected():
             yield b"".join(b'{"type":"package",' + part[1:] + b"\n" for part in parts)
         outcome = changeset.outcome
         for statement in outcome.statements:

@@ -24,7 +24,7 @@ class NoCollector:
 
 def read_report(changeset: Changeset, asked: Asked) -> Report:
     """Take all packages of `changeset` and return the report on them."""
-    for _ in changeset.bodies():
+    for _ in changeset.collected():
         pass
     return report_of(changeset.outcome, asked.wants)
 

@@ -36,7 +36,7 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byt
     for changeset in changesets:
         if changeset.after.tag:
             yield f"{safe_name(changeset.after.tag)}\n".encode()
-        packages = [numbers for body in changeset.bodies() for numbers in body]
+        packages = [numbers for body in changeset.collected() for numbers in body]
         report = report_of(changeset.outcome, wants)
         yield "".join(f" {line}\n" for line in _lines(packages, report.statements)).encode()
         yield f" {total(report, wants)}\n".encode()

@@ -87,24 +87,18 @@ class Isolated:
         """Do as Isolation says; work, items and results must be picklable."""
         for batch in _batches(items, about, self._is_odd):
             refusal = self._ledger.refusal(about(batch[0]))
-            if refusal:
-                yield batch, WorkFailed(refusal)
-            else:
-                yield from self._try(work, batch, about)
+            waiting: list[Sequence[Item]] = [batch]
+            while waiting:
+                part = waiting.pop()
+                found = WorkFailed(refusal) if refusal else self._tried(work, part, about)
+                if isinstance(found, WorkFailed) and len(part) > 1:
+                    half = len(part) // 2
+                    waiting += (part[half:], part[:half])
+                else:
+                    yield part, found
 
     def _is_odd(self, piece: Piece) -> bool:
         return bool(self._ledger.refusal(piece)) or self._ledger.is_suspect(piece)
-
-    def _try(
-        self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]
-    ) -> Done[Item, Result]:
-        found = self._tried(work, items, about)
-        if isinstance(found, WorkFailed) and len(items) > 1:
-            half = len(items) // 2
-            yield from self._try(work, items[:half], about)
-            yield from self._try(work, items[half:], about)
-        else:
-            yield items, found
 
     def _tried(
         self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]

@@ -287,7 +287,7 @@ def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, mak
     """Nothing is drawn on the terminal once the pager has it."""
     program = (
         "import cachewatch.cli.progress as progress, cachewatch.diff as pipeline; from cachewatch.cli import main;"
-        "progress.LONG_BYTES = 0; pipeline._CHUNK_BYTES = 1; main()"
+        "progress.LONG_BYTES = 0; pipeline._BATCH_BYTES = 1; main()"
     )
     for name, version in (("a", "1.0"), ("b", "2.0")):
         (tmp_path / name).mkdir()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
 from cachewatch.core.delivery import Message
-from cachewatch.notify import announcing, delivering, messages
+from cachewatch.notify import creating, delivering, messages
 from cachewatch.notify.context import Context
 from cachewatch.store import cursors
 
@@ -39,7 +39,7 @@ def _send_first() -> None:
                     transport.deliver(message)
         return packed
 
-    vars(announcing)["build_messages"] = pack_and_send
+    vars(creating)["build_messages"] = pack_and_send
 
 
 def _random_id() -> None:

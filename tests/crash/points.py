@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cachewatch.notify import announcing, delivering, messages, passes, pending, polling
+from cachewatch.notify import creating, delivering, messages, passes, pending, polling
 from cachewatch.notify.context import Context
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Database
@@ -10,9 +10,9 @@ from cachewatch.store.database import Database
 _PLACES: tuple[tuple[Any, str], ...] = (
     (Context, "pin"),
     (Database, "tidy"),
-    (announcing, "_store"),
-    (announcing, "compose"),
-    (announcing, "build_messages"),
+    (creating, "store"),
+    (creating, "compose"),
+    (creating, "build_messages"),
     (cursors, "advance"),
     (delivering, "_attempt"),
     (delivering, "_settle"),

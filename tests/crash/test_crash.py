@@ -19,12 +19,12 @@ pytestmark = pytest.mark.crash
 _IN_A_ROW = 3
 # Where the mutants are killed: around the transaction, and around the first delivery.
 _TEETH: tuple[str, ...] = (
-    "before announcing._store",
-    "after announcing._store",
+    "before creating.store",
+    "after creating.store",
     "before delivering._settle",
     "after delivering._attempt",
 )
-_TEETH += ("after delivering._settle", "after announcing.pack", "before digests.add", "after Context.pin")
+_TEETH += ("after delivering._settle", "after creating.build_messages", "before digests.add", "after Context.pin")
 
 
 def test_a_run_that_nobody_disturbs_tells_everything_once(world: World) -> None:

@@ -276,7 +276,7 @@ def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyP
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(daemon_module, "tell", fail)
+    monkeypatch.setattr(daemon_module, "create_digests", fail)
     daemon, _ = open_daemon(site)
     with meanwhile(
         lambda: wait_for(lambda: site.said.getvalue().count('"event": "source.polled"') >= 3),
@@ -286,7 +286,7 @@ def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyP
         assert daemon.run() == 0
     assert site.said.getvalue().count('"event": "job.failed"') == 1, "the same failure is news once"
     assert "ZeroDivisionError" in site.said.getvalue()
-    assert "tell" in found[0][1]
+    assert "digests" in found[0][1]
 
 
 @pytest.mark.usefixtures("loopback")
@@ -316,13 +316,13 @@ def test_what_ends_a_thread_ends_no_scheduler() -> None:
     def leave() -> None:
         raise SystemExit(3)
 
-    waker = Scheduler({"default": 2}, lambda job, error: ended.append((job, repr(error))))
-    waker.add("leave", "default", leave, every=daemon_module._TICK, first=utc_now())
-    waker.start()
+    scheduler = Scheduler({"default": 2}, lambda job, error: ended.append((job, repr(error))))
+    scheduler.add("leave", "default", leave, every=daemon_module._TICK, first=utc_now())
+    scheduler.start()
     wait_for(lambda: ended)
-    waker.add("go on", "default", runs.set, every=daemon_module._TICK, first=utc_now())
+    scheduler.add("go on", "default", runs.set, every=daemon_module._TICK, first=utc_now())
     assert runs.wait(10)
-    waker.stop()
+    scheduler.stop()
     assert ended[0] == ("leave", "SystemExit(3)")
 
 
@@ -336,17 +336,17 @@ def test_a_job_that_lasts_longer_than_its_interval_never_runs_twice_at_once() ->
         runs.append(time.monotonic())
         may_end.wait(20)
 
-    waker = Scheduler({"default": 2}, lambda *_: None)
-    waker.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
-    waker.start()
+    scheduler = Scheduler({"default": 2}, lambda *_: None)
+    scheduler.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
+    scheduler.start()
     wait_for(lambda: runs)
-    waker.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=1.5))
+    scheduler.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=1.5))
     assert others.wait(20)
     assert len(runs) == 1
     may_end.set()
     wait_for(lambda: len(runs) > 1)
     assert min(after - before for before, after in itertools.pairwise(runs)) > 0.5
-    waker.stop()
+    scheduler.stop()
 
 
 def test_a_daemon_whose_digests_hang_says_so_and_feeds_no_watchdog(
@@ -370,14 +370,14 @@ def test_a_job_that_wakes_another_does_not_keep_us() -> None:
         has_begun.set()
         may_end.wait(10)
         time.sleep(0.3)  # now somebody waits for us
-        waker.wake("tell")
+        scheduler.wake("digests")
 
-    waker = Scheduler({"default": 2}, lambda *_: None)
-    waker.add("tell", "default", lambda: None, every=daemon_module._TICK, first=utc_now())
-    waker.add("poll", "default", poll, every=daemon_module._TICK, first=utc_now())
-    waker.start()
+    scheduler = Scheduler({"default": 2}, lambda *_: None)
+    scheduler.add("digests", "default", lambda: None, every=daemon_module._TICK, first=utc_now())
+    scheduler.add("poll", "default", poll, every=daemon_module._TICK, first=utc_now())
+    scheduler.start()
     assert has_begun.wait(10)
-    stopper = threading.Thread(target=waker.stop, daemon=True)
+    stopper = threading.Thread(target=scheduler.stop, daemon=True)
     stopper.start()
     may_end.set()
     stopper.join(10)

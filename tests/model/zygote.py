@@ -39,7 +39,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context
 from cachewatch.notify.delivering import deliver
-from cachewatch.notify.passes import tell
+from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import poll
 from cachewatch.store.lock import only_one
 from model.mutants import MUTANTS
@@ -131,7 +131,7 @@ def _jobs(context: Context) -> Iterator[Callable[[], object]]:
     """Yield what a daemon does when all of it is due at once."""
     for source in context.config.sources.values():
         yield partial(poll, context, source)
-    yield partial(tell, context)
+    yield partial(create_digests, context)
     for channel in context.config.channels:
         yield partial(deliver, context, channel)
     yield partial(clean_up, context)

@@ -15,7 +15,7 @@ from station import Site, day, running, wait_for
 from cachewatch.errors import StateError, UsageError
 from cachewatch.notify import manual
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
-from cachewatch.notify.passes import tell
+from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import poll
 from cachewatch.notify.status import read_status
 from cachewatch.store import alerts, suppressions
@@ -338,7 +338,7 @@ def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path
     site.publish(2)
     site.now += HOUR
     poll(context, context.config.sources["public"])
-    tell(context)
+    create_digests(context)
     assert site.notices() == ["a large change in develop of public"] * 2
     assert open_alerts(site) == [("large-change", "public", "develop")]
 

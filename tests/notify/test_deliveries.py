@@ -21,7 +21,7 @@ from station import Site, log, running, wait_for
 from cachewatch.errors import UsageError
 from cachewatch.notify import manual
 from cachewatch.notify.delivering import deliver, unblock
-from cachewatch.notify.passes import tell
+from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import poll
 from cachewatch.notify.status import read_status
 from cachewatch.store import outbox
@@ -445,7 +445,7 @@ def test_a_digest_that_is_being_sent_holds_up_those_behind_it(site: Site) -> Non
         site.publish(2)
         beside = site.open()
         assert poll(beside, beside.config.sources["public"])
-        tell(beside)
+        create_digests(beside)
         deliver(beside, "mail")
         meanwhile = states(site)
         may_answer.set()

@@ -16,7 +16,7 @@ from cachewatch.errors import UsageError
 from cachewatch.git.mirror import Mirror
 from cachewatch.notify import manual
 from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.passes import tell
+from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import poll
 from cachewatch.notify.status import read_status
 
@@ -446,7 +446,7 @@ def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) ->
     assert poll(context, context.config.sources["public"])
     clean_up(context)
     collect_garbage(site)
-    tell(context)
+    create_digests(context)
     assert ["change-one" in text for text in site.told()] == [True, True]
     assert "cannot be known" not in " ".join(site.told()[-1].split())
 
@@ -588,7 +588,7 @@ def test_one_digest_a_day_whatever_the_clocks_do(site: Site, zone: str, night: s
     context = site.open()
     for _ in range(3 * 24 * 4):
         site.now += timedelta(minutes=15)
-        tell(context)
+        create_digests(context)
     days = [
         stored.created.astimezone(ZoneInfo(zone)).date() for stored in site.digests() if stored.subscription == "ml"
     ]

@@ -10,7 +10,7 @@ from conftest import Run
 from helpers import Record, catalogue, record, records
 from station import Site, day
 
-from cachewatch.notify import announcing, manual, messages
+from cachewatch.notify import creating, manual, messages
 from cachewatch.notify.notes import TagNotes
 from cachewatch.notify.status import HeldDigest, read_status
 from cachewatch.store.departures import Departure, DepartureKind
@@ -324,11 +324,11 @@ def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypa
     real = messages.build_messages
 
     def answer(*arguments: Any) -> object:
-        monkeypatch.setattr(announcing, "build_messages", real)
+        monkeypatch.setattr(creating, "build_messages", real)
         manual.release(site.open(), "ml")
         return real(*arguments)
 
-    monkeypatch.setattr(announcing, "build_messages", answer)
+    monkeypatch.setattr(creating, "build_messages", answer)
     site.run()
     site.run(later=HOUR)
     (text,) = texts(site)

@@ -15,7 +15,7 @@ from station import Site
 
 from cachewatch.notify.context import Context
 from cachewatch.notify.metrics import SERIES, DaemonStatus, metrics
-from cachewatch.notify.passes import tell
+from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import poll
 from cachewatch.notify.readiness import Readiness, judge
 from cachewatch.notify.status import read_status
@@ -30,7 +30,7 @@ channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", 
 operators: {channels: []}
 subscriptions: {ml: {channels: [files], changes: [all]}}
 """
-DAEMON = DaemonStatus(tick=1.0, started=1.0, job_failures={"tell": 2}, failing_jobs=0)
+DAEMON = DaemonStatus(tick=1.0, started=1.0, job_failures={"digests": 2}, failing_jobs=0)
 HOUR = timedelta(hours=1)
 
 
@@ -110,7 +110,7 @@ def test_a_delivery_that_nobody_tries(site: Site) -> None:
     site.publish(1)
     with opened(site) as context:
         assert poll(context, context.config.sources["public"])
-        tell(context)
+        create_digests(context)
     site.now += HOUR
     assert problems(site) == []
     site.now += timedelta(minutes=1)
@@ -127,7 +127,7 @@ def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
     site.publish(1)
     with opened(site) as context:
         assert poll(context, context.config.sources["public"])
-        tell(context)
+        create_digests(context)
         with context.database.write() as connection:
             assert outbox.claim(connection, "files", site.now, Lease(owner="gone", lasting=timedelta(minutes=5)))
     assert problems(site) == []
@@ -170,7 +170,7 @@ def test_a_digest_that_cannot_be_made(site: Site) -> None:
     with opened(site) as context:
         assert poll(context, context.config.sources["public"])
         shutil.rmtree(site.folder / "state" / "sources")
-        tell(context)
+        create_digests(context)
     assert problems(site) == ["digests cannot be created for ml"]
 
 
@@ -180,7 +180,7 @@ def test_what_failed_for_good_is_a_warning(site: Site) -> None:
     site.publish(1)
     with opened(site) as context:
         assert poll(context, context.config.sources["public"])
-        tell(context)
+        create_digests(context)
         with context.database.write() as connection:
             (delivery,) = outbox.find(connection)
             outbox.settle(connection, delivery, outbox.State.DEAD, now=site.now, said="550 no")
@@ -250,7 +250,7 @@ def test_counters_are_there_before_anything_happened(site: Site) -> None:
         'cachewatch_source_last_poll_timestamp_seconds{source="public"}',
     ):
         assert found[name] == 0, name
-    assert found['cachewatch_job_failures_total{job="tell"}'] == 2
+    assert found['cachewatch_job_failures_total{job="digests"}'] == 2
     assert found["cachewatch_ready"] == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from helpers import Record, catalogue, records
 from station import Site
 
-from cachewatch.notify import announcing, manual, messages
+from cachewatch.notify import creating, manual, messages
 from cachewatch.notify.passes import run_pass
 from cachewatch.report.digest import Digest, Return
 from cachewatch.store.schema import departures
@@ -58,7 +58,7 @@ class Readers:
             self.made.append(digest)
             return real(config, stream, digest)
 
-        monkeypatch.setattr(announcing, "build_messages", look)
+        monkeypatch.setattr(creating, "build_messages", look)
         self.site.run()
 
     def go_on(self, later: timedelta = DAY) -> tuple[Return, ...]:

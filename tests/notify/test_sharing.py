@@ -10,7 +10,7 @@ from station import Site
 
 from cachewatch.git import catalogue as catalogue_module
 from cachewatch.notify import composing, differences
-from cachewatch.notify.passes import tell
+from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import poll
 from cachewatch.notify.streams import streams_of
 
@@ -104,7 +104,7 @@ def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.Monkey
         return compare(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(differences, "compare_revisions", stopped)
-    tell(context)
+    create_digests(context)
     assert site.digests() == []
     monkeypatch.undo()
     site.run()
@@ -115,6 +115,6 @@ def test_each_digest_is_a_sign_of_life(site: Site) -> None:
     """A watchdog must not take a pass of many digests for one that hangs."""
     context = site.open()
     beats: list[int] = []
-    tell(context, lambda: beats.append(len(site.digests())))
+    create_digests(context, lambda: beats.append(len(site.digests())))
 
     assert len(beats) == 5

@@ -52,7 +52,7 @@ def test_the_demo_statement_by_statement(demo_repository: Path) -> None:
 def test_processes_agree(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the work is cut, the digest is the same."""
     whole = read(demo_repository)
-    monkeypatch.setattr("cachewatch.diff._CHUNK_BYTES", 1)
+    monkeypatch.setattr("cachewatch.diff._BATCH_BYTES", 1)
     monkeypatch.setattr("cachewatch.diff._WORTH_TWO_PROCESSES", 1)
 
     assert read(demo_repository, jobs=2) == whole
