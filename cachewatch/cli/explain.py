@@ -1,4 +1,4 @@
-"""`cachewatch explain`: who hears of a package, and why."""
+"""`cachewatch explain`: who is notified of a package, and why."""
 
 from collections.abc import Iterator
 
