@@ -71,19 +71,19 @@ class _AppriseTransport:
         """Hand over one message."""
         url = self._urls.get(message.target)
         if url is None:
-            return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=f"{message.target} is no longer configured")
+            return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=f"{message.target} is no longer configured")
         apprise: Any = importlib.import_module("apprise")  # half a second that only those pay who use it
         chats = apprise.Apprise()
         if not chats.add(url.reveal()):
             return DeliveryResult(
-                verdict=DeliveryOutcome.BLOCKED, said=f"Apprise does not understand the URL of {message.target}"
+                outcome=DeliveryOutcome.BLOCKED, detail=f"Apprise does not understand the URL of {message.target}"
             )
         with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
             is_sent = _notify(chats, json.loads(message.payload))
             return (
                 SENT
                 if is_sent
-                else DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=_discreet(said.getvalue(), url))
+                else DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=_discreet(said.getvalue(), url))
             )
 
 

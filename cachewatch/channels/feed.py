@@ -75,7 +75,7 @@ class _FeedTransport:
         try:
             feed = _feed(message, older, self._config.entries)
         except ET.ParseError as error:
-            return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=f"the entry is not XML: {error}")
+            return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=f"the entry is not XML: {error}")
         try:
             if read(path) != feed:
                 base = self._place.base if path.is_relative_to(self._place.base) else path.parent

@@ -13,7 +13,7 @@ from cachewatch.config.model import MailConfig
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult, Message, RenderedDigest
 from cachewatch.errors import ConfigError
 
-NO_ADDRESS = DeliveryResult(verdict=DeliveryOutcome.DEAD, said="this is not a mail address", is_address=True)
+NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a mail address", is_address=True)
 
 
 class MailChannel:

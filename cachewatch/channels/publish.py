@@ -24,6 +24,6 @@ def of_error(error: OSError, path: Path) -> DeliveryResult:
     said = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
         return DeliveryResult(
-            verdict=DeliveryOutcome.BLOCKED, said=f"{said}; create the folder and give cachewatch write access"
+            outcome=DeliveryOutcome.BLOCKED, detail=f"{said}; create the folder and give cachewatch write access"
         )
-    return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=said)
+    return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said)

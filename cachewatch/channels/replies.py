@@ -48,18 +48,18 @@ def of_reply(refused: Refused) -> DeliveryResult:
     code, step = refused.code, refused.step
     if not 400 <= code < 600:  # no server of mail speaks like this
         return DeliveryResult(
-            verdict=DeliveryOutcome.DEFERRED, said=said, is_channel=True, may_have_arrived=step is Step.END
+            outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=True, may_have_arrived=step is Step.END
         )
     if code < 500:
-        return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=said, is_channel=step in _OPENING or code == 421)
+        return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=step in _OPENING or code == 421)
     if step in _OPENING or code in _LOGIN:
-        return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=said, is_channel=True)
+        return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
     if code == 552:
-        return DeliveryResult(verdict=_of_552(step, refused.words), said=said)
+        return DeliveryResult(outcome=_of_552(step, refused.words), detail=said)
     if step is Step.MAIL:  # it is our own address that is not welcome
-        return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=said, is_channel=True)
+        return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
     is_address = step is Step.RECIPIENT and code in _ADDRESS
-    return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=said, is_address=is_address)
+    return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said, is_address=is_address)
 
 
 def _of_552(step: Step, words: str) -> DeliveryOutcome:
@@ -77,10 +77,10 @@ def of_failure(step: Step, error: Exception) -> DeliveryResult:
         case ssl.SSLCertVerificationError():
             why = error.verify_message or "it cannot be verified"
             said = f"{step}: the server's certificate is not trusted: {why}; name its authority in ca_file"
-            return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=one_line(said, 300), is_channel=True)
+            return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=one_line(said, 300), is_channel=True)
         case smtplib.SMTPNotSupportedError():
             return DeliveryResult(
-                verdict=DeliveryOutcome.BLOCKED, said=one_line(f"{step}: {error}", 300), is_channel=True
+                outcome=DeliveryOutcome.BLOCKED, detail=one_line(f"{step}: {error}", 300), is_channel=True
             )
         case TimeoutError() | smtplib.SMTPServerDisconnected(__context__=TimeoutError()):
             words = "no answer in time"
@@ -91,8 +91,8 @@ def of_failure(step: Step, error: Exception) -> DeliveryResult:
         case _:
             words = str(error) or type(error).__name__
     return DeliveryResult(
-        verdict=DeliveryOutcome.DEFERRED,
-        said=one_line(f"{step}: {words}", 300),
+        outcome=DeliveryOutcome.DEFERRED,
+        detail=one_line(f"{step}: {words}", 300),
         may_have_arrived=step is Step.END,
         is_channel=True,
     )

@@ -16,14 +16,14 @@ from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult, Mess
 
 # sysexits.h; all others mean that it may work later.
 _MEANINGS = {
-    os.EX_DATAERR: DeliveryResult(verdict=DeliveryOutcome.DEAD),
-    os.EX_NOUSER: DeliveryResult(verdict=DeliveryOutcome.DEAD, is_address=True),
-    os.EX_NOHOST: DeliveryResult(verdict=DeliveryOutcome.DEAD, is_address=True),
-    os.EX_USAGE: DeliveryResult(verdict=DeliveryOutcome.BLOCKED, is_channel=True),
-    os.EX_NOPERM: DeliveryResult(verdict=DeliveryOutcome.BLOCKED, is_channel=True),
-    os.EX_CONFIG: DeliveryResult(verdict=DeliveryOutcome.BLOCKED, is_channel=True),
+    os.EX_DATAERR: DeliveryResult(outcome=DeliveryOutcome.DEAD),
+    os.EX_NOUSER: DeliveryResult(outcome=DeliveryOutcome.DEAD, is_address=True),
+    os.EX_NOHOST: DeliveryResult(outcome=DeliveryOutcome.DEAD, is_address=True),
+    os.EX_USAGE: DeliveryResult(outcome=DeliveryOutcome.BLOCKED, is_channel=True),
+    os.EX_NOPERM: DeliveryResult(outcome=DeliveryOutcome.BLOCKED, is_channel=True),
+    os.EX_CONFIG: DeliveryResult(outcome=DeliveryOutcome.BLOCKED, is_channel=True),
 }
-_LATER = DeliveryResult(verdict=DeliveryOutcome.DEFERRED)
+_LATER = DeliveryResult(outcome=DeliveryOutcome.DEFERRED)
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # no secret of ours is for another program
 
 
@@ -66,13 +66,15 @@ class _SendmailTransport:
             )
         except OSError as error:
             words = one_line(f"{command[0]}: {error.strerror}")
-            return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=words, is_channel=True)
+            return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=words, is_channel=True)
         try:
             code = process.wait(self._config.timeout.total_seconds())
         except subprocess.TimeoutExpired:
             _kill(process)
             words = f"{command[0]}: did not finish within {self._config.timeout.total_seconds():g} seconds"
-            return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=words, may_have_arrived=True, is_channel=True)
+            return DeliveryResult(
+                outcome=DeliveryOutcome.DEFERRED, detail=words, may_have_arrived=True, is_channel=True
+            )
         return _meaning(code, _words(said))
 
 
@@ -97,8 +99,8 @@ def _meaning(code: int, words: str) -> DeliveryResult:
     answer = _MEANINGS.get(code, _LATER)
     how = f"ended with {code}" if code > 0 else f"was ended by signal {-code}"
     return DeliveryResult(
-        verdict=answer.verdict,
-        said=f"{how}: {words}" if words else how,
+        outcome=answer.outcome,
+        detail=f"{how}: {words}" if words else how,
         is_address=answer.is_address,
         is_channel=answer.is_channel,
         may_have_arrived=code < 0,

@@ -85,7 +85,7 @@ class _WebhookTransport:
         except HttpError as error:
             return self._failed(error)
         except RefusedAddress as error:
-            return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=self._discreet(str(error)), is_channel=True)
+            return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=self._discreet(str(error)), is_channel=True)
         return self._meaning(answer)
 
     def _headers(self, message: Message) -> dict[str, str]:
@@ -102,8 +102,8 @@ class _WebhookTransport:
         """Return what it means that nothing was answered."""
         is_ours = not error.is_transient and not error.was_sent  # the certificate, the proxy
         return DeliveryResult(
-            verdict=DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED,
-            said=self._discreet(str(error)),
+            outcome=DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED,
+            detail=self._discreet(str(error)),
             may_have_arrived=error.was_sent,
             is_channel=True,
         )
@@ -116,14 +116,14 @@ class _WebhookTransport:
         if status in _LATER or status >= 500:
             wait = answer.retry_after()
             wait = None if wait is None else min(wait, _LONGEST_WAIT)
-            return DeliveryResult(verdict=DeliveryOutcome.DEFERRED, said=said, retry_after=wait, is_channel=True)
+            return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said, retry_after=wait, is_channel=True)
         if status == 413:
-            return DeliveryResult(verdict=DeliveryOutcome.TOO_LARGE, said=said)
+            return DeliveryResult(outcome=DeliveryOutcome.TOO_LARGE, detail=said)
         if status in _THIS_MESSAGE:
-            return DeliveryResult(verdict=DeliveryOutcome.DEAD, said=said)
+            return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said)
         if 300 <= status < 400:
             said = f"{status}: the URL redirects; configure the new address"
-        return DeliveryResult(verdict=DeliveryOutcome.BLOCKED, said=said, is_channel=True)
+        return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
 
     def _discreet(self, text: str) -> str:
         """Return one line of `text` in which no secret is: neither the URL nor its parts, nor the key."""

@@ -39,8 +39,8 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
     with opened.open(lambda *_: ()) as transport:
         for message in messages:
             answer = transport.deliver(message)
-            click.echo(f"{message.target}: {answer.verdict}{': ' + answer.said if answer.said else ''}")
-            if answer.verdict is not DeliveryOutcome.SENT:
+            click.echo(f"{message.target}: {answer.outcome}{': ' + answer.detail if answer.detail else ''}")
+            if answer.outcome is not DeliveryOutcome.SENT:
                 failed.append(message.target)
     if failed:
         raise DeliveryError(

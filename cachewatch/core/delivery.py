@@ -67,15 +67,15 @@ class DeliveryOutcome(StrEnum):
 class DeliveryResult(Struct, frozen=True, kw_only=True):
     """What a transport reports of one attempt."""
 
-    verdict: DeliveryOutcome
-    said: str = ""  # the other side's words, without secrets and control characters
+    outcome: DeliveryOutcome
+    detail: str = ""  # the other side's words, without secrets and control characters
     may_have_arrived: bool = False  # the connection was lost after all was handed over
     is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
     is_channel: bool = False  # all other messages of this run would fare the same
     retry_after: float | None = None  # seconds, where the other side asked for them
 
 
-SENT = DeliveryResult(verdict=DeliveryOutcome.SENT)
+SENT = DeliveryResult(outcome=DeliveryOutcome.SENT)
 
 
 class Transport(Protocol):

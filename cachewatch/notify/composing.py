@@ -145,7 +145,7 @@ def _suspicions(part: SourceDiff) -> Iterator[Hold]:
     if part.vanished and part.advance is not None:
         said = f"all watched tags are gone ({', '.join(part.vanished)})"
         yield Hold(event=Event(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
-    for tag, noted in zip(part.tags, part.noted, strict=True):
+    for tag, noted in zip(part.tags, part.notes, strict=True):
         if noted.suspicion:
             event = Event(tag.source, noted.tag, HoldKind.SUSPICIOUS)
             yield Hold(event=event, said=noted.suspicion, content=tuple(_content(tag, noted)))
@@ -153,7 +153,7 @@ def _suspicions(part: SourceDiff) -> Iterator[Hold]:
 
 def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     """Yield the tags in which too much changed, or the sources if no tag alone did."""
-    pairs = [pair for part in parts for pair in zip(part.tags, part.noted, strict=True)]
+    pairs = [pair for part in parts for pair in zip(part.tags, part.notes, strict=True)]
     changed = sum(_changed(tag) for tag, _ in pairs)
     if changed <= limit:
         return

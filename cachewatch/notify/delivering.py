@@ -121,9 +121,9 @@ def _deliver_each(context: Context, name: str, transport: Transport, lease: Leas
         answer = _attempt(transport, message)
         state = _settle(context, delivery, answer)
         dead += state is State.DEAD
-        if answer.verdict is DeliveryOutcome.BLOCKED:
-            _block(context, name, answer.said)
-        if answer.verdict is DeliveryOutcome.BLOCKED or answer.is_channel:
+        if answer.outcome is DeliveryOutcome.BLOCKED:
+            _block(context, name, answer.detail)
+        if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
             break
     return dead
 
@@ -154,7 +154,7 @@ def _bury(context: Context, delivery: Delivery) -> None:
     said = "its stored bytes are damaged, and cannot be rebuilt from the digest; the database may have more damage"
     with context.database.write() as connection:
         if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
-            answer = DeliveryResult(verdict=DeliveryOutcome.DEAD, said=said)
+            answer = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said)
             _note_target(connection, context, delivery, _Outcome(State.DEAD, said), answer)
     context.log.error("delivery.dead", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said)
 
@@ -176,7 +176,7 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
         return transport.deliver(message)
     except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
         return DeliveryResult(
-            verdict=DeliveryOutcome.DEFERRED, said=f"the channel failed: {safe(repr(error))}", may_have_arrived=True
+            outcome=DeliveryOutcome.DEFERRED, detail=f"the channel failed: {safe(repr(error))}", may_have_arrived=True
         )
 
 
@@ -198,7 +198,7 @@ def _settle(context: Context, delivery: Delivery, answer: DeliveryResult) -> Sta
             return _write_down(context, delivery, answer)
         except StateError as error:
             if not is_known:
-                context.log.error("answer.unwritten", id=delivery.id, said=answer.said, error=str(error))
+                context.log.error("answer.unwritten", id=delivery.id, said=answer.detail, error=str(error))
             is_known = True
             if seconds is None:
                 context.unwritten[delivery.id] = delivery, answer
@@ -220,7 +220,7 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) ->
             said=outcome.said,
             due=outcome.due,
             may_have_arrived=answer.may_have_arrived,
-            counts=answer.verdict is not DeliveryOutcome.BLOCKED,
+            counts=answer.outcome is not DeliveryOutcome.BLOCKED,
         )
         _note_channel(connection, delivery, answer, outcome.said, now)
         if is_ours:
@@ -237,7 +237,7 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) ->
 def _end_blockade(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> Delivery:
     """Note that the channel works, if it did not: what waited for it was not tried, so that time does not count."""
     name = delivery.channel
-    if answer.verdict is DeliveryOutcome.BLOCKED or answer.is_channel:
+    if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
         return delivery
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
@@ -254,17 +254,17 @@ def _end_blockade(connection: Connection, context: Context, delivery: Delivery, 
 def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
     """Turn an answer into what follows from it."""
     now = context.clock()
-    if answer.verdict is DeliveryOutcome.SENT:
-        return _Outcome(State.SENT, answer.said)
-    if answer.verdict is DeliveryOutcome.DEAD:
-        return _Outcome(State.DEAD, answer.said)
-    if answer.verdict is DeliveryOutcome.BLOCKED:
-        return _Outcome(State.QUEUED, answer.said, due=now + BLOCKED)
-    if answer.verdict is DeliveryOutcome.TOO_LARGE:
+    if answer.outcome is DeliveryOutcome.SENT:
+        return _Outcome(State.SENT, answer.detail)
+    if answer.outcome is DeliveryOutcome.DEAD:
+        return _Outcome(State.DEAD, answer.detail)
+    if answer.outcome is DeliveryOutcome.BLOCKED:
+        return _Outcome(State.QUEUED, answer.detail, due=now + BLOCKED)
+    if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
     if now >= delivery.give_up:
-        return _Outcome(State.DEAD, f"given up after {max(0, (now - delivery.created).days)} days: {answer.said}")
-    return _Outcome(State.DEFERRED, answer.said, due=now + max(pause(delivery.attempts), _asked_for(answer)))
+        return _Outcome(State.DEAD, f"given up after {max(0, (now - delivery.created).days)} days: {answer.detail}")
+    return _Outcome(State.DEFERRED, answer.detail, due=now + max(pause(delivery.attempts), _asked_for(answer)))
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
@@ -273,14 +273,14 @@ def _shortened(connection: Connection, context: Context, delivery: Delivery, ans
     try:
         stored, size = digests.get(connection, delivery.digest), len(outbox.message(connection, delivery.id).payload)
     except DamagedRow as error:
-        return _Outcome(State.DEAD, f"{answer.said}; {error}")
+        return _Outcome(State.DEAD, f"{answer.detail}; {error}")
     if stored is None or config is None:
-        return _Outcome(State.DEAD, answer.said)
+        return _Outcome(State.DEAD, answer.detail)
     rendered = replace(stored.short, to=(delivery.target,))
     shorter = next((p for p in open_channel(config).build_messages(rendered) if p.target == delivery.target), None)
     if shorter is None or len(shorter.payload) >= size:
-        return _Outcome(State.DEAD, answer.said)
-    return _Outcome(State.QUEUED, f"{answer.said}; in short next", due=context.clock(), shorter=shorter)
+        return _Outcome(State.DEAD, answer.detail)
+    return _Outcome(State.QUEUED, f"{answer.detail}; in short next", due=context.clock(), shorter=shorter)
 
 
 def _asked_for(answer: DeliveryResult) -> timedelta:
@@ -289,7 +289,7 @@ def _asked_for(answer: DeliveryResult) -> timedelta:
 
 def _note_channel(connection: Connection, delivery: Delivery, answer: DeliveryResult, said: str, now: datetime) -> None:
     source_health = health.channel(connection, delivery.channel)
-    if answer.verdict is DeliveryOutcome.SENT:
+    if answer.outcome is DeliveryOutcome.SENT:
         health.save_channel(connection, replace(source_health, blocked_until=None, failures=0, sent_at=now))
         return
     # Where the server is away, the others wait with this one and use up no attempts.
@@ -311,7 +311,7 @@ def _note_target(
     if outcome.state is State.SENT:
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
     if outcome.state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):
-        lines = (f"Delivery {delivery.id} through {name}: {answer.said}", "Other deliveries are not affected.")
+        lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
         title = f"a digest could not be delivered to {target}"
         commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
         alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
@@ -322,9 +322,9 @@ def _is_suppressed(connection: Connection, context: Context, delivery: Delivery,
     name, target = delivery.channel, delivery.target
     if not answer.is_address or suppressions.refusals_in_a_row(connection, name, target) < _REFUSALS:
         return False
-    suppressions.suppress(connection, name, target, answer.said, context.clock())
+    suppressions.suppress(connection, name, target, answer.detail, context.clock())
     alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
-    alerts.open_within(connection, context, suppression(name, target, answer.said))
+    alerts.open_within(connection, context, suppression(name, target, answer.detail))
     return True
 
 

@@ -53,7 +53,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
 
     spans: tuple[Span, ...] = ()
     tags: tuple[TagDigest, ...] = ()
-    noted: tuple[TagNotes, ...] = ()  # of the same tags
+    notes: tuple[TagNotes, ...] = ()  # of the same tags
     returns: tuple[Return, ...] = ()  # of what the stream was told is gone
     advance: Advance | None = None  # None where nothing was ever fetched
     hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
@@ -84,7 +84,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def compare(self) -> SourceDiff:
         """Compare everything that the stream has not reported yet."""
         found: list[tuple[PendingRange, TagDiffs]] = []
-        for each in self.ranges.gaps:
+        for each in self.ranges.ranges:
             bases = self.documents.bases(each.tags)
             diffs = self._known(each, bases)
             if diffs is None:
@@ -95,18 +95,18 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 self.comparisons.keep(self._key(each, bases), diffs)
             found.append((each, diffs))
         unread = self.documents.after(self.ranges, found)
-        told = [pair for _, each in found for pair in zip(each.tags, each.noted, strict=True)]
+        told = [pair for _, each in found for pair in zip(each.tags, each.notes, strict=True)]
         returns = self._returns(told)
         return SourceDiff(
             spans=tuple(self._spans(unread)),
             tags=tuple(tag for tag, _ in told),
-            noted=tuple(noted for _, noted in told),
+            notes=tuple(noted for _, noted in told),
             returns=returns,
             hidden=sum((each.hidden for _, each in found), start=Counter[str]()),
             advance=self._advance(unread, [noted for _, noted in told], returns),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
-                for gap in self.ranges.gaps
+                for gap in self.ranges.ranges
                 for tag in sorted(gap.tags)
             ),
             coverage=self._coverage(found),
@@ -126,7 +126,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
         if self.environment is None:
             return None
-        told = {tag: gap.base for gap in self.ranges.gaps for tag in gap.tags}
+        told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
         bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
         before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
         after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
@@ -137,7 +137,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = self.stream.subscription.match.pinned
         if tag is None:
             return None
-        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in self.ranges.gaps])
+        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in self.ranges.ranges])
         if found is None or found.is_gone or not found.newest:
             return found
         before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
@@ -251,10 +251,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
         is_unknown = bool(unread.unknown)
-        for gap in self.ranges.gaps:
+        for gap in self.ranges.ranges:
             yield structs.replace(self._span(gap, notes), unread=packages, is_unknown=is_unknown)
             notes, packages, is_unknown = (), (), False
-        if self.ranges.lost or not self.ranges.gaps:
+        if self.ranges.lost or not self.ranges.ranges:
             # Nothing to compare, and perhaps a sentence why.
             lost = wording.lost(self.ranges.lost) if self.ranges.lost else ()
             span = self._span_from(self.newest, 0, (*lost, *notes))

@@ -24,7 +24,7 @@ class PendingRange(Struct, frozen=True, kw_only=True):
 class PendingRanges(Struct, frozen=True, kw_only=True):
     """Everything to compare with the newest revision, and where the cursors go."""
 
-    gaps: tuple[PendingRange, ...]
+    ranges: tuple[PendingRange, ...]
     places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
     lost: tuple[str, ...] = ()  # revisions that are nowhere any more: what changed since cannot be known
     returned: Mapping[str, datetime]  # tags that are back, and when the stream was told that they are gone
@@ -42,7 +42,7 @@ def plan_ranges(
     """
     there = frozenset(filter(wanted, tags_of(repository, newest).ids))
     if position is None:
-        return PendingRanges(gaps=(), places=dict.fromkeys(there, newest.commit), returned={})
+        return PendingRanges(ranges=(), places=dict.fromkeys(there, newest.commit), returned={})
     known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
     due = {tag: cursor.revision for tag, cursor in known.items() if _is_due(tag, cursor, newest, there)}
     due |= dict.fromkeys(_new(repository, position, there - known.keys()), position.revision)
@@ -57,7 +57,7 @@ def plan_ranges(
         if revision not in lost
     ]
     return PendingRanges(
-        gaps=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
+        ranges=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
         places={**dict.fromkeys(there, newest.commit), **dict.fromkeys(gone)},
         lost=tuple(sorted(lost)),
         returned={tag: at for tag in due if tag in known and (at := known[tag].vanished_at) is not None},

@@ -30,7 +30,7 @@ class TagDiffs(Struct, frozen=True):
     """What is told of each tag, and how many packages silences kept from it, by their names."""
 
     tags: tuple[TagDigest, ...]
-    noted: tuple[TagNotes, ...]  # of the same tags
+    notes: tuple[TagNotes, ...]  # of the same tags
     hidden: Counter[str]
     bases: Bases  # packages that were compared with another version than that of the revision told last
 

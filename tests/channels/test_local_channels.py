@@ -128,7 +128,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "www/other").symlink_to(tmp_path / "elsewhere")
     (answer,) = send(files(tmp_path), rendered(subscription="other"))
-    assert answer.verdict is DeliveryOutcome.BLOCKED
+    assert answer.outcome is DeliveryOutcome.BLOCKED
     assert names(tmp_path / "elsewhere") == []
 
 
@@ -138,8 +138,8 @@ def test_folders_that_everybody_may_write_in(tmp_path: Path) -> None:
     (tmp_path / "www/ml-team").chmod(0o777)
     (answer,) = send(files(tmp_path), rendered())
 
-    assert answer.verdict is DeliveryOutcome.BLOCKED
-    assert "chmod o-w" in answer.said
+    assert answer.outcome is DeliveryOutcome.BLOCKED
+    assert "chmod o-w" in answer.detail
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename"])
@@ -159,8 +159,8 @@ def test_disks_fail(make: Callable[[Path], ChannelConfig], trouble: tuple[int, s
         if call != "write":
             patch.setattr(os, call, fail)
         (failed,) = send(make(tmp_path), rendered())
-    assert failed.verdict == verdict
-    assert os.strerror(code) in failed.said
+    assert failed.outcome == verdict
+    assert os.strerror(code) in failed.detail
     assert names(tmp_path) == []
 
     assert send(make(tmp_path), rendered()) == [SENT]
@@ -210,8 +210,8 @@ def test_the_folder_is_missing(tmp_path: Path) -> None:
     """The operator's own folder is made, but not what it lies in: it may be a disk that is not mounted."""
     (answer,) = send(files(tmp_path / "not-mounted/srv"), rendered())
 
-    assert answer.verdict is DeliveryOutcome.BLOCKED
-    assert "create the folder" in answer.said
+    assert answer.outcome is DeliveryOutcome.BLOCKED
+    assert "create the folder" in answer.detail
 
 
 def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_damaged_entry_is_left_out(tmp_path: Path) -> None:
     assert deliver(config, sent_history, rendered(2)) == [SENT]
     assert len(feedparser.parse((tmp_path / "www/ml-team.atom").read_bytes()).entries) == 2
     with channel.open(sent_history) as transport:
-        assert transport.deliver(sent_history.sent[0]).verdict is DeliveryOutcome.DEAD
+        assert transport.deliver(sent_history.sent[0]).outcome is DeliveryOutcome.DEAD
 
 
 def test_a_maildir_gets_each_mail_once(tmp_path: Path) -> None:
@@ -392,9 +392,9 @@ def test_what_exit_codes_mean(code: int, verdict: str, is_address: bool, tmp_pat
     """As sysexits.h has it, with the program's words; what it does not name may work later."""
     (answer,) = send(sendmail(tmp_path, f"echo 'cannot \033[31mdo it' >&2; exit {code}"), rendered())
 
-    assert (answer.verdict, answer.is_address, answer.may_have_arrived) == (verdict, is_address, False)
-    assert "cannot \\x1b[31mdo it" in answer.said
-    assert str(code) in answer.said
+    assert (answer.outcome, answer.is_address, answer.may_have_arrived) == (verdict, is_address, False)
+    assert "cannot \\x1b[31mdo it" in answer.detail
+    assert str(code) in answer.detail
 
 
 def test_sendmail_hangs_dies_or_is_not_there(tmp_path: Path) -> None:
@@ -407,15 +407,15 @@ def test_sendmail_hangs_dies_or_is_not_there(tmp_path: Path) -> None:
     (missing,) = send(gone, rendered())
 
     assert time.monotonic() - began < 10
-    assert (slow.verdict, slow.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
-    assert (killed.verdict, killed.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
-    assert missing.verdict is DeliveryOutcome.BLOCKED
-    assert "nowhere" in missing.said
+    assert (slow.outcome, slow.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert (killed.outcome, killed.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert missing.outcome is DeliveryOutcome.BLOCKED
+    assert "nowhere" in missing.detail
 
 
 def test_sendmail_wants_an_address(tmp_path: Path) -> None:
     """What is none never becomes an argument."""
     (answer,) = send(sendmail(tmp_path, f"touch {tmp_path}/called"), rendered(to=("-oQ/tmp root",)))
 
-    assert (answer.verdict, answer.is_address) == (DeliveryOutcome.DEAD, True)
+    assert (answer.outcome, answer.is_address) == (DeliveryOutcome.DEAD, True)
     assert not (tmp_path / "called").exists()

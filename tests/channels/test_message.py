@@ -243,7 +243,7 @@ def test_a_hostile_recipient_is_refused_alone(text: str, loopback: None) -> None
     assert b"victim" not in bad.payload
     with channel.open(lambda target, most: ()) as transport:
         answer = transport.deliver(bad)
-    assert (answer.verdict, answer.is_address) == ("dead", True)
+    assert (answer.outcome, answer.is_address) == ("dead", True)
 
 
 def test_a_maildir_gets_one_message_for_all(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def test_smtp_sink_refuses(options: list[str], verdict: str, may_have_arrived: b
     with smtp_sink(*options) as sink:
         (answer,) = send(email_config(sink.port), rendered())
 
-    assert (answer.verdict, answer.may_have_arrived) == (verdict, may_have_arrived)
-    assert answer.said
+    assert (answer.outcome, answer.may_have_arrived) == (verdict, may_have_arrived)
+    assert answer.detail
 
 
 def test_exim_delivers_and_others_read_it() -> None:
@@ -108,13 +108,13 @@ def test_exim_refuses_some_and_takes_the_rest() -> None:
         large, small = send(config, rendered(3, text="long line of text\n" * 5_000), rendered(4))
         mails = server.mails("kim", 4 - 1)
 
-    assert grey.verdict is DeliveryOutcome.DEFERRED
-    assert "greylisted" in grey.said
-    assert (bad.verdict, bad.is_address) == (DeliveryOutcome.DEAD, True)
+    assert grey.outcome is DeliveryOutcome.DEFERRED
+    assert "greylisted" in grey.detail
+    assert (bad.outcome, bad.is_address) == (DeliveryOutcome.DEAD, True)
     assert good == SENT
-    assert relayed.verdict is DeliveryOutcome.DEAD
-    assert (poison.verdict, poison.is_address) == (DeliveryOutcome.DEAD, False)
+    assert relayed.outcome is DeliveryOutcome.DEAD
+    assert (poison.outcome, poison.is_address) == (DeliveryOutcome.DEAD, False)
     assert healthy == SENT
-    assert large.verdict is DeliveryOutcome.TOO_LARGE
+    assert large.outcome is DeliveryOutcome.TOO_LARGE
     assert small == SENT
     assert len(mails) == 3

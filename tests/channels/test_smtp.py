@@ -98,9 +98,9 @@ def test_what_replies_mean(command: str, reply: str, verdict: str, more: dict[st
     with post(replies={command: [reply]}) as server:
         answer = answer_of(server.port)
 
-    assert answer.verdict == verdict
-    assert reply[4:] in answer.said
-    assert reply[:3] in answer.said
+    assert answer.outcome == verdict
+    assert reply[4:] in answer.detail
+    assert reply[:3] in answer.detail
     assert (answer.is_address, answer.is_channel) == (more.get("is_address", False), more.get("is_channel", False))
     assert not answer.may_have_arrived
 
@@ -113,7 +113,7 @@ def test_one_refused_recipient_stops_no_other(refusal: str) -> None:
         first, bad, last = send(email_config(server.port), rendered(to=everyone))
 
     assert (first, last) == (SENT, SENT)
-    assert bad.verdict in (DeliveryOutcome.DEFERRED, DeliveryOutcome.DEAD)
+    assert bad.outcome in (DeliveryOutcome.DEFERRED, DeliveryOutcome.DEAD)
     assert server.sessions == 1
 
 
@@ -122,13 +122,13 @@ def test_a_poisonous_message_stops_no_other() -> None:
     with post(replies={"DATA": ["554 5.6.0 content rejected"]}) as server:
         poison, healthy = send(email_config(server.port), rendered(), rendered(1))
 
-    assert (poison.verdict, healthy) == (DeliveryOutcome.DEAD, SENT)
+    assert (poison.outcome, healthy) == (DeliveryOutcome.DEAD, SENT)
 
 
 def test_greylisting_ends() -> None:
     """The same message again, later: the same bytes under the same Message-ID."""
     with post(replies={"RCPT": ["451 4.7.1 greylisted", "451 4.7.1 greylisted"]}) as server:
-        verdicts = [answer_of(server.port).verdict for _ in range(3)]
+        verdicts = [answer_of(server.port).outcome for _ in range(3)]
 
     assert verdicts == ["deferred", "deferred", "sent"]
 
@@ -139,7 +139,7 @@ def test_a_connection_lost_before_the_message(command: str) -> None:
     with post(replies={command: [DROP]}) as server:
         answer = answer_of(server.port)
 
-    assert (answer.verdict, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, False)
+    assert (answer.outcome, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, False)
     assert server.received == []
 
 
@@ -158,7 +158,7 @@ def test_a_connection_lost_within_the_message() -> None:
     with talking(talk) as port:
         (answer,) = send(email_config(port), rendered(text="a line of text\n" * 2_000_000))
 
-    assert (answer.verdict, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, False)
+    assert (answer.outcome, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, False)
 
 
 def test_a_connection_lost_after_the_message() -> None:
@@ -166,7 +166,7 @@ def test_a_connection_lost_after_the_message() -> None:
     with post(replies={"DATA": [SWALLOW]}) as server:
         first, second = answer_of(server.port), answer_of(server.port)
 
-    assert (first.verdict, first.may_have_arrived, second) == (DeliveryOutcome.DEFERRED, True, SENT)
+    assert (first.outcome, first.may_have_arrived, second) == (DeliveryOutcome.DEFERRED, True, SENT)
     assert len(server.received) == 2
     assert server.received[0] == server.received[1]
 
@@ -177,7 +177,7 @@ def test_a_connection_lost_after_a_later_message() -> None:
         server.replies["DATA"] = ["250 OK", SWALLOW]
         first, second = send(email_config(server.port), rendered(), rendered(1))
 
-    assert (first, second.verdict, second.may_have_arrived) == (SENT, DeliveryOutcome.DEFERRED, True)
+    assert (first, second.outcome, second.may_have_arrived) == (SENT, DeliveryOutcome.DEFERRED, True)
     assert len(server.received) == 2
 
 
@@ -186,7 +186,7 @@ def test_what_was_not_tried_cannot_have_arrived() -> None:
     with post(replies={"DATA": [SWALLOW]}) as server:
         answers = send(email_config(server.port), rendered(), rendered(1), rendered(2))
 
-    assert [answer.verdict for answer in answers] == [DeliveryOutcome.DEFERRED] * 3
+    assert [answer.outcome for answer in answers] == [DeliveryOutcome.DEFERRED] * 3
     assert [answer.may_have_arrived for answer in answers] == [True, False, False]
     assert len(server.received) == 1
 
@@ -208,8 +208,8 @@ def test_no_answer_to_the_end_of_the_message() -> None:
         answer = answer_of(port, 0.2)
 
     assert 1.5 < time.monotonic() - began < 6
-    assert (answer.verdict, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
-    assert "no answer in time" in answer.said
+    assert (answer.outcome, answer.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert "no answer in time" in answer.detail
 
 
 @pytest.mark.parametrize("reply", ["421 4.4.2 closing", DROP, "500 what?"])
@@ -253,9 +253,9 @@ def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) 
         took = time.monotonic() - began
 
     assert took < 3
-    assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (DeliveryOutcome.DEFERRED, False, True)
-    assert answer.said.isprintable()
-    assert len(answer.said) <= 300
+    assert (answer.outcome, answer.may_have_arrived, answer.is_channel) == (DeliveryOutcome.DEFERRED, False, True)
+    assert answer.detail.isprintable()
+    assert len(answer.detail) <= 300
 
 
 def test_an_attempt_ends_before_the_lease_of_its_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,8 +296,8 @@ def test_an_attempt_ends_before_the_lease_of_its_delivery(monkeypatch: pytest.Mo
             deadlines.clear()
             hangs_up.set()
             answer = transport.deliver(large)
-    assert answer.verdict is DeliveryOutcome.DEFERRED
-    assert answer.said.startswith("sending the message: ")
+    assert answer.outcome is DeliveryOutcome.DEFERRED
+    assert answer.detail.startswith("sending the message: ")
     closings = [seconds for seconds in deadlines if seconds == 5]
     assert len(closings) == 2
     assert sum(deadlines) - sum(closings) == pytest.approx(30 * LONGEST_ATTEMPT)
@@ -311,7 +311,7 @@ def test_a_reply_without_end_is_cut_at_its_size() -> None:
         answer = answer_of(port, 30)
 
     assert time.monotonic() - began < 10
-    assert answer.verdict is DeliveryOutcome.DEFERRED
+    assert answer.outcome is DeliveryOutcome.DEFERRED
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_odd_servers(replies: dict[str, bytes], verdict: str) -> None:
     with talking(scripted(**replies)) as port:
         answer = answer_of(port)
 
-    assert answer.verdict == verdict
+    assert answer.outcome == verdict
     assert answer.may_have_arrived == (replies.get("END") == b"what?\r\n")
 
 
@@ -344,7 +344,7 @@ def test_nobody_there() -> None:
     """A server that is down concerns all messages: the first tries, the others do not wait for it."""
     first, second = send(email_config(free_port()), rendered(), rendered(1))
 
-    assert (first.verdict, first.is_channel, first.said) == (
+    assert (first.outcome, first.is_channel, first.detail) == (
         DeliveryOutcome.DEFERRED,
         True,
         "connecting: Connection refused",
@@ -361,8 +361,8 @@ def test_an_unknown_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     answer = answer_of(25, host="mx.example.org")
 
-    assert answer.verdict is DeliveryOutcome.DEFERRED
-    assert "name resolution" in answer.said
+    assert answer.outcome is DeliveryOutcome.DEFERRED
+    assert "name resolution" in answer.detail
 
 
 def test_a_session_that_the_server_ended() -> None:
@@ -441,10 +441,10 @@ def test_certificates_are_checked(
         other = answer_of(server.port, security=security, ca_file=ca_file)
     assert server.received == []
 
-    assert (unknown.verdict, other.verdict) == (DeliveryOutcome.BLOCKED, DeliveryOutcome.BLOCKED)
-    assert "not trusted" in unknown.said
-    assert "ca_file" in unknown.said
-    assert "127.0.0.1" in other.said
+    assert (unknown.outcome, other.outcome) == (DeliveryOutcome.BLOCKED, DeliveryOutcome.BLOCKED)
+    assert "not trusted" in unknown.detail
+    assert "ca_file" in unknown.detail
+    assert "127.0.0.1" in other.detail
 
 
 def test_starttls_taken_out_of_the_way(ca_file: Path) -> None:
@@ -454,8 +454,8 @@ def test_starttls_taken_out_of_the_way(ca_file: Path) -> None:
             server.port, security="starttls", ca_file=ca_file, user="cachewatch", password=Secret("s3cr3t")
         )
 
-    assert (answer.verdict, answer.is_channel) == (DeliveryOutcome.BLOCKED, True)
-    assert "STARTTLS" in answer.said
+    assert (answer.outcome, answer.is_channel) == (DeliveryOutcome.BLOCKED, True)
+    assert "STARTTLS" in answer.detail
     assert (server.received, server.logins) == ([], [])
 
 
@@ -468,23 +468,23 @@ def test_replies_injected_before_tls(ca_file: Path) -> None:
     with talking(scripted(**replies)) as port:
         answer = answer_of(port, 1, security="starttls", ca_file=ca_file)
 
-    assert (answer.verdict, answer.is_channel) == (DeliveryOutcome.DEFERRED, True)
+    assert (answer.outcome, answer.is_channel) == (DeliveryOutcome.DEFERRED, True)
 
 
 @pytest.mark.parametrize(("reply", "verdict"), [(b"454 no TLS now\r\n", "deferred"), (b"501 no\r\n", "blocked")])
 def test_starttls_refused(reply: bytes, verdict: str, ca_file: Path) -> None:
     """By its code: later, or never with this configuration."""
     with talking(scripted(EHLO=b"250-test\r\n250 STARTTLS\r\n", STAR=reply)) as port:
-        assert answer_of(port, security="starttls", ca_file=ca_file).verdict == verdict
+        assert answer_of(port, security="starttls", ca_file=ca_file).outcome == verdict
 
 
 def test_tls_on_a_plain_port(ca_file: Path) -> None:
     """The handshake fails, also if the other side only drips."""
     with post() as server:
-        assert answer_of(server.port, 1, security="tls", ca_file=ca_file).verdict is DeliveryOutcome.DEFERRED
+        assert answer_of(server.port, 1, security="tls", ca_file=ca_file).outcome is DeliveryOutcome.DEFERRED
     with talking(_drip) as port:
         began = time.monotonic()
-        assert answer_of(port, 0.3, security="tls", ca_file=ca_file).verdict is DeliveryOutcome.DEFERRED
+        assert answer_of(port, 0.3, security="tls", ca_file=ca_file).outcome is DeliveryOutcome.DEFERRED
         assert time.monotonic() - began < 3
 
 
@@ -493,8 +493,8 @@ def test_a_ca_file_that_is_not_there(tmp_path: Path) -> None:
     with post() as server:
         answer = answer_of(server.port, security="tls", ca_file=tmp_path / "nowhere.pem")
 
-    assert answer.verdict is DeliveryOutcome.BLOCKED
-    assert "nowhere.pem" in answer.said
+    assert answer.outcome is DeliveryOutcome.BLOCKED
+    assert "nowhere.pem" in answer.detail
 
 
 LOGIN: dict[str, Any] = {"user": "cachewatch", "password": Secret("s3cr3t")}
@@ -520,9 +520,9 @@ def test_a_wrong_password_blocks_the_channel(guarded: Post, ca_file: Path) -> No
     )
     none = answer_of(guarded.port, security="starttls", ca_file=ca_file)
 
-    assert (wrong.verdict, none.verdict) == (DeliveryOutcome.BLOCKED, DeliveryOutcome.BLOCKED)
-    assert wrong.said.startswith("AUTH: 535")
-    assert "530" in none.said
+    assert (wrong.outcome, none.outcome) == (DeliveryOutcome.BLOCKED, DeliveryOutcome.BLOCKED)
+    assert wrong.detail.startswith("AUTH: 535")
+    assert "530" in none.detail
     assert "wr0ng" not in repr(wrong)
 
 
@@ -531,7 +531,7 @@ def test_no_logging_in_now(guarded: Post, ca_file: Path) -> None:
     guarded.replies["AUTH"] = ["454 4.7.0 temporary authentication failure"]
     answer = answer_of(guarded.port, security="starttls", ca_file=ca_file, **LOGIN)
 
-    assert (answer.verdict, answer.is_channel) == (DeliveryOutcome.DEFERRED, True)
+    assert (answer.outcome, answer.is_channel) == (DeliveryOutcome.DEFERRED, True)
 
 
 def test_a_server_repeats_the_password(guarded: Post, ca_file: Path) -> None:
@@ -539,7 +539,7 @@ def test_a_server_repeats_the_password(guarded: Post, ca_file: Path) -> None:
     guarded.replies["AUTH"] = ["535 5.7.8 s3cr3t is wrong"]
     answer = answer_of(guarded.port, security="starttls", ca_file=ca_file, **LOGIN)
 
-    assert "*** is wrong" in answer.said
+    assert "*** is wrong" in answer.detail
     assert "s3cr3t" not in repr(answer)
 
 
@@ -548,15 +548,15 @@ def test_a_server_without_logins(server_tls: ssl.SSLContext, ca_file: Path) -> N
     with post(tls=server_tls, auth_exclude_mechanism=["LOGIN", "PLAIN"]) as server:
         answer = answer_of(server.port, security="starttls", ca_file=ca_file, **LOGIN)
 
-    assert answer.verdict is DeliveryOutcome.BLOCKED
+    assert answer.outcome is DeliveryOutcome.BLOCKED
 
 
 def test_a_password_that_smtp_cannot_carry(guarded: Post, ca_file: Path) -> None:
     """Smtplib knows ASCII only; its error would show the password."""
     answer = answer_of(guarded.port, security="starttls", ca_file=ca_file, user="u", password=Secret("geheimß"))
 
-    assert answer.verdict is DeliveryOutcome.BLOCKED
-    assert "geheim" not in answer.said
+    assert answer.outcome is DeliveryOutcome.BLOCKED
+    assert "geheim" not in answer.detail
 
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")  # that is what is tested
@@ -567,7 +567,7 @@ def test_passwords_in_clear_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("cachewatch.channels.smtp.is_loopback", lambda host: False)
         answer = answer_of(server.port, **LOGIN)
 
-    assert answer.verdict is DeliveryOutcome.BLOCKED
+    assert answer.outcome is DeliveryOutcome.BLOCKED
     assert len(server.logins) == 1
 
 

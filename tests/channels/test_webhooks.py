@@ -97,8 +97,8 @@ def test_what_statuses_mean(status: int, verdict: str) -> None:
     """Later, never, or somebody has to mend the configuration."""
     answer = answer_to(Says(status, b"because"))
 
-    assert answer.verdict == verdict
-    assert answer.said == "" if status < 300 else str(status) in answer.said
+    assert answer.outcome == verdict
+    assert answer.detail == "" if status < 300 else str(status) in answer.detail
 
 
 def test_redirects_are_not_followed() -> None:
@@ -107,7 +107,7 @@ def test_redirects_are_not_followed() -> None:
         (answer,) = send(webhook(server.url + PATH), rendered())
         assert other.asked == []
 
-    assert answer.verdict is DeliveryOutcome.BLOCKED
+    assert answer.outcome is DeliveryOutcome.BLOCKED
 
 
 def test_a_server_may_ask_to_wait() -> None:
@@ -128,27 +128,27 @@ def test_no_answer_is_waited_for_for_ever() -> None:
     huge = answer_to(Says(500, body=b"x" * 5_000_000))
 
     assert time.monotonic() - began < 10
-    assert (silent.verdict, silent.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
-    assert (dripping.verdict, dripping.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
-    assert huge.verdict is DeliveryOutcome.DEFERRED
-    assert len(huge.said) <= 300
+    assert (silent.outcome, silent.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert (dripping.outcome, dripping.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
+    assert huge.outcome is DeliveryOutcome.DEFERRED
+    assert len(huge.detail) <= 300
 
 
 def test_nobody_there() -> None:
     """Nothing can have arrived, and every other message of the run would fare the same."""
     (answer,) = send(webhook("http://127.0.0.1:1" + PATH), rendered())
 
-    assert (answer.verdict, answer.may_have_arrived, answer.is_channel) == (DeliveryOutcome.DEFERRED, False, True)
+    assert (answer.outcome, answer.may_have_arrived, answer.is_channel) == (DeliveryOutcome.DEFERRED, False, True)
 
 
 def test_the_url_is_a_secret() -> None:
     """Neither the target nor anything that is said of it tells the hook, even if the server repeats it."""
     config = webhook("http://127.0.0.1:1" + PATH)
     (message,) = open_channel(config).build_messages(rendered())
-    said = [message.target, send(config, rendered())[0].said]
-    said.append(answer_to(Says(404, f"no such hook: {PATH}".encode())).said)
-    said.append(send(webhook(f"http://user:s3cr3t-of-the-hook@127.0.0.1:1{PATH}"), rendered())[0].said)
-    said.append(send(webhook("nonsense" + PATH), rendered())[0].said)
+    said = [message.target, send(config, rendered())[0].detail]
+    said.append(answer_to(Says(404, f"no such hook: {PATH}".encode())).detail)
+    said.append(send(webhook(f"http://user:s3cr3t-of-the-hook@127.0.0.1:1{PATH}"), rendered())[0].detail)
+    said.append(send(webhook("nonsense" + PATH), rendered())[0].detail)
 
     assert message.target == "http://127.0.0.1:1"
     assert not [text for text in said if "s3cr3t" in text]
@@ -194,9 +194,9 @@ def test_apprise_sends_to_a_chat() -> None:
         body = json.loads(server.asked[0].body)
 
     assert sent == SENT
-    assert failed.verdict is DeliveryOutcome.DEFERRED
-    assert "500" in failed.said
-    assert "s3cr3t" not in failed.said
+    assert failed.outcome is DeliveryOutcome.DEFERRED
+    assert "500" in failed.detail
+    assert "s3cr3t" not in failed.detail
     assert body["title"].startswith("cachewatch ml-team: ")
     assert "Three packages went" in body["message"]
     assert "@channel" not in body["title"]
@@ -207,13 +207,13 @@ def test_apprise_is_missing_or_told_nonsense(monkeypatch: pytest.MonkeyPatch) ->
     """What to install, and which URL is not understood, without telling it."""
     nonsense = AppriseConfig(name="chats", urls=(Secret("nonsense://s3cr3t"),))
     (answer,) = send(nonsense, rendered())
-    assert answer.verdict is DeliveryOutcome.BLOCKED
-    assert "s3cr3t" not in answer.said
+    assert answer.outcome is DeliveryOutcome.BLOCKED
+    assert "s3cr3t" not in answer.detail
 
     channel = open_channel(nonsense)
     (message,) = channel.build_messages(rendered())
     with open_channel(AppriseConfig(name="chats", urls=())).open(no_shelf) as transport:
-        assert transport.deliver(message).verdict is DeliveryOutcome.DEAD
+        assert transport.deliver(message).outcome is DeliveryOutcome.DEAD
     assert channel.rebuild_message(rendered(), message).payload != message.payload
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -56,7 +56,7 @@ def gaps(
 
 def spelled(repository: Repository, found: PendingRanges) -> dict[int, set[str]]:
     numbers = {commit(repository, number): number for number in range(4)}
-    return {numbers[gap.base.commit]: set(gap.tags) for gap in found.gaps}
+    return {numbers[gap.base.commit]: set(gap.tags) for gap in found.ranges}
 
 
 def test_tags_are_grouped_by_the_revision_they_were_told_at(repository: Repository) -> None:
@@ -67,7 +67,7 @@ def test_tags_are_grouped_by_the_revision_they_were_told_at(repository: Reposito
 
 def test_what_was_told_is_not_told_again(repository: Repository) -> None:
     found = gaps(repository, {"develop": 2, "develop-2025-06-01": 2, "develop-2025-06-08": 2}, newest=2)
-    assert found.gaps == ()
+    assert found.ranges == ()
 
 
 def test_a_tag_that_is_gone_is_told_once(repository: Repository) -> None:
@@ -77,7 +77,7 @@ def test_a_tag_that_is_gone_is_told_once(repository: Repository) -> None:
     found = gaps(
         repository, {"develop": 3, "develop-2025-06-08": 3, "develop-2025-06-01": 2}, gone=["develop-2025-06-01"]
     )
-    assert found.gaps == ()
+    assert found.ranges == ()
     assert "develop-2025-06-01" not in found.places
 
 
@@ -113,7 +113,7 @@ def test_a_tag_that_is_not_wanted_any_more_is_let_go(repository: Repository) -> 
 
 def test_a_revision_that_is_nowhere_is_said_to_be_lost(repository: Repository) -> None:
     found = gaps(repository, {"develop": "f" * 40})
-    assert (found.gaps, found.lost) == ((), ("f" * 40,))
+    assert (found.ranges, found.lost) == ((), ("f" * 40,))
     assert found.places["develop"] == commit(repository, 3)
 
 
@@ -130,4 +130,4 @@ def test_a_force_push_still_has_a_gap(repository: Repository, tmp_path: Path) ->
     newest = resolve(repository, "HEAD")
     position = Position(revision=before, cursors={"develop": Cursor(before)}, unread={})
     found = plan_ranges(repository, position, newest, wanted=lambda tag: tag == "develop")
-    assert [gap.base.commit for gap in found.gaps] == [before]
+    assert [gap.base.commit for gap in found.ranges] == [before]
