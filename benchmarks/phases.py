@@ -45,7 +45,7 @@ def main() -> None:
     from cachewatch.cli import garbage  # noqa: PLC0415
     from cachewatch.core.events import Tally  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
-    from cachewatch.render.blocks import Asked  # noqa: PLC0415
+    from cachewatch.render.blocks import Requested  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
     from cachewatch.render.reports import NoCollector, write_text  # noqa: PLC0415
     from cachewatch.sources import contents  # noqa: PLC0415
@@ -66,7 +66,7 @@ def main() -> None:
     comparison = _timed("find what differs", opened.__enter__)()
     changesets = diff.changesets(comparison, selection, NoCollector)
     for _ in write_text(
-        changesets, asked=Asked(most=20, wants=selection.wants), width=80, palette=Palette(is_on=False)
+        changesets, asked=Requested(most=20, wants=selection.wants), width=80, palette=Palette(is_on=False)
     ):
         pass
     opened.__exit__(None, None, None)

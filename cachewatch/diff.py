@@ -32,7 +32,7 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.source import Blob, Comparison, Content, Difference, Readers, TagPair
 from cachewatch.core.statements import Items, Judgement, StatementKind, items_of, judge, statements_of
 from cachewatch.core.statements.assembling import counted
-from cachewatch.core.statements.judging import Found, Survey
+from cachewatch.core.statements.judging import Survey, SurveyResult
 from cachewatch.documents import Known
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime.companion import Ask
@@ -329,7 +329,7 @@ def _judged(compared: _Compared, tally: Tally) -> Judgement:
     )
 
 
-def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Found:
+def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> SurveyResult:
     """Read the documents that are the same on both sides."""
     blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
     found = Survey()
@@ -340,7 +340,7 @@ def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> F
     return found.found()
 
 
-def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Found:
+def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> SurveyResult:
     found = Survey()
     for blob, content in contents:
         document = parse_side(blob, content, Known())

@@ -201,11 +201,11 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
 
         return StatCollector, partial(write_stat, wants=selection.wants)
-    from cachewatch.render.blocks import ALL, Asked  # noqa: PLC0415
+    from cachewatch.render.blocks import ALL, Requested  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
     from cachewatch.render.reports import NoCollector, write_markdown, write_text  # noqa: PLC0415
 
-    asked = Asked(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
+    asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
         from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415
 

@@ -11,10 +11,10 @@ from cachewatch.core.source import Blob, Content, Listing
 from cachewatch.documents import MAX_BYTES, Known, parse
 from cachewatch.documents.writing import Listed
 from cachewatch.errors import DocumentError, SourceError, UsageError
-from cachewatch.sources.buildcache.opening import Cache, Failed, Source
+from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed
 
 
-class Held(Struct, frozen=True):
+class CacheContents(Struct, frozen=True):
     """The specs of some packages, and where they are from."""
 
     holdings: Holdings
@@ -23,7 +23,7 @@ class Held(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> Held:
+def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> CacheContents:
     """Return what one tag of a revision has of `packages`."""
     from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load
     from cachewatch.git.clones import open_repository  # noqa: PLC0415
@@ -40,9 +40,9 @@ def recorded(repository: str, revision: str, tag: str | None, packages: Collecti
         opened.close()
 
 
-def published(cache: Cache, packages: Collection[str]) -> Held:
+def published(cache: Cache, packages: Collection[str]) -> CacheContents:
     """Return what a live cache has of `packages` right now."""
-    with Source(cache) as source:
+    with CacheSource(cache) as source:
         for found in source.read({}):
             if isinstance(found, Failed):
                 raise SourceError(f"{found.tag}: {found.message}")
@@ -52,7 +52,7 @@ def published(cache: Cache, packages: Collection[str]) -> Held:
                     package: {spec.binary.hash: _signature(spec) for spec in specs[package]} for package in specs
                 }
                 where = f"{cache.address} as it is now"
-                return Held(holdings, where, tags.is_mutable(cache.tag), found.diagnostics)
+                return CacheContents(holdings, where, tags.is_mutable(cache.tag), found.diagnostics)
     raise UsageError(f"{cache.address}: has no tag {cache.tag}")
 
 
@@ -69,7 +69,7 @@ def _signature(spec: Listed) -> Signature:
     )
 
 
-def _read(listing: Listing, repository: str) -> Held:
+def _read(listing: Listing, repository: str) -> CacheContents:
     known = Known()
     holdings: dict[str, Mapping[str, Signature]] = {}
     diagnostics = list(listing.diagnostics)
@@ -83,7 +83,7 @@ def _read(listing: Listing, repository: str) -> Held:
             diagnostics += document.diagnostics
     side = listing.side
     where = " ".join(filter(None, (repository, side.tag, "at", (side.revision or "")[:10])))
-    return Held(holdings, where, tags.is_mutable(side.tag), tuple(diagnostics))
+    return CacheContents(holdings, where, tags.is_mutable(side.tag), tuple(diagnostics))
 
 
 def _parse(content: Content, blob: Blob, known: Known) -> Document | Diagnostic:

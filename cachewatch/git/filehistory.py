@@ -18,7 +18,7 @@ from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import GitReader
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision
-from cachewatch.git.trees import Entry, diff_trees, sizes_of
+from cachewatch.git.trees import TreeChange, diff_trees, sizes_of
 
 # How many pairs of trees one git process is given: bounds what is held at once.
 _REVISIONS_AT_ONCE = 64
@@ -111,7 +111,7 @@ def _trees(repository: Repository, revisions: Sequence[FileVersion], tag: str) -
 
 def _changes(
     repository: Repository, trees: Sequence[str | None], wanted: Wanted
-) -> Iterator[tuple[int, str, Entry | str]]:
+) -> Iterator[tuple[int, str, TreeChange | str]]:
     """Yield (revision, package, change of its document, or why that cannot be used), oldest first."""
     pairs = [(number, before, after) for number, (before, after) in enumerate(zip([None, *trees], trees, strict=False))]
     differing = [(number, before, after) for number, before, after in pairs if before != after]
@@ -136,7 +136,7 @@ def _packages(
 
 def _documents(
     repository: Repository, run: Sequence[tuple[int, str, str | None, str | None]]
-) -> Iterator[tuple[int, str, Entry | str]]:
+) -> Iterator[tuple[int, str, TreeChange | str]]:
     entries = [
         (place, entry)
         for place, entry in diff_trees(repository, [(before, after) for _, _, before, after in run])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
-from cachewatch.git.repository import Answer, ask, explain
+from cachewatch.git.repository import GitResult, ask, explain
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _PACKED = "cachewatch-packed"
 _NOT_FOUND = 127
 
 
-def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> Answer:
+def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
     """Ask git about the clone at `folder` or let it work there; nothing is fetched."""
     command = guarded(git_command(), seconds=_CHECKING_SECONDS)
     answer = ask([*command, f"--git-dir={folder}", *arguments], lines, seconds=_CHECKING_SECONDS + GRACE_SECONDS)
@@ -90,7 +90,7 @@ class DamagedClone(SourceError):
     """A clone of ours is damaged, as the message says."""
 
 
-def _first(answer: Answer) -> str:
+def _first(answer: GitResult) -> str:
     lines = [line.strip() for line in answer.error.splitlines() if line.strip()]
     return lines[0] if lines else ""
 

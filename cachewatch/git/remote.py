@@ -12,7 +12,7 @@ from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.clones import check_url, is_url
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
-from cachewatch.git.repository import Answer, ask, explain
+from cachewatch.git.repository import GitResult, ask, explain
 
 # The name by which git's configuration knows the other side. Its address is never written down.
 NAME = "up"
@@ -159,7 +159,7 @@ class Remote:
         seconds: float,
         most: int | None = None,
         silence: float | None = None,
-    ) -> Answer:
+    ) -> GitResult:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise self._no_answer(self.seconds)
@@ -180,7 +180,7 @@ class Remote:
         repository = self._address.replace("'", "'\\''")
         return [f"--upload-pack=git -c safe.directory='{repository}' -c safe.directory='{repository}/.git' upload-pack"]
 
-    def _failure(self, answer: Answer, seconds: float) -> SourceError:
+    def _failure(self, answer: GitResult, seconds: float) -> SourceError:
         said = answer.error
         if answer.code in ENDED and "fatal:" not in said:
             return self._no_answer(seconds)

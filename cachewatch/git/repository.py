@@ -238,7 +238,7 @@ def _lines(names: Iterable[str]) -> bytes:
     return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
-class Answer(Struct, frozen=True):
+class GitResult(Struct, frozen=True):
     """How a git command ended, and everything that it said."""
 
     code: int  # negative is the signal that ended it
@@ -246,7 +246,9 @@ class Answer(Struct, frozen=True):
     error: str
 
 
-def ask(command: Sequence[str], lines: Iterable[str] = (), *, seconds: float, silence: float | None = None) -> Answer:
+def ask(
+    command: Sequence[str], lines: Iterable[str] = (), *, seconds: float, silence: float | None = None
+) -> GitResult:
     """Run a git command for at most `seconds`, and leave the judgement to the caller.
 
     One that reports its progress is ended where it says nothing for the seconds of `silence`.
@@ -255,7 +257,7 @@ def ask(command: Sequence[str], lines: Iterable[str] = (), *, seconds: float, si
         said = b"" if silence is None else _heard(process, silence)
         output, error = process.communicate()
     error = said + error
-    return Answer(process.returncode, bytes(output), error.decode("utf-8", "replace"))
+    return GitResult(process.returncode, bytes(output), error.decode("utf-8", "replace"))
 
 
 def _heard(process: Any, silence: float) -> bytes:

@@ -39,7 +39,7 @@ TreeEntry = tuple[bytes, bytes]
 Listing = dict[bytes, TreeEntry]
 
 
-class Entry(Struct, frozen=True):
+class TreeChange(Struct, frozen=True):
     """One name that differs between two folders; an id is None on a side that lacks it."""
 
     name: bytes
@@ -215,7 +215,9 @@ def _too_many(repository: Repository) -> str:
     return f"{repository.path}: a tree has more than {_MAX_ENTRIES:,} entries, which no catalogue has"
 
 
-def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | None]]) -> Iterator[tuple[int, Entry]]:
+def diff_trees(
+    repository: Repository, pairs: Sequence[tuple[str | None, str | None]]
+) -> Iterator[tuple[int, TreeChange]]:
     """Yield what differs between the trees of each pair, with the number of the pair."""
     empty = _EMPTY_TREE[max((len(tree) for pair in pairs for tree in pair if tree), default=40)]
     lines = [f"{before or empty} {after or empty}" for before, after in pairs]
@@ -242,7 +244,7 @@ def diff_trees(repository: Repository, pairs: Sequence[tuple[str | None, str | N
         if entries > _MAX_ENTRIES:
             raise SourceError(_too_many(repository))
         name = printed[match.end() : end]
-        yield number, Entry(name, _mode(match[1]), _mode(match[2]), _id(match[3]), _id(match[4]))
+        yield number, TreeChange(name, _mode(match[1]), _mode(match[2]), _id(match[3]), _id(match[4]))
         position = end + 1
     if number + 1 < len(lines):
         raise SourceError(f"{repository.path}: git could not read a tree; the repository is damaged or incomplete")

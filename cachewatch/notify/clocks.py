@@ -18,7 +18,7 @@ from cachewatch.notify.backoff import LONGEST_PAUSE
 from cachewatch.notify.context import Context
 from cachewatch.notify.operators import Notice
 from cachewatch.store import ahead, outbox, schema, slots
-from cachewatch.store.ahead import Limit
+from cachewatch.store.ahead import AheadLimit
 from cachewatch.store.database import Connection
 
 # Clocks are adjusted by less than that every day.
@@ -57,22 +57,25 @@ def _is_anything_wrong(connection: Connection, now: datetime) -> bool:
     return any(ahead.is_exceeded(connection, limit) for limit in signs) or bool(_slots_ahead(connection, now))
 
 
-def _signs(now: datetime) -> Iterator[tuple[str, Limit]]:
+def _signs(now: datetime) -> Iterator[tuple[str, AheadLimit]]:
     """Yield what every run with a wrong clock leaves something behind."""
     sources, channels, soon = schema.sources.c, schema.channels.c, now + _SLACK
-    yield "polls", Limit(column=sources.polled_at, latest=soon, instead=None)
+    yield "polls", AheadLimit(column=sources.polled_at, latest=soon, instead=None)
     for column in (sources.succeeded_at, sources.changed_at, channels.error_at, channels.sent_at):
-        yield "times of sources and channels", Limit(column=column, latest=soon, instead=now)
-    yield "blocked channels", Limit(column=channels.blocked_until, latest=soon + LONGEST_PAUSE, instead=None)
-    yield "times of the service", Limit(column=schema.service.c.value, latest=soon, instead=now)
-    yield "held digests", Limit(column=schema.holds.c.counted_from, latest=soon, instead=now)
+        yield "times of sources and channels", AheadLimit(column=column, latest=soon, instead=now)
+    yield "blocked channels", AheadLimit(column=channels.blocked_until, latest=soon + LONGEST_PAUSE, instead=None)
+    yield "times of the service", AheadLimit(column=schema.service.c.value, latest=soon, instead=now)
+    yield "held digests", AheadLimit(column=schema.holds.c.counted_from, latest=soon, instead=now)
     columns, only = schema.deliveries.c, (outbox.is_open(),)
-    yield "deliveries", Limit(column=columns.due, latest=soon + LONGEST_PAUSE, instead=now, only=only)
-    yield "ends of deliveries", Limit(column=columns.give_up, latest=_NEVER, instead=now + LONGEST_PAUSE, only=only)
-    yield "leases", Limit(column=columns.lease_until, latest=_NEVER, instead=now, only=only)
+    yield "deliveries", AheadLimit(column=columns.due, latest=soon + LONGEST_PAUSE, instead=now, only=only)
+    yield (
+        "ends of deliveries",
+        AheadLimit(column=columns.give_up, latest=_NEVER, instead=now + LONGEST_PAUSE, only=only),
+    )
+    yield "leases", AheadLimit(column=columns.lease_until, latest=_NEVER, instead=now, only=only)
 
 
-def _limits_of_deliveries(config: Config, now: datetime) -> Iterator[tuple[str, Limit]]:
+def _limits_of_deliveries(config: Config, now: datetime) -> Iterator[tuple[str, AheadLimit]]:
     """Yield what may also lie ahead because the configuration was another one, so that it is no sign."""
     columns = schema.deliveries.c
     for channel in (*config.channels, None):
@@ -82,7 +85,7 @@ def _limits_of_deliveries(config: Config, now: datetime) -> Iterator[tuple[str, 
             ("leases", columns.lease_until, lease(config, channel)),
         ):
             end = now + lasting
-            yield name, Limit(column=column, latest=end, instead=end, only=(outbox.is_open(), is_of_channel))
+            yield name, AheadLimit(column=column, latest=end, instead=end, only=(outbox.is_open(), is_of_channel))
 
 
 def _slots_ahead(connection: Connection, now: datetime) -> dict[str, datetime]:

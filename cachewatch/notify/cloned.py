@@ -13,7 +13,7 @@ from cachewatch.git.revisions import resolve
 from cachewatch.notify.watched import News
 
 
-class Clone:
+class WatchedClone:
     """A clone of a git repository, which keeps what upstream may take away."""
 
     def __init__(self, source: Source, folder: Path) -> None:

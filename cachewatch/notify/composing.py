@@ -23,7 +23,7 @@ from cachewatch.render.advice import sentence_of_tag
 from cachewatch.report.digest import Digest, Silenced, TagDigest
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import find as stored_digest
-from cachewatch.store.held import Event, Hold, HoldKind
+from cachewatch.store.held import Hold, HoldEvent, HoldKind
 
 # SourceDiff of every key: digests of another form are other digests.
 _FORM = 1
@@ -144,10 +144,10 @@ def _holds(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
 def _suspicions(part: SourceDiff) -> Iterator[Hold]:
     if part.vanished and part.advance is not None:
         said = f"all watched tags are gone ({', '.join(part.vanished)})"
-        yield Hold(event=Event(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
+        yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
     for tag, noted in zip(part.tags, part.notes, strict=True):
         if noted.suspicion:
-            event = Event(tag.source, noted.tag, HoldKind.SUSPICIOUS)
+            event = HoldEvent(tag.source, noted.tag, HoldKind.SUSPICIOUS)
             yield Hold(event=event, said=noted.suspicion, content=tuple(_content(tag, noted)))
 
 
@@ -160,11 +160,11 @@ def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
     tags = [(tag, noted) for tag, noted in pairs if _changed(tag) > limit]
     for tag, noted in tags:
-        event = Event(tag.source, noted.tag, HoldKind.LARGE)
+        event = HoldEvent(tag.source, noted.tag, HoldKind.LARGE)
         yield Hold(event=event, said=said, content=tuple(_content(tag, noted)))
     if not tags:
         for source in sorted({tag.source for tag, _ in pairs if _changed(tag)}):
-            yield Hold(event=Event(source, "", HoldKind.LARGE), said=said)
+            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=said)
 
 
 def _changed(tag: TagDigest) -> int:

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from cachewatch.config.model import Config, Source
 from cachewatch.core.delivery import DeliveryResult
 from cachewatch.git.repository import Repository
-from cachewatch.notify.cloned import Clone
+from cachewatch.notify.cloned import WatchedClone
 from cachewatch.notify.watched import Watched
 from cachewatch.runtime.log import Log
 from cachewatch.store.cursors import Advance
@@ -68,10 +68,10 @@ class Context(Struct, kw_only=True):
         """Return the copy of `source` that is ours, which need not be there yet."""
         folder = self.clone_folder(source.name)
         if source.type == "git":
-            return Clone(source, folder)
-        from cachewatch.notify.recorded import History  # noqa: PLC0415  what asks servers is slow to load
+            return WatchedClone(source, folder)
+        from cachewatch.notify.recorded import RecordedHistory  # noqa: PLC0415  what asks servers is slow to load
 
-        return History(source, folder)
+        return RecordedHistory(source, folder)
 
     def open_repository(self, source: Source) -> Repository:
         """Open our copy of `source` to read it; whoever asks closes it."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from cachewatch.config.model import Config
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.streams import URGENT, Stream
-from cachewatch.store.held import Event, HeldDigest, Hold, HoldKind, first_held
+from cachewatch.store.held import HeldDigest, Hold, HoldEvent, HoldKind, first_held
 
 # Urgent digests are held for no longer.
 _URGENT_FOR = timedelta(hours=1)
@@ -46,7 +46,7 @@ def waits_no_more(config: Config, stream: Stream, holds: Iterable[Hold], known: 
     return lasting is not None and all((first_held(known, hold.event) or now) + lasting <= now for hold in holds)
 
 
-def alert_key(digest: HeldDigest, event: Event) -> AlertKey:
+def alert_key(digest: HeldDigest, event: HoldEvent) -> AlertKey:
     """Return the key of the alert about an event; what an older version held is known by its stream alone."""
     if not event.source:
         return AlertKey(AlertKind.DIGEST_HELD, digest.subscription, digest.stream)
@@ -87,7 +87,7 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
     )
 
 
-def _title(key: AlertKey, event: Event) -> str:
+def _title(key: AlertKey, event: HoldEvent) -> str:
     if key.kind is AlertKind.DIGEST_HELD:
         return f"{'an urgent' if key.part == URGENT else 'a'} digest for {key.name} is held"
     return f"{_TITLES[event.kind]} in {place(event.source, event.tag)}"

@@ -15,7 +15,7 @@ from cachewatch.sources.buildcache.opening import Cache
 from cachewatch.sources.recorder import record
 
 
-class History:
+class RecordedHistory:
     """The history that we record of a build cache; it is ours, so nobody rewrites it."""
 
     def __init__(self, source: Source, folder: Path) -> None:

@@ -17,7 +17,7 @@ FEW_NAMES = 5
 _MANY_NAMES = 12
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Requested(Struct, frozen=True, kw_only=True):
     """What a reader asked for: `most` lines a section, and which kinds of change."""
 
     most: int
@@ -40,7 +40,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class BlockEntry(Struct, frozen=True, kw_only=True):
     """One line: a package or a place, what happened to it, how many specs that is, and where."""
 
     name: str
@@ -64,7 +64,7 @@ class Block(Struct, frozen=True, kw_only=True):
     total: str = ""
     notes: tuple[str, ...] = ()  # each a clause
     named: str = ""  # packages
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[BlockEntry, ...] = ()
     more: str = ""  # what is left out of the entries
     packages: int = 0
 
@@ -74,7 +74,7 @@ class Block(Struct, frozen=True, kw_only=True):
         return self.kind is StatementKind.PLACE_LOST
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class Shown(Struct, frozen=True, kw_only=True):
     """All that a report says of changes."""
 
     blocks: tuple[Block, ...]

@@ -1,7 +1,7 @@
 """A digest as plain data: what templates are given, and what JSON says.
 
 Nothing but dictionaries, lists, strings, numbers and None, so that a template of a user can
-reach nothing else. A Form says how much of it is there; what a form leaves out it counts.
+reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ Data = dict[str, Any]
 Clean = Callable[[str], str]
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class DigestForm(Struct, frozen=True, kw_only=True):
     """How much of a digest is told."""
 
     rows: int = _MOST  # of each list of each tag
@@ -62,10 +62,10 @@ class Form(Struct, frozen=True, kw_only=True):
         return _MOST if self.longest == _MOST else _LONGEST_LINE
 
 
-WHOLE = Form()
+WHOLE = DigestForm()
 
 
-def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
+def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Data:
     """Return `digest` as plain data; `clean` is applied to all text from outside."""
     made = _Maker(digest, form, clean)
     return {
@@ -97,7 +97,7 @@ def view(digest: Digest, form: Form = WHOLE, *, clean: Clean = str) -> Data:
 
 
 class _Maker:
-    def __init__(self, digest: Digest, form: Form, clean: Clean) -> None:
+    def __init__(self, digest: Digest, form: DigestForm, clean: Clean) -> None:
         self._digest = digest
         self._form = form
         self._clean = clean

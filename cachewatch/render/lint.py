@@ -56,7 +56,7 @@ class Grade(StrEnum):
     WARNING = "warning"  # some readers would see it worse
 
 
-class Finding(Struct, frozen=True):
+class LintFinding(Struct, frozen=True):
     """Something that mail programs will not take well."""
 
     grade: Grade
@@ -64,7 +64,7 @@ class Finding(Struct, frozen=True):
     message: str
 
 
-def lint_digest(rendered: RenderedDigest | EmailMessage, *, bases: Iterable[str] = ()) -> tuple[Finding, ...]:
+def lint_digest(rendered: RenderedDigest | EmailMessage, *, bases: Iterable[str] = ()) -> tuple[LintFinding, ...]:
     """Return what is wrong with `digest`; links to anything but `bases` are named where there are any.
 
     A RenderedDigest is judged with the subject that a mail channel makes of its title.
@@ -81,41 +81,41 @@ def _part(message: EmailMessage, kind: str) -> str:
     return str(part.get_content()) if part is not None else ""
 
 
-def _subject(subject: str) -> Iterator[Finding]:
+def _subject(subject: str) -> Iterator[LintFinding]:
     if not subject:
-        yield Finding(Grade.ERROR, "subject", "there is none")
+        yield LintFinding(Grade.ERROR, "subject", "there is none")
     if "\r" in subject or "\n" in subject:
-        yield Finding(Grade.ERROR, "subject", "has a line break")
+        yield LintFinding(Grade.ERROR, "subject", "has a line break")
     if len(subject) > WIDEST:
-        yield Finding(Grade.WARNING, "subject", f"is {len(subject)} characters long; {WIDEST} fit in a line")
+        yield LintFinding(Grade.WARNING, "subject", f"is {len(subject)} characters long; {WIDEST} fit in a line")
     if not subject.isascii():
-        yield Finding(Grade.WARNING, "subject", "is not ASCII, which makes it longer and harder to filter by")
+        yield LintFinding(Grade.WARNING, "subject", "is not ASCII, which makes it longer and harder to filter by")
 
 
-def _text(text: str) -> Iterator[Finding]:
+def _text(text: str) -> Iterator[LintFinding]:
     if not text.strip():
-        yield Finding(Grade.ERROR, "text", "there is no text part")
+        yield LintFinding(Grade.ERROR, "text", "there is no text part")
     # A command is to be pasted, so it stays on one line.
     lines = [line for line in text.splitlines() if not line.startswith("    ")]
     long = [line for line in lines if len(line) > _WIDEST_TEXT and " " in line.strip()]
     if long:
-        yield Finding(
+        yield LintFinding(
             Grade.WARNING,
             "text",
             f"longer than {_WIDEST_TEXT} columns: {len(long)} of its lines, {long[0].strip()[:60]}",
         )
     if any(len(line.encode()) > _LONGEST_LINE for line in text.splitlines()):
-        yield Finding(Grade.WARNING, "text", f"a line is longer than the {_LONGEST_LINE} bytes of SMTP")
+        yield LintFinding(Grade.WARNING, "text", f"a line is longer than the {_LONGEST_LINE} bytes of SMTP")
 
 
-def _html(html: str, bases: tuple[str, ...]) -> Iterator[Finding]:
+def _html(html: str, bases: tuple[str, ...]) -> Iterator[LintFinding]:
     if not html:
         return
     size = len(html.encode())
     if size > _CLIPPED:
-        yield Finding(Grade.ERROR, "html", f"{size:,} bytes: Gmail cuts after {_CLIPPED:,}, and with it the end")
+        yield LintFinding(Grade.ERROR, "html", f"{size:,} bytes: Gmail cuts after {_CLIPPED:,}, and with it the end")
     elif size > _ROOMY:
-        yield Finding(Grade.WARNING, "html", f"{size:,} bytes, close to the {_CLIPPED:,} that Gmail shows")
+        yield LintFinding(Grade.WARNING, "html", f"{size:,} bytes, close to the {_CLIPPED:,} that Gmail shows")
     reader = _Reader(bases)
     reader.feed(html)
     reader.close()
@@ -127,7 +127,7 @@ class _Reader(HTMLParser):
 
     def __init__(self, bases: tuple[str, ...]) -> None:
         super().__init__()
-        self.found: list[Finding] = []
+        self.found: list[LintFinding] = []
         self._bases = bases
         self._is_body = self._is_style = False
 
@@ -193,4 +193,4 @@ class _Reader(HTMLParser):
 
     def _note(self, grade: Grade, message: str) -> None:
         line, _ = self.getpos()
-        self.found.append(Finding(grade, "html", f"line {line}: {message}"))
+        self.found.append(LintFinding(grade, "html", f"line {line}: {message}"))

@@ -9,7 +9,7 @@ from typing import Any
 from cachewatch.core.delivery import Attachment, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.render import headlines
-from cachewatch.render.context import Form, cleaner, is_cut, view
+from cachewatch.render.context import DigestForm, cleaner, is_cut, view
 from cachewatch.render.csv import COLUMNS, csv_table
 from cachewatch.render.digest import MOST_CSV
 from cachewatch.render.records import encode
@@ -23,19 +23,19 @@ _MOST_FOR_ALL = 16 * MOST_CSV
 
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
-_FULL = Form(rows=25, tags=30, others=20, longest=110)
+_FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
 _FORM = re.compile(r"(\.(html|txt|md))?(\.j2)?$")
 
 # What is left out when it does not fit, one after the other.
 _STEPS = (
     _FULL,
-    Form(rows=25, tags=30, others=20, longest=110, has_links=False),
-    Form(rows=25, tags=30, others=10, longest=80, has_links=False, has_details=False),
-    Form(rows=12, tags=30, others=10, longest=80, has_links=False, has_details=False),
-    Form(rows=5, tags=20, others=5, longest=60, has_links=False, has_details=False),
-    Form(rows=2, tags=20, others=3, longest=60, has_links=False, has_details=False),
-    Form(rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
-    Form(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
+    DigestForm(rows=25, tags=30, others=20, longest=110, has_links=False),
+    DigestForm(rows=25, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=12, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=5, tags=20, others=5, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=2, tags=20, others=3, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
 )
 
 # Where to begin: whoever could not take more gets less from the first step on.
@@ -111,7 +111,7 @@ class _Names:
         return name if source(name, self._folder) is not None else f"digest.{form}.j2"
 
 
-def _shown(digest: Digest, form: Form, table: Attachment | None) -> dict[str, Any]:
+def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
     shown = view(digest, form, clean=cleaner(form.longest))
     cut = is_cut(shown)
     return {"digest": shown, "is_cut": cut, "attachment": table.name if table and cut else None}

@@ -12,7 +12,7 @@ from cachewatch.core.model import Side
 from cachewatch.core.safetext import safe
 from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.render import words
-from cachewatch.render.blocks import Asked, Block
+from cachewatch.render.blocks import Block, Requested
 from cachewatch.render.phrases import number
 from cachewatch.render.reports import read_report
 from cachewatch.render.sections import tell
@@ -25,7 +25,7 @@ _GOOD = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STAC
 _CARE = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
 
 
-def write_page(changesets: Iterable[Changeset], *, asked: Asked) -> Iterator[bytes]:
+def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield one page about all tags."""
     reports = [read_report(changeset, asked) for changeset in changesets]
     # Exactly what stands between <script> and </script>, so that a browser runs this and nothing else.
@@ -49,7 +49,7 @@ def _name(report: Report) -> str:
     return safe(report.after.tag or report.before.tag or report.after.name)
 
 
-def _values(report: Report, asked: Asked) -> dict[str, Any]:
+def _values(report: Report, asked: Requested) -> dict[str, Any]:
     told = tell(report, asked)
     return {
         "name": _name(report),

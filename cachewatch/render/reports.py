@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
-from cachewatch.render.blocks import Asked
+from cachewatch.render.blocks import Requested
 from cachewatch.render.colour import Palette
 from cachewatch.render.sections import tell
 from cachewatch.render.text import render_text
@@ -22,7 +22,7 @@ class NoCollector:
         """Hand over nothing."""
 
 
-def read_report(changeset: Changeset, asked: Asked) -> Report:
+def read_report(changeset: Changeset, asked: Requested) -> Report:
     """Take all packages of `changeset` and return the report on them."""
     for _ in changeset.collected():
         pass
@@ -44,7 +44,7 @@ def report_of(outcome: Outcome, wants: Wants) -> Report:
     )
 
 
-def write_text(changesets: Iterable[Changeset], *, asked: Asked, width: int, palette: Palette) -> Iterator[bytes]:
+def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
     """Yield a report on each tag for a terminal."""
     for number, changeset in enumerate(changesets):
         report = read_report(changeset, asked)
@@ -52,7 +52,7 @@ def write_text(changesets: Iterable[Changeset], *, asked: Asked, width: int, pal
         yield ("\n\n" if number else "").encode() + "".join(f"{line}\n" for line in lines).encode()
 
 
-def write_markdown(changesets: Iterable[Changeset], *, asked: Asked) -> Iterator[bytes]:
+def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield a report on each tag as Markdown."""
     from cachewatch.render.templates import render  # noqa: PLC0415  Jinja2 is slow to load
 

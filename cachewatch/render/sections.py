@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from cachewatch.core.safetext import safe_name
 from cachewatch.core.statements import Severity, Statement, StatementKind
 from cachewatch.render import phrases
-from cachewatch.render.blocks import ALL, FEW_NAMES, Asked, Block, Chosen, Entry, Told, sum_of
+from cachewatch.render.blocks import ALL, FEW_NAMES, Block, BlockEntry, Chosen, Requested, Shown, sum_of
 from cachewatch.render.phrases import number
 from cachewatch.render.totals import nothing, signed, total
 from cachewatch.render.wholetag import block_of
@@ -21,7 +21,7 @@ _REBUILT = (StatementKind.REBUILD_WAVE, _PLAIN)
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
 
-def tell(report: Report, asked: Asked) -> Told:
+def tell(report: Report, asked: Requested) -> Shown:
     """Return what `report` says to somebody who asked for this."""
     chosen = [one for one in (_choose(statement, asked) for statement in report.statements) if one]
     blocks = [
@@ -30,10 +30,10 @@ def tell(report: Report, asked: Asked) -> Told:
         *_rebuilt(report, chosen, asked),
     ]
     blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
-    return Told(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
+    return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
 
 
-def _choose(statement: Statement, asked: Asked) -> Chosen | None:
+def _choose(statement: Statement, asked: Requested) -> Chosen | None:
     """Keep the lines of the kinds that were asked for; all of them if only the statement is of such a kind."""
     lines = tuple(line for line in statement.lines if asked.wants(line.kinds))
     if lines:
@@ -41,14 +41,14 @@ def _choose(statement: Statement, asked: Asked) -> Chosen | None:
     return Chosen(statement, statement.lines) if asked.wants(statement.kinds) else None
 
 
-def _sections(chosen: Sequence[Chosen], asked: Asked) -> Iterator[Block]:
+def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
     for kind in phrases.HEADINGS:
         own = [one for one in chosen if one.statement.kind is kind]
         if own and kind is not _PLAIN:
             yield _section(own, asked)
 
 
-def _section(own: Sequence[Chosen], asked: Asked) -> Block:
+def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     first = own[0].statement
     entries = [entry for one in own for entry in _entries(one, asked)]
     most = asked.most
@@ -67,21 +67,21 @@ def _section(own: Sequence[Chosen], asked: Asked) -> Block:
     )
 
 
-def _more(left_out: Sequence[Entry]) -> str:
+def _more(left_out: Sequence[BlockEntry]) -> str:
     if not left_out:
         return ""
     counts = signed(sum_of(entry.counts for entry in left_out))
     return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
 
 
-def _entries(one: Chosen, asked: Asked) -> Iterator[Entry]:
+def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
     statement = one.statement
     if statement.kind is StatementKind.PLACE_LOST and statement.name:
         # Place first: what matters is what is missing there.
-        yield Entry(name=safe_name(statement.name), fact=_lost(one, asked), counts=one.counts)
+        yield BlockEntry(name=safe_name(statement.name), fact=_lost(one, asked), counts=one.counts)
         return
     for line in one.lines:
-        yield Entry(
+        yield BlockEntry(
             name=safe_name(line.package),
             fact=phrases.fact(line, asked.most_names),
             counts=line.counts,
@@ -89,7 +89,7 @@ def _entries(one: Chosen, asked: Asked) -> Iterator[Entry]:
         )
 
 
-def _lost(one: Chosen, asked: Asked) -> str:
+def _lost(one: Chosen, asked: Requested) -> str:
     if len(one.packages) == len(one.lines) == 1:
         line = one.lines[0]
         now = f", now in {phrases.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
@@ -97,7 +97,7 @@ def _lost(one: Chosen, asked: Asked) -> str:
     return phrases.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
 
 
-def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Asked) -> Iterator[Block]:
+def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
     """Yield the one number that is always said, with its packages where somebody asked for them."""
     told = {one.statement.kind for one in chosen}
     hidden = [one for one in report.statements if one.kind in _REBUILT and (one.kind is _PLAIN or one.kind not in told)]

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from cachewatch.core.statements import Severity, StatementKind
-from cachewatch.render.blocks import Block, Entry, Told
+from cachewatch.render.blocks import Block, BlockEntry, Shown
 from cachewatch.render.colour import Palette
 from cachewatch.render.phrases import number
 from cachewatch.render.sides import heading
@@ -27,7 +27,7 @@ _COLOURS = {
 _REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
 
 
-def render_text(report: Report, told: Told, *, width: int, palette: Palette) -> Iterator[str]:
+def render_text(report: Report, told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
     """Yield the lines of `report`, at most `width` columns wide where words allow it."""
     width = max(width, NARROWEST)
     sides, revisions = heading(report)
@@ -77,14 +77,14 @@ def _heading(block: Block, width: int, palette: Palette) -> Iterator[str]:
 class _Columns:
     """The widths that line up the lines of a block."""
 
-    def __init__(self, entries: Iterable[Entry], width: int) -> None:
+    def __init__(self, entries: Iterable[BlockEntry], width: int) -> None:
         entries = list(entries)
         self._width = width
         self._name = _widest((entry.name for entry in entries), _WIDEST_NAME)
         self._fact = _widest((entry.fact for entry in entries), _WIDEST_FACT)
         self._count = _widest((entry.specs for entry in entries), _WIDEST_FACT)
 
-    def lines(self, entry: Entry, colour: str, palette: Palette) -> Iterator[str]:
+    def lines(self, entry: BlockEntry, colour: str, palette: Palette) -> Iterator[str]:
         """Yield one entry, with what does not fit below it."""
         start = f"{_INDENT}{entry.name:<{self._name}}"
         middle = f"  {entry.fact:<{self._fact}}  " if self._fact or entry.fact else "  "

@@ -8,7 +8,7 @@ from cachewatch.core.safetext import safe_name
 from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.statements.values import Counts
 from cachewatch.render import phrases
-from cachewatch.render.blocks import ALL, FEW_NAMES, Asked, Block, Chosen
+from cachewatch.render.blocks import ALL, FEW_NAMES, Block, Chosen, Requested
 from cachewatch.render.phrases import number
 from cachewatch.render.totals import signed
 from cachewatch.report.changes import Report
@@ -41,7 +41,7 @@ _OWN_EFFECTS = {
 }
 
 
-def block_of(one: Chosen, report: Report, asked: Asked) -> Block:
+def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
     """Return the block of a statement on the whole tag."""
     statement, counts = one.statement, one.counts
     parts = [number(len(one.packages), "package"), signed(counts)] if one.packages else []
@@ -63,7 +63,7 @@ def _name(statement: Statement) -> str:
     return phrases.replaced(statement) if statement.kind is StatementKind.MIGRATION else safe_name(statement.name)
 
 
-def _notes(one: Chosen, report: Report, asked: Asked) -> Iterator[str]:
+def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     statement = one.statement
     most = ALL if asked.is_whole else FEW_NAMES
     if statement.kind is StatementKind.REBUILD_WAVE:
@@ -100,7 +100,7 @@ def _wave(counts: Counts, report: Report) -> str:
     return f"nothing else about them changed; {old} still there{goes}"
 
 
-def _packages_named(packages: Sequence[str], asked: Asked) -> str:
+def _packages_named(packages: Sequence[str], asked: Requested) -> str:
     if asked.is_whole or asked.names_kinds or asked.names_packages or len(packages) <= FEW_NAMES:
         return phrases.names(packages, asked.most)
     return ""

@@ -7,7 +7,7 @@ from cachewatch.core.versions import sorted_versions
 from cachewatch.history import TagHistory
 from cachewatch.site import plots
 from cachewatch.site.naming import page, shown
-from cachewatch.site.views import Curve, Figure, Link, Moment, Plot
+from cachewatch.site.views import Curve, DatedRevision, Figure, Link, Plot
 
 # The kinds in the order of the page, with the words that say what they mean.
 KINDS = {
@@ -30,7 +30,7 @@ class Times:
 
     def __init__(self, past: TagHistory) -> None:
         self.times = [time for _, time in past.revisions]
-        self.moments = [Moment(_day(time), commit[:10]) for commit, time in past.revisions]
+        self.moments = [DatedRevision(_day(time), commit[:10]) for commit, time in past.revisions]
 
     def days_between(self, first: int, last: int) -> float | None:
         """Return how many days lie between two revisions, or None where a commit has no date."""
@@ -92,7 +92,7 @@ def line_plot(name: str, numbers: Sequence[int], revisions: Sequence[int], times
     )
 
 
-def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Sequence[Moment]) -> Curve:
+def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Sequence[DatedRevision]) -> Curve:
     """Draw a number that holds from one revision to the next."""
     top, low = max(numbers), min(numbers)
     change = numbers[-1] - numbers[0]
@@ -115,7 +115,7 @@ def signed(number: int) -> str:
     return f"+{number:,}" if number > 0 else f"\N{MINUS SIGN}{-number:,}" if number else "\N{PLUS-MINUS SIGN}0"
 
 
-def table(moments: Sequence[Moment], columns: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], ...]:
+def table(moments: Sequence[DatedRevision], columns: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], ...]:
     """Return plotted numbers as rows, the newest first, and of very many the newest."""
     rows = [
         (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns))

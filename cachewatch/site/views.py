@@ -12,7 +12,7 @@ class Link(Struct, frozen=True):
     address: str = ""
 
 
-class Moment(Struct, frozen=True):
+class DatedRevision(Struct, frozen=True):
     """A revision, to be read."""
 
     day: str  # 2025-05-24, or empty where the commit has no date that a calendar holds
@@ -45,8 +45,8 @@ class Plot(Struct, frozen=True):
 
     curves: tuple[Curve, ...]
     ticks: tuple[Tick, ...]
-    first: Moment
-    last: Moment
+    first: DatedRevision
+    last: DatedRevision
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -109,16 +109,16 @@ class StayRow(Struct, frozen=True):
 
     stack: Link
     version: str
-    came: Moment
+    came: DatedRevision
     is_dated: bool
-    went: Moment | None
+    went: DatedRevision | None
     lag: str
 
 
 class Happening(Struct, frozen=True):
     """What one revision did."""
 
-    moment: Moment
+    moment: DatedRevision
     counts: tuple[Figure, ...]
     specs: str
     came: tuple[Link, ...] = ()
@@ -159,8 +159,8 @@ class PackagePage(Struct, frozen=True, kw_only=True):
     name: str
     tag: str
     lead: str
-    gone: Moment | None
-    since: Moment | None
+    gone: DatedRevision | None
+    since: DatedRevision | None
     figures: tuple[Figure, ...]
     targets: tuple[str, ...]
     matrix: tuple[MatrixGroup, ...]
@@ -175,7 +175,7 @@ class PackagePage(Struct, frozen=True, kw_only=True):
     specs: Plot | None
     happenings: tuple[Happening, ...]
     more_happenings: int
-    baseline: Moment | None
+    baseline: DatedRevision | None
     tags: tuple[TagRow, ...]
 
 

@@ -23,7 +23,7 @@ from cachewatch.documents.writing import Listed, write_document
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.runtime.files import publish
 from cachewatch.sources.buildcache import Validator
-from cachewatch.sources.buildcache.opening import Cache, Failed, Published, Source
+from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed, Published
 
 # A stack that has no more than this share of its specs left is not believed to.
 SHARE_LEFT = 0.1
@@ -87,7 +87,7 @@ def record(
     `is_confirmed`; a tag of a catalogue that cannot be read stops only itself. Raises
     SourceError where the source as a whole could not be read; then nothing is written.
     """
-    with Source(cache) as source, open_recording(repository) as recording:
+    with CacheSource(cache) as source, open_recording(repository) as recording:
         state = _read_state(recording)
         key = f"{cache.address} sizes" if wants_sizes else cache.address
         known = dict(state.known.get(key, {}))
@@ -104,7 +104,7 @@ def record(
 class _Work:
     """Turns what is published into the files of a revision, tag by tag."""
 
-    def __init__(self, recording: Recording, source: Source, *, is_confirmed: bool, wants_sizes: bool) -> None:
+    def __init__(self, recording: Recording, source: CacheSource, *, is_confirmed: bool, wants_sizes: bool) -> None:
         self._recording = recording
         self._source = source
         self._is_confirmed = is_confirmed
@@ -208,7 +208,7 @@ def _message(address: str, counts: Iterable[TagCounts]) -> str:
         (count,) = different
         subject = f"Record {count.tag}: {count.specs:,} specs of {count.packages:,} packages"
     details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
-    return "\n".join((subject, "", *details, "", f"Source: {address}", ""))
+    return "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
 
 
 def _read_state(recording: Recording) -> _State:

@@ -25,7 +25,7 @@ class HoldKind(StrEnum):
         return cls.LARGE  # its row is damaged
 
 
-class Event(Struct, frozen=True, order=True):
+class HoldEvent(Struct, frozen=True, order=True):
     """Something in one tag of a source that operators have to look at, whoever is to be told of it."""
 
     source: str  # empty if an older version held a digest for it
@@ -36,7 +36,7 @@ class Event(Struct, frozen=True, order=True):
 class Hold(Struct, frozen=True, kw_only=True):
     """An event for which the digest of a stream is held."""
 
-    event: Event
+    event: HoldEvent
     said: str
     content: tuple[str, ...] = ()  # what happened, for operators, a fact each
     counted_from: datetime | None = None  # its first hold, moved on by time without service; None if not known yet
@@ -73,7 +73,7 @@ def hold(connection: Connection, subscription: str, stream: str, found: Iterable
         )
 
 
-def first_held(known: Iterable[Hold], event: Event) -> datetime | None:
+def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
     """Return from when the time of an event is counted, of which an older version may not have written down what it is."""
     times = [each.counted_from for each in known if each.event == event or not each.event.source]
     return min((time for time in times if time is not None), default=None)
@@ -95,7 +95,7 @@ def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
     return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
 
 
-def count_from(connection: Connection, subscription: str, stream: str, event: Event, moment: datetime) -> None:
+def count_from(connection: Connection, subscription: str, stream: str, event: HoldEvent, moment: datetime) -> None:
     """Let the time of a hold be counted from `moment`."""
     where = {"source": event.source, "tag": event.tag, "kind": event.kind}
     changed = update(holds).filter_by(subscription=subscription, stream=stream, **where)
@@ -123,7 +123,7 @@ def all_held(connection: Connection, subscription: str | None = None) -> list[He
 
 def _hold(row: Row[Any]) -> Hold:
     return Hold(
-        event=Event(row.source, row.tag, HoldKind(row.kind)),
+        event=HoldEvent(row.source, row.tag, HoldKind(row.kind)),
         said=row.said,
         content=tuple(row.content.splitlines()),
         counted_from=to_datetime_or_none(row.counted_from),

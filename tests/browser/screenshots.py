@@ -14,7 +14,7 @@ from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
-from cachewatch.render.blocks import Asked
+from cachewatch.render.blocks import Requested
 from cachewatch.render.mail import render_digest
 from cachewatch.render.page import MOST_ROWS, write_page
 from cachewatch.render.reports import NoCollector
@@ -82,7 +82,7 @@ def _page(repository: Path) -> list[bytes]:
         report=None,
     )
     with opened as comparison:
-        asked = Asked(most=MOST_ROWS, wants=chosen.wants, names_packages=True)
+        asked = Requested(most=MOST_ROWS, wants=chosen.wants, names_packages=True)
         return list(write_page(changesets(comparison, chosen, NoCollector), asked=asked))
 
 

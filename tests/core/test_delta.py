@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cachewatch.core.compare import Pair, compare, compare_all, delta
-from cachewatch.core.compare.delta import Side, differing_fields, find_deltas
+from cachewatch.core.compare.delta import SpecSide, differing_fields, find_deltas
 from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.statements import StatementKind, items_of
 from cachewatch.render.records import package_json
@@ -34,12 +34,12 @@ signatures = st.builds(
 
 
 counted = st.dictionaries(signatures, st.integers(1, 3), max_size=4).map(Counter)
-sides = st.builds(Side, st.none() | facts, counted)
+sides = st.builds(SpecSide, st.none() | facts, counted)
 
 
 @given(st.lists(st.tuples(sides, sides), max_size=4))
-@example([(Side(dict.fromkeys(FACTS, frozenset({"__private"})), Counter()), Side(None, Counter()))])
-def test_what_came_and_went(pairs: list[tuple[Side, Side]]) -> None:
+@example([(SpecSide(dict.fromkeys(FACTS, frozenset({"__private"})), Counter()), SpecSide(None, Counter()))])
+def test_what_came_and_went(pairs: list[tuple[SpecSide, SpecSide]]) -> None:
     """Of several packages in one call, nothing is dropped, invented, misnamed or given to another package."""
     for (before, after), found in zip(pairs, find_deltas(pairs), strict=True):
         had, has = (side.facts or dict.fromkeys(FACTS, frozenset()) for side in (before, after))

@@ -8,7 +8,7 @@ from helpers import catalogue, records
 from station import Site
 
 from cachewatch.errors import StateError
-from cachewatch.notify.cloned import Clone
+from cachewatch.notify.cloned import WatchedClone
 from cachewatch.notify.watched import News
 
 CONFIG = """\
@@ -58,15 +58,15 @@ def test_a_result_that_cannot_be_stored_stops_no_other_poll(site: Site) -> None:
 
 def test_a_bug_met_in_one_source_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts as a failure of that source, and says what it was."""
-    update = Clone.update
+    update = WatchedClone.update
 
-    def fail(self: Clone) -> News:
+    def fail(self: WatchedClone) -> News:
         if self._mirror.folder.name == "bad.git":
             raise ZeroDivisionError("a bug")
         return update(self)
 
     with monkeypatch.context() as context:
-        context.setattr(Clone, "update", fail)
+        context.setattr(WatchedClone, "update", fail)
         assert site.run().failed_sources == 1
     assert told(site) == ["ml"]
     (failed,) = [event for event in site.events() if event["event"] == "source.failed"]

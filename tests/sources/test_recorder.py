@@ -22,7 +22,7 @@ from servers import Answers, Asked, Says, files, serving
 from cachewatch.config import model as config
 from cachewatch.errors import HttpError, SourceError, UsageError
 from cachewatch.http import Limits
-from cachewatch.notify.recorded import History
+from cachewatch.notify.recorded import RecordedHistory
 from cachewatch.sources.buildcache.opening import Cache
 from cachewatch.sources.recorder import Recorded, record
 
@@ -563,14 +563,14 @@ def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
     )
     write_v3(mirror, database(many(0)))
     with pytest.raises(SourceError, match="nightly is held back: the index is empty"):
-        History(source, into).update()
+        RecordedHistory(source, into).update()
     write_v3(mirror, database(many(9), version="11"))
-    news = History(source, into).update()
+    news = RecordedHistory(source, into).update()
     assert (news.revision, news.trouble) == (git(into, "rev-parse", "HEAD"), "")
     assert "has version" in news.warnings[0]
     assert '"stacks": ["gpu", "root"]' in git(into, "show", "HEAD:_cache/nightly/zlib/specs.md")
     write_v3(mirror, database(many(0)))
-    again = History(source, into).update()
+    again = RecordedHistory(source, into).update()
     assert (again.revision, again.trouble) == (news.revision, "nightly is held back: the index is empty.")
 
 

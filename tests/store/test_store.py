@@ -22,7 +22,7 @@ from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
 from cachewatch.store.database import NAME, Connection, Database, after_commit
 from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.held import Event, Hold, HoldKind
+from cachewatch.store.held import Hold, HoldEvent, HoldKind
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
 from cachewatch.store.outbox import OPEN, Lease, State
@@ -474,7 +474,7 @@ def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> N
 
 
 def test_what_a_newer_digest_is_held_for_too_counts_from_its_first_hold(database: Database) -> None:
-    loss, large = (Event("public", "develop", kind) for kind in HoldKind)
+    loss, large = (HoldEvent("public", "develop", kind) for kind in HoldKind)
     with database.write() as connection:
         held.hold(connection, "ml", "regular", [Hold(event=loss, said="40 -> 0 specs", content=("a", "b"))], NOW)
         found = [Hold(event=loss, said="40 -> 1 specs"), Hold(event=large, said="many")]
@@ -503,8 +503,8 @@ def test_the_form_before_keeps_what_is_held(tmp_path: Path) -> None:
     with Database(tmp_path).read() as connection:
         found = {(digest.stream, hold) for digest in held.all_held(connection) for hold in digest.holds}
     assert found == {
-        ("one", Hold(event=Event("public", "develop", HoldKind.SUSPICIOUS), said="40 -> 0 specs")),
-        ("two", Hold(event=Event("", "", HoldKind.LARGE), said="9 changed specs")),
+        ("one", Hold(event=HoldEvent("public", "develop", HoldKind.SUSPICIOUS), said="40 -> 0 specs")),
+        ("two", Hold(event=HoldEvent("", "", HoldKind.LARGE), said="9 changed specs")),
     }
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cachewatch.core.compare.across import matched_across
 from cachewatch.core.compare.classes import class_of_new, class_of_vanished
-from cachewatch.core.compare.delta import Found, Side, find_deltas, known_compilers, load_deepdiff
+from cachewatch.core.compare.delta import Matched, SpecSide, find_deltas, known_compilers, load_deepdiff
 from cachewatch.core.compare.form import in_one_form
 from cachewatch.core.compare.kinds import count_specs, kinds_of, moves_of
 from cachewatch.core.compare.matching import account
@@ -59,9 +59,9 @@ class _Prepared(Struct, frozen=True, kw_only=True):
     is_compiler_unknown: bool
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[SpecSide, SpecSide]:
         """Return what DeepDiff compares."""
-        return Side(self.had, self.went.counts), Side(self.has, self.came.counts)
+        return SpecSide(self.had, self.went.counts), SpecSide(self.has, self.came.counts)
 
 
 def compare(
@@ -116,7 +116,7 @@ def _facts(document: Document | None, specs: Specs) -> Facts | None:
     return document.facts if specs is document.specs else facts_of(specs.counts)
 
 
-def _change(one: _Prepared, found: Found, *, is_pruned: bool) -> PackageChange:
+def _change(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange:
     """Return what happened to a package, by what DeepDiff found."""
     unknown = one.is_compiler_unknown
     rebuilt = _equal(one.went.counts, one.came.counts)
@@ -189,7 +189,7 @@ def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) 
 
 
 def _applied(
-    before: Mapping[Signature, int], found: Found, restacked: Sequence[StackChange]
+    before: Mapping[Signature, int], found: Matched, restacked: Sequence[StackChange]
 ) -> Mapping[Signature, int]:
     """Return the specs there are after what was found; what was rebuilt is as it was."""
     if not (found.vanished or found.new or restacked):
@@ -209,7 +209,7 @@ def _left_over(specs: Specs) -> tuple[str, ...]:
     return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_left_over))
 
 
-def _newly_left_over(one: _Prepared, found: Found) -> tuple[Spec, ...]:
+def _newly_left_over(one: _Prepared, found: Matched) -> tuple[Spec, ...]:
     """Return the kept specs that lost their last stack, and the new ones that have none, unless they were rebuilt."""
     more = {s for s, count in found.new.items() if s.is_left_over and count > found.vanished[s]}
     hashes = {kept.hash for kept in one.restacked if kept.after.is_left_over}

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from cachewatch.core.compare.verdicts import Judgement, combinations_of, places_of
+from cachewatch.core.compare.verdicts import PlaceJudgement, combinations_of, places_of
 from cachewatch.core.model import Place, Signature, SpecClass, Verdict
 
 _REPLACED = (Verdict.UPGRADED, Verdict.DOWNGRADED)
 
 
 def class_of_vanished(
-    signature: Signature, judged: Mapping[Place, Judgement], *, is_compiler_unknown: bool
+    signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
 ) -> SpecClass:
     """Return the class of a vanished spec: the first that holds."""
     if not signature.stacks:
@@ -28,7 +28,9 @@ def class_of_vanished(
     return SpecClass.SURPLUS
 
 
-def class_of_new(signature: Signature, judged: Mapping[Place, Judgement], *, is_compiler_unknown: bool) -> SpecClass:
+def class_of_new(
+    signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
+) -> SpecClass:
     """Return the class of a new spec: the first that holds."""
     if not signature.stacks:
         return SpecClass.UNREFERENCED_NEW

@@ -27,14 +27,14 @@ _PACKAGE = "package"
 _SPECS = "specs"
 
 
-class Side(Struct, frozen=True):
+class SpecSide(Struct, frozen=True):
     """One side of a package: its facts, and how many specs of each signature are on no other side."""
 
     facts: Facts | None  # None where there is no document
     specs: Counts
 
 
-class Found(Struct, frozen=True):
+class Matched(Struct, frozen=True):
     """What came to a package and what went from it."""
 
     is_added: bool = False  # the package itself
@@ -44,7 +44,7 @@ class Found(Struct, frozen=True):
     new: Counts = field(default_factory=Counter)
 
 
-def find_deltas(pairs: Iterable[tuple[Side, Side]]) -> list[Found]:
+def find_deltas(pairs: Iterable[tuple[SpecSide, SpecSide]]) -> list[Matched]:
     """Return what came and went between the two sides of each package."""
     entries = [_differing(before, after) for before, after in pairs]
     if not any(went or came for went, came in entries):
@@ -72,10 +72,10 @@ def load_deepdiff() -> None:
     import deepdiff  # noqa: F401, PLC0415
 
 
-_NOTHING = Found()
+_NOTHING = Matched()
 
 
-def _differing(before: Side, after: Side) -> tuple[list[Entry], list[Entry]]:
+def _differing(before: SpecSide, after: SpecSide) -> tuple[list[Entry], list[Entry]]:
     """Return the entries of either side without those that are equal on both."""
     old_facts, new_facts = before.facts or NO_FACTS, after.facts or NO_FACTS
     went: list[Entry] = []
@@ -109,11 +109,11 @@ def _answers(entries: Sequence[tuple[list[Entry], list[Entry]]]) -> list[tuple[l
     return answers
 
 
-def _found(went: list[Entry], came: list[Entry]) -> Found:
+def _found(went: list[Entry], came: list[Entry]) -> Matched:
     if not went and not came:
         return _NOTHING
     added, removed = _by_name(came), _by_name(went)
-    return Found(
+    return Matched(
         is_added=_PACKAGE in added,
         is_removed=_PACKAGE in removed,
         facts={name: Delta(tuple(sorted(added.get(name, ()))), tuple(sorted(removed.get(name, ())))) for name in FACTS},

@@ -39,7 +39,7 @@ _KINDS = {
 _ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "variants": Kind.VARIANT}
 
 
-class Judgement(Struct, frozen=True):
+class PlaceJudgement(Struct, frozen=True):
     """The verdict of one place, and what left it and came to it."""
 
     verdict: Verdict
@@ -77,7 +77,7 @@ def places_of(signature: Signature) -> list[Place]:
 
 def judge_places(
     touched: Set[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
-) -> dict[Place, Judgement]:
+) -> dict[Place, PlaceJudgement]:
     """Return the verdict of each of the `touched` places in which something happened."""
     if not touched:
         return {}
@@ -86,7 +86,7 @@ def judge_places(
     return {place: judgement for place, judgement in judged if judgement.verdict is not Verdict.SAME}
 
 
-def place_changes(judged: Mapping[Place, Judgement]) -> tuple[PlaceChange, ...]:
+def place_changes(judged: Mapping[Place, PlaceJudgement]) -> tuple[PlaceChange, ...]:
     """Return the verdicts as reports and JSON have them: with versions, oldest first."""
     return tuple(
         PlaceChange(
@@ -114,10 +114,10 @@ def _contents(
     return contents
 
 
-def _judge(before: Contents, after: Contents) -> Judgement:
+def _judge(before: Contents, after: Contents) -> PlaceJudgement:
     old, new = ({combination.version for combination in side} for side in (before, after))
     left, came = before - after, after - before
-    return Judgement(_verdict(old, new, left, came), before, after, left, came, old - new, new - old)
+    return PlaceJudgement(_verdict(old, new, left, came), before, after, left, came, old - new, new - old)
 
 
 def _verdict(old: Set[str], new: Set[str], left: Contents, came: Contents) -> Verdict:

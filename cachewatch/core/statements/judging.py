@@ -43,7 +43,7 @@ Declared = tuple[frozenset[str] | None, frozenset[str] | None]
 Uses = frozenset[tuple[str, str, str, tuple[str, ...]]]
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class SurveyResult(Struct, frozen=True, kw_only=True):
     """What the documents that did not change have."""
 
     specs: int = 0
@@ -64,16 +64,16 @@ class Survey:
         self._places += len(_places(document.specs))
         self._uses.setdefault(uses_of(document.specs.counts), []).append(document.package)
 
-    def join(self, other: Found) -> None:
+    def join(self, other: SurveyResult) -> None:
         """Add what other documents have."""
         self._specs += other.specs
         self._places += other.places
         for use, packages in other.uses.items():
             self._uses.setdefault(use, []).extend(packages)
 
-    def found(self) -> Found:
+    def found(self) -> SurveyResult:
         """Return what they have."""
-        return Found(
+        return SurveyResult(
             specs=self._specs, places=self._places, uses={use: tuple(names) for use, names in self._uses.items()}
         )
 
@@ -212,7 +212,7 @@ def judge(
     *,
     whole: StatementKind | None,
     declared: Declared,
-    survey: Callable[[], Found],
+    survey: Callable[[], SurveyResult],
 ) -> Judgement:
     """Judge the whole tag.
 
@@ -238,11 +238,11 @@ def judge(
 class _Unchanged:
     """Asks the survey at most once."""
 
-    def __init__(self, survey: Callable[[], Found]) -> None:
+    def __init__(self, survey: Callable[[], SurveyResult]) -> None:
         self._survey = survey
 
     @cached_property
-    def found(self) -> Found:
+    def found(self) -> SurveyResult:
         return self._survey()
 
     @property

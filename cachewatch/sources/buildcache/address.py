@@ -70,7 +70,11 @@ def parse_address(address: str) -> Path | str | Registry:
 
 
 def open_mirror(
-    place: Path | str, headers: Mapping[str, str], limits: Limits | None = None, *, max_index: int = LARGEST_INDEX
+    place: Path | str,
+    headers: Mapping[str, str],
+    limits: Limits | None = None,
+    *,
+    max_index: int = LARGEST_INDEX,
 ) -> Mirror:
     """Open a folder or a URL; `headers` are sent along with every request to the URL."""
     return Folder(place, max_index) if isinstance(place, Path) else Remote(place, headers, limits, max_index)

@@ -21,7 +21,7 @@ _BLOB = re.compile(r"(?:.+/)?blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
 
 
-class Entry(Struct, frozen=True):
+class CatalogueEntry(Struct, frozen=True):
     """The index of one stack, as the list names it."""
 
     label: str
@@ -35,10 +35,10 @@ class Entry(Struct, frozen=True):
         return None if known.digest == self.digest else fetch_v3_at(mirror, self.path, self.digest)
 
 
-class Listing(Struct, frozen=True):
+class CatalogueListing(Struct, frozen=True):
     """The stacks of each tag."""
 
-    tags: Mapping[str, tuple[Entry, ...]]
+    tags: Mapping[str, tuple[CatalogueEntry, ...]]
     ignored: tuple[str, ...]  # what could not be understood
     fresh: Validator
 
@@ -51,7 +51,7 @@ class _Entry(Struct):
 _decode = msgspec.json.Decoder(dict[str, list[_Entry]]).decode
 
 
-def fetch_listing(mirror: Mirror, name: str, known: Validator) -> Listing | None:
+def fetch_listing(mirror: Mirror, name: str, known: Validator) -> CatalogueListing | None:
     """Return the list, or None where it is the one that is `known` and all that it names stays what it is."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
@@ -66,8 +66,8 @@ def fetch_listing(mirror: Mirror, name: str, known: Validator) -> Listing | None
     return _listing(listed, mirror.where, file.etag)
 
 
-def _listing(listed: Mapping[str, list[_Entry]], where: str, etag: str) -> Listing:
-    tags: dict[str, tuple[Entry, ...]] = {}
+def _listing(listed: Mapping[str, list[_Entry]], where: str, etag: str) -> CatalogueListing:
+    tags: dict[str, tuple[CatalogueEntry, ...]] = {}
     ignored: list[str] = []
     for tag, entries in listed.items():
         found = [_entry(entry, where) for entry in entries] if is_name(tag.encode()) else []
@@ -79,16 +79,16 @@ def _listing(listed: Mapping[str, list[_Entry]], where: str, etag: str) -> Listi
     is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
     # What may change behind the same address has to be looked at every time.
     fresh = Validator(layout="catalogue", etag=etag) if is_fixed else Validator()
-    return Listing(tags, tuple(ignored), fresh)
+    return CatalogueListing(tags, tuple(ignored), fresh)
 
 
-def _entry(entry: _Entry, where: str) -> Entry | None:
+def _entry(entry: _Entry, where: str) -> CatalogueEntry | None:
     path = _path(entry.url, where)
     if path is None or not is_name(entry.label.encode()):
         return None
     if match := _BLOB.fullmatch(path):
-        return Entry(entry.label, path, match[2])
-    return Entry(entry.label, path, "") if _PLAIN.fullmatch(path) else None
+        return CatalogueEntry(entry.label, path, match[2])
+    return CatalogueEntry(entry.label, path, "") if _PLAIN.fullmatch(path) else None
 
 
 def _path(url: str, where: str) -> str | None:

@@ -14,7 +14,7 @@ from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.http import Limits, basic, bearer, check_secrecy
 from cachewatch.sources.buildcache import IndexFile, Mirror, Validator
 from cachewatch.sources.buildcache.address import LARGEST_INDEX, Registry, open_mirror, parse_address, root_of
-from cachewatch.sources.buildcache.catalogue import Entry, Listing, fetch_listing
+from cachewatch.sources.buildcache.catalogue import CatalogueEntry, CatalogueListing, fetch_listing
 from cachewatch.sources.buildcache.index import Index, read_indexes
 from cachewatch.sources.buildcache.layouts import fetch_index
 from cachewatch.sources.buildcache.oci import Image
@@ -70,7 +70,7 @@ def is_catalogue(address: str) -> bool:
     return root_of(address).endswith(".json")
 
 
-class Source:
+class CacheSource:
     """A cache that was opened; close it in the end."""
 
     def __init__(self, cache: Cache) -> None:
@@ -94,7 +94,7 @@ class Source:
             folder, self._list_name = _split(place) if self._is_list else (place, "")
             self._mirror = open_mirror(folder, headers, cache.limits, max_index=cache.max_index)
 
-    def __enter__(self) -> "Source":
+    def __enter__(self) -> "CacheSource":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -153,7 +153,9 @@ class Source:
         if is_all_read:
             yield Published("", (), {}, {key: listing.fresh}, _ignored(mirror, listing))
 
-    def _read_tag(self, mirror: Mirror, tag: str, entries: Sequence[Entry], remembered: Remembered) -> Published | None:
+    def _read_tag(
+        self, mirror: Mirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
+    ) -> Published | None:
         """Read all indexes of a tag if any of them changed."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
@@ -202,7 +204,7 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]
     return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics))
 
 
-def _ignored(mirror: Mirror, listing: Listing) -> tuple[Diagnostic, ...]:
+def _ignored(mirror: Mirror, listing: CatalogueListing) -> tuple[Diagnostic, ...]:
     if not listing.ignored:
         return ()
     names = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
