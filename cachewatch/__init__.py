@@ -1,3 +1,148 @@
-"""Tell people what really changed in a Spack build cache."""
+"""Report what changed in a Spack build cache. The names in `__all__` are the public API; docs/api.md describes them.
+
+Each is loaded when it is first used, so that importing the package costs nothing.
+"""
 
 __version__ = "0.1.0"
+
+# As in `typing`, which takes longer to load than all of this.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cachewatch.api import (
+        BuildCache,
+        CoverageReport,
+        OpenCatalogue,
+        Summary,
+        TagChangeset,
+        compare,
+        coverage,
+        open,  # noqa: A004  cachewatch.open, as gzip.open
+        parse_document,
+    )
+    from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution
+    from cachewatch.core.model import (
+        Delta,
+        Diagnostic,
+        DiagnosticKind,
+        Direction,
+        Document,
+        Kind,
+        MatchKind,
+        PackageChange,
+        PackageCounts,
+        Place,
+        PlaceChange,
+        Side,
+        Signature,
+        SignatureCount,
+        Spec,
+        SpecClass,
+        SpecCounts,
+        SpecMatch,
+        Specs,
+        StackChange,
+        StackVersions,
+        Status,
+        Verdict,
+    )
+    from cachewatch.core.statements.values import (
+        Counts,
+        Effect,
+        Line,
+        Severity,
+        Statement,
+        StatementKind,
+        Story,
+    )
+    from cachewatch.errors import (
+        BrokenSource,
+        CachewatchError,
+        DocumentError,
+        HttpError,
+        NotComparableDocument,
+        RefusedAddress,
+        SourceError,
+        TooLarge,
+        UnknownRevision,
+        UnreadableDocument,
+        UsageError,
+    )
+    from cachewatch.git.revisions import Revision
+
+__all__ = [
+    "Availability",
+    "BrokenSource",
+    "BuildCache",
+    "CachewatchError",
+    "Counts",
+    "Coverage",
+    "CoverageReport",
+    "Delta",
+    "Diagnostic",
+    "DiagnosticKind",
+    "Direction",
+    "Document",
+    "DocumentError",
+    "Effect",
+    "Environment",
+    "HttpError",
+    "Kind",
+    "Line",
+    "MatchKind",
+    "Need",
+    "NotComparableDocument",
+    "OpenCatalogue",
+    "PackageChange",
+    "PackageCounts",
+    "Place",
+    "PlaceChange",
+    "RefusedAddress",
+    "Resolution",
+    "Revision",
+    "Severity",
+    "Side",
+    "Signature",
+    "SignatureCount",
+    "SourceError",
+    "Spec",
+    "SpecClass",
+    "SpecCounts",
+    "SpecMatch",
+    "Specs",
+    "StackChange",
+    "StackVersions",
+    "Statement",
+    "StatementKind",
+    "Status",
+    "Story",
+    "Summary",
+    "TagChangeset",
+    "TooLarge",
+    "UnknownRevision",
+    "UnreadableDocument",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "compare",
+    "coverage",
+    "open",
+    "parse_document",
+]
+
+# Where they are, quick ones to load first.
+_MODULES = ("errors", "core.model", "core.statements.values", "core.coverage", "api", "git.revisions")
+
+if not TYPE_CHECKING:  # which would take any name for a public one
+
+    def __getattr__(name):
+        """Load a public name when it is first used."""
+        if name in __all__:
+            from importlib import import_module  # noqa: PLC0415
+
+            for module in _MODULES:
+                if hasattr(found := import_module(f"{__name__}.{module}"), name):
+                    return globals().setdefault(name, getattr(found, name))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -18,10 +18,9 @@ from cachewatch.cli.named import Unknown, unknown_names
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
 from cachewatch.core.changesets import Changeset, Collector, Outcome
-from cachewatch.core.kinds import GROUPS
 from cachewatch.core.model import Diagnostic, Kind
 from cachewatch.core.safetext import safe
-from cachewatch.core.selection import Globs, Selection, Versions, every_compiler
+from cachewatch.core.selection import Selection, every_kind, select
 from cachewatch.diff import assistance, changesets
 from cachewatch.errors import UsageError
 from cachewatch.runtime.companion import companion
@@ -163,28 +162,23 @@ def diff(
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
-    globs = {name: Globs(filters[name]) for name in _FILTERS if name != "compiler"}
-    return Selection(
-        tags=globs["tag"],
-        packages=globs["package"],
-        stacks=globs["stack"],
-        targets=globs["target"],
-        oses=globs["os"],
-        compilers=Globs(every_compiler(filters["compiler"])),
-        versions=Versions(filters["versions"]),
-        kinds=Globs(kind for pattern in filters["kind"] for kind in _kinds(pattern)),
+    return select(
+        tags=filters["tag"],
+        packages=filters["package"],
+        stacks=filters["stack"],
+        targets=filters["target"],
+        oses=filters["os"],
+        compilers=filters["compiler"],
+        versions=filters["versions"],
+        kinds=_kinds(filters["kind"]),
     )
 
 
-def _kinds(pattern: str) -> list[str]:
-    """Return what `--kind` means: a pattern, or every kind of a group such as `default`."""
-    name = pattern.removeprefix("!")
-    mark = pattern.removesuffix(name)
-    if name in GROUPS:
-        return [f"{mark}{kind}" for kind in sorted(GROUPS[name])]
-    if any(map(Globs([name]), Kind)):
-        return [pattern]
-    raise UsageError(f"--kind {pattern}: unknown kind of change; see `cachewatch kinds`")
+def _kinds(patterns: Iterable[str]) -> list[str]:
+    try:
+        return list(every_kind(patterns))
+    except UsageError as error:
+        raise UsageError(f"--kind {error}") from error
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:

@@ -5,7 +5,7 @@ the README; a spec is one built binary, its signature all that is known of it bu
 """
 
 from collections import Counter
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
 from enum import StrEnum
 from functools import cached_property
 from operator import add
@@ -173,6 +173,10 @@ class Specs(Mapping[str, Signature]):
         if self.hashes.isdisjoint(hashes):
             return self
         return Specs.of({h: s for h, s in self.items() if h not in hashes})
+
+    def __reduce__(self) -> tuple[Callable[[Mapping[str, Signature]], "Specs"], tuple[Mapping[str, Signature]]]:
+        """Let another process have the same."""
+        return Specs.of, (self._by_hash,)
 
     def __getitem__(self, spec_hash: str) -> Signature:
         return self._by_hash[spec_hash]

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Set
 
 from msgspec import Struct, field
 
+from cachewatch.core.kinds import GROUPS
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.patterns import Globs, is_plain
 from cachewatch.core.spelling import compiler
 from cachewatch.core.versions import Versions
+from cachewatch.errors import UsageError
 
-__all__ = ["Globs", "Selection", "Versions", "every_compiler"]
+__all__ = ["Globs", "Selection", "Versions", "every_compiler", "every_kind", "select"]
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -51,6 +53,43 @@ class Selection(Struct, frozen=True, kw_only=True):
     def wants(self, kinds: Set[Kind]) -> bool:
         """Tell whether a change of these kinds is to be reported."""
         return self.kinds.is_open or any(map(self.kinds, kinds))
+
+
+def select(
+    *,
+    tags: Iterable[str] = (),
+    packages: Iterable[str] = (),
+    stacks: Iterable[str] = (),
+    targets: Iterable[str] = (),
+    oses: Iterable[str] = (),
+    compilers: Iterable[str] = (),
+    versions: Iterable[str] = (),
+    kinds: Iterable[str] = (),
+) -> Selection:
+    """Return what these patterns select; no patterns select everything."""
+    return Selection(
+        tags=Globs(tags),
+        packages=Globs(packages),
+        stacks=Globs(stacks),
+        targets=Globs(targets),
+        oses=Globs(oses),
+        compilers=Globs(every_compiler(compilers)),
+        versions=Versions(versions),
+        kinds=Globs(every_kind(kinds)),
+    )
+
+
+def every_kind(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield patterns of kinds; the name of a group means each of its kinds. Raises UsageError for what matches none."""
+    for pattern in patterns:
+        name = pattern.removeprefix("!")
+        mark = pattern.removesuffix(name)
+        if name in GROUPS:
+            yield from (f"{mark}{kind}" for kind in sorted(GROUPS[name]))
+        elif any(map(Globs([name]), Kind)):
+            yield pattern
+        else:
+            raise UsageError(f"{pattern}: unknown kind of change; see `cachewatch kinds`")
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:

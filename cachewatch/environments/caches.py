@@ -1,6 +1,7 @@
 """What there is of some packages: in a recorded revision, or in a live cache right now."""
 
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,6 +13,9 @@ from cachewatch.documents import MAX_BYTES, Known, parse
 from cachewatch.documents.writing import Listed
 from cachewatch.errors import DocumentError, SourceError, UsageError
 from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed
+
+if TYPE_CHECKING:
+    from cachewatch.git.repository import Repository
 
 
 class CacheContents(Struct, frozen=True):
@@ -25,19 +29,25 @@ class CacheContents(Struct, frozen=True):
 
 def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> CacheContents:
     """Return what one tag of a revision has of `packages`."""
-    from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.clones import open_repository  # noqa: PLC0415
-    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+    from cachewatch.git.clones import open_repository  # noqa: PLC0415  git is slow to load
 
     opened = open_repository(repository, report=None)
     try:
-        found = resolve(opened, f"{revision}:{tag}" if tag else revision)
-        listing = list_revision(
-            opened, found, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages
-        )
-        return _read(listing, repository)
+        return recorded_in(opened, repository, f"{revision}:{tag}" if tag else revision, packages)
     finally:
         opened.close()
+
+
+def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
+    """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
+    from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+
+    found = resolve(opened, revision)
+    listing = list_revision(
+        opened, found, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages
+    )
+    return listed(listing, repository)
 
 
 def published(cache: Cache, packages: Collection[str]) -> CacheContents:
@@ -69,7 +79,8 @@ def _signature(spec: Listed) -> Signature:
     )
 
 
-def _read(listing: Listing, repository: str) -> CacheContents:
+def listed(listing: Listing, name: str) -> CacheContents:
+    """Return what the documents of one tag hold; `name` says in messages where they are."""
     known = Known()
     holdings: dict[str, Mapping[str, Signature]] = {}
     diagnostics = list(listing.diagnostics)
@@ -82,7 +93,7 @@ def _read(listing: Listing, repository: str) -> CacheContents:
             holdings[package] = document.specs
             diagnostics += document.diagnostics
     side = listing.side
-    where = " ".join(filter(None, (repository, side.tag, "at", (side.revision or "")[:10])))
+    where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
     return CacheContents(holdings, where, tags.is_mutable(side.tag), tuple(diagnostics))
 
 

@@ -114,6 +114,12 @@ def _steps_back(repository: Repository, start: str, end: str) -> int | None:
     return None
 
 
+def newest(repository: Repository, until: Revision, limit: int) -> list[Revision]:
+    """Return the last revisions up to `until`, newest first."""
+    commits = repository.run(["rev-list", "--first-parent", f"--max-count={limit}", until.commit]).decode().split()
+    return [Revision(commit, commit, None, _time(repository, commit)) for commit in commits]
+
+
 def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
     """Tell whether `older` has history that `newer` does not: somebody rewrote it, or went back."""
     try:

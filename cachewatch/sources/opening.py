@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cachewatch.core import tags
 from cachewatch.core.layout import CATALOGUE, DOCUMENT, Wanted
@@ -12,6 +13,9 @@ from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.source import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.errors import UsageError
 from cachewatch.sources import folders
+
+if TYPE_CHECKING:
+    from cachewatch.git.repository import Repository
 
 Choice = Callable[[str], bool]
 
@@ -26,15 +30,15 @@ def open_comparison(
     before: str,
     after: str,
     *,
-    repository: str,
+    repository: "str | Repository",
     wanted_tag: Choice,
     wanted_package: Wanted,
     report: Callable[[str], None] | None = None,
 ) -> Iterator[Comparison]:
     """Find what differs between `before` and `after`, and let go of it all at the end.
 
-    `repository` is a path or a URL and is not touched unless a side needs it; `report` is told
-    the progress of a clone.
+    `repository` is a path or a URL and is not touched unless a side needs it, or a repository that
+    is open, and stays open; `report` is told the progress of a clone.
     """
     if not needs_git(before, after):
         yield _compare_paths(before, after, wanted_tag, wanted_package)
@@ -45,7 +49,7 @@ def open_comparison(
     from cachewatch.git.revisions import resolve  # noqa: PLC0415
 
     documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}
-    opened = open_repository(repository, report=report)
+    opened = open_repository(repository, report=report) if isinstance(repository, str) else repository
     try:
         if documents:
             old, new = (
@@ -64,7 +68,8 @@ def open_comparison(
                 wanted_package=wanted_package,
             )
     finally:
-        opened.close()
+        if opened is not repository:
+            opened.close()
 
 
 def _compare_paths(before: str, after: str, wanted_tag: Choice, wanted_package: Wanted) -> Comparison:

@@ -1,0 +1,358 @@
+"""The functions and classes of the public API; `cachewatch/__init__.py` names them, docs/api.md describes them.
+
+Everything runs in the calling process and thread, except git, which is a process of its own.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from msgspec import Struct
+
+from cachewatch.core import changesets as streams
+from cachewatch.core import compare as comparing
+from cachewatch.core import tags as tag_names
+from cachewatch.core.coverage import Coverage, Environment, cover
+from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
+from cachewatch.core.selection import Selection, select
+from cachewatch.core.source import Comparison, Listing
+from cachewatch.core.statements import Statement
+from cachewatch.diff import changesets
+from cachewatch.documents import parse
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.sources import folders
+from cachewatch.sources.opening import needs_git, open_comparison
+
+if TYPE_CHECKING:
+    from cachewatch.environments.caches import CacheContents
+    from cachewatch.git.repository import Repository
+    from cachewatch.git.revisions import Revision
+
+Address = str | os.PathLike[str]
+Patterns = str | Iterable[str]
+
+T = TypeVar("T")
+
+
+class BuildCache(Struct, frozen=True, kw_only=True):
+    """A live build cache, or one tag of a catalogue of caches: a folder, https:// or oci://, and how to read it."""
+
+    address: str
+    tag: str = "develop"
+    view: str = ""
+    token_file: Path | None = None
+    login_file: Path | None = None
+
+    def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
+        from cachewatch.environments.caches import published  # noqa: PLC0415  slow to load
+        from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415
+
+        if revision is not None:
+            raise UsageError(f"{self.address}: a live build cache has no revisions")
+        cache = Cache(
+            address=self.address,
+            is_catalogue=is_catalogue(self.address),
+            tag=self.tag,
+            wanted_tag=lambda name: name == self.tag,
+            view=self.view,
+            token_file=self.token_file,
+            login_file=self.login_file,
+        )
+        return published(cache, environment.packages)
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """The totals of a changeset and what happened to the whole tag."""
+
+    before: Side
+    after: Side
+    revisions_between: int | None  # None where that cannot be known
+    packages: PackageCounts
+    specs: SpecCounts
+    kinds: frozenset[Kind]
+    statements: tuple[Statement, ...]  # every change once, with its cause
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a document could not be compared; `diagnostics` name it."""
+        return any(diagnostic.is_loss for diagnostic in self.diagnostics)
+
+
+class CoverageReport(Struct, frozen=True, kw_only=True):
+    """What a catalogue or a build cache has of an environment."""
+
+    coverage: Coverage
+    where: str  # the catalogue or cache, in words
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a document could not be read, so that its binaries count as lost."""
+        return any(diagnostic.is_loss for diagnostic in self.diagnostics)
+
+
+class TagChangeset:
+    """What changed between two states of one tag: iterate over its packages once, then read `summary()`."""
+
+    def __init__(self, found: streams.Changeset, revisions_between: int | None, check_open: Callable[[], None]) -> None:
+        self.before = found.before
+        self.after = found.after
+        self._found = found
+        self._revisions_between = revisions_between
+        self._packages = _guarded(_packages_of(found, check_open))
+        self._is_begun = False
+
+    def __iter__(self) -> Iterator[PackageChange]:
+        """Yield each package that changed, by name, as soon as it has been compared; only once."""
+        if self._is_begun:
+            raise UsageError("the packages of a changeset can be iterated over only once; keep them in a list")
+        self._is_begun = True
+        return self._packages
+
+    def summary(self) -> Summary:
+        """Return the totals; packages that were not iterated over are compared first and dropped."""
+        self._is_begun = True
+        for _ in self._packages:
+            pass
+        with _own_errors():
+            outcome = self._found.outcome
+        return Summary(
+            before=outcome.before,
+            after=outcome.after,
+            revisions_between=self._revisions_between,
+            packages=outcome.packages,
+            specs=outcome.tally.specs,
+            kinds=outcome.kinds,
+            statements=outcome.statements,
+            diagnostics=outcome.diagnostics,
+        )
+
+
+class OpenCatalogue:
+    """An open catalogue; `cachewatch.open` returns one. Use it in one thread at a time."""
+
+    def __init__(self, address: str, repository: "Repository | None") -> None:
+        self.address = address
+        self._repository = repository
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End git; what was not read until now cannot be read any more."""
+        self._is_open = False
+        if self._repository is not None:
+            self._repository.close()
+
+    def tags(self, revision: str = "HEAD") -> tuple[str, ...]:
+        """Return the tags of a revision: branches, then releases and snapshots, newest first."""
+        self._check_open()
+        with _own_errors():
+            if self._repository is None:
+                return tuple(tag_names.in_order(each.side.tag for each in self._listings() if each.side.tag))
+            from cachewatch.git.catalogue import tags_of  # noqa: PLC0415  git is slow to load
+            from cachewatch.git.revisions import resolve  # noqa: PLC0415
+
+            return tuple(tag_names.in_order(tags_of(self._repository, resolve(self._repository, revision)).ids))
+
+    def revisions(self, until: str = "HEAD", *, limit: int = 20) -> "tuple[Revision, ...]":
+        """Return the last revisions up to `until`, newest first; a folder of documents has none."""
+        self._check_open()
+        if self._repository is None:
+            return ()
+        from cachewatch.git.revisions import newest, resolve  # noqa: PLC0415  git is slow to load
+
+        with _own_errors():
+            return tuple(newest(self._repository, resolve(self._repository, until), max(0, limit)))
+
+    def diff(
+        self,
+        before: Address,
+        after: Address | None = None,
+        *,
+        tags: Patterns = (),
+        packages: Patterns = (),
+        stacks: Patterns = (),
+        targets: Patterns = (),
+        oses: Patterns = (),
+        compilers: Patterns = (),
+        versions: Patterns = (),
+        kinds: Patterns = (),
+    ) -> Iterator[TagChangeset]:
+        """Compare two states, and return a changeset for each tag that differs, or one that is empty.
+
+        `before` and `after` are what `cachewatch diff` takes: a revision, a date, REVISION:TAG, or the path of a document
+        or a folder of documents. Without `after`, it is HEAD, or this folder of documents. The filters take globs, as the
+        options of `cachewatch diff` do.
+        """
+        self._check_open()
+        with _own_errors():
+            selection = select(
+                tags=_listed(tags),
+                packages=_listed(packages),
+                stacks=_listed(stacks),
+                targets=_listed(targets),
+                oses=_listed(oses),
+                compilers=_listed(compilers),
+                versions=_listed(versions),
+                kinds=_listed(kinds),
+            )
+            comparison = self._compare(os.fspath(before), self._latest(after), selection)
+            found = changesets(comparison, selection, _Kept)
+            return _guarded(TagChangeset(each, comparison.revisions_between, self._check_open) for each in found)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise UsageError(f"{self.address}: this catalogue is closed; read everything before the end of `with`")
+
+    def _latest(self, after: Address | None) -> str:
+        if after is None:
+            return self.address if self._repository is None else "HEAD"
+        return os.fspath(after)
+
+    def _compare(self, before: str, after: str, selection: Selection) -> Comparison:
+        if self._repository is None and needs_git(before, after):
+            name = after if folders.is_documents(before) else before
+            raise UsageError(f"{name}: no document or folder of documents, and {self.address} has no revisions")
+        # A repository stays open until the catalogue is closed, and files are opened one by one.
+        with open_comparison(
+            before,
+            after,
+            repository=self._repository or self.address,
+            wanted_tag=selection.tags,
+            wanted_package=selection.packages,
+        ) as comparison:
+            return comparison
+
+    def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
+        from cachewatch.environments.caches import listed, recorded_in  # noqa: PLC0415  slow to load
+
+        self._check_open()
+        if self._repository is not None:
+            return recorded_in(self._repository, self.address, revision or "HEAD", environment.packages)
+        if revision is not None:
+            raise UsageError(f"{self.address}: a folder of documents has no revisions")
+        return listed(_only_tag(self._listings(), self.address), self.address)
+
+    def _listings(self) -> list[Listing]:
+        return folders.list_path(self.address, wanted_package=lambda _: True)
+
+
+def open(address: Address) -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
+    """Open a catalogue: a path or a URL of a git repository, or a folder of documents.
+
+    Of a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or refreshed.
+    """
+    name = os.fspath(address)
+    if not name:
+        raise UsageError("the address of the catalogue is empty; name a repository, a URL or a folder of documents")
+    with _own_errors():
+        if _is_folder_of_documents(Path(name)):
+            return OpenCatalogue(name, None)
+        from cachewatch.git.clones import open_repository  # noqa: PLC0415  git is slow to load
+
+        return OpenCatalogue(name, open_repository(name))
+
+
+def parse_document(data: bytes, name: str = "document") -> Document:
+    """Read one `specs.md`, or raise a DocumentError with the reason; `name` says in its `diagnostics` which one it is."""
+    return parse(data, name)
+
+
+def compare(before: Document | None, after: Document | None) -> PackageChange | None:
+    """Return what happened to a package between two documents; None if nothing but their form changed.
+
+    A document of None is one that does not exist.
+    """
+    later = after or before
+    if later is None:
+        raise UsageError("there is nothing to compare; pass at least one document")
+    if before and after and before.package != after.package:
+        raise UsageError(f"the documents are of two packages, {before.package} and {after.package}")
+    return comparing.compare(later.package, before, after, is_pruned=tag_names.is_mutable(later.tag or None))
+
+
+def coverage(
+    environment: Address | Environment, where: OpenCatalogue | BuildCache, revision: str | None = None
+) -> CoverageReport:
+    """Return which binaries of an environment a catalogue or a live build cache has.
+
+    `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `revision` is of a
+    repository, as in `OpenCatalogue.diff`; HEAD if omitted.
+    """
+    from cachewatch.environments.lockfiles import open_environment  # noqa: PLC0415  slow to load
+
+    with _own_errors():
+        needed = environment if isinstance(environment, Environment) else open_environment(Path(environment))
+        held = where._holdings(needed, revision)  # noqa: SLF001  it is of this module
+    found = cover(needed, held.holdings, is_pruned=held.is_pruned)
+    return CoverageReport(coverage=found, where=held.where, diagnostics=held.diagnostics)
+
+
+def _is_folder_of_documents(path: Path) -> bool:
+    if path.is_file():
+        return path.suffix == ".md"
+    if not path.is_dir() or (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir()):
+        return False
+    if folders.is_build_cache(path):
+        raise UsageError(
+            f"{path}: is a build cache and has no revisions; `cachewatch.coverage` takes it as a BuildCache, and"
+            " `cachewatch record` keeps its history in a repository, which can be opened"
+        )
+    return any(each.blobs or each.diagnostics for each in folders.list_path(str(path), wanted_package=lambda _: True))
+
+
+def _only_tag(listings: Sequence[Listing], address: str) -> Listing:
+    found = [each for each in listings if len(listings) == 1 or each.side.tag == "develop"]
+    if not found:
+        raise UsageError(f"{address} holds several tags; open the folder of one of them")
+    return found[0]
+
+
+class _Kept:
+    """Keeps packages as they are."""
+
+    def __init__(self) -> None:
+        self._changes: list[PackageChange] = []
+
+    def add(self, change: PackageChange) -> None:
+        """Take one package."""
+        self._changes.append(change)
+
+    def take(self) -> Sequence[PackageChange]:
+        """Hand over what was taken since the last time."""
+        changes, self._changes = self._changes, []
+        return changes
+
+
+def _packages_of(found: streams.Changeset, check_open: Callable[[], None]) -> Iterator[PackageChange]:
+    check_open()
+    for changes in found.collected():
+        yield from changes
+        check_open()
+
+
+def _guarded(found: Iterable[T]) -> Iterator[T]:
+    with _own_errors():
+        yield from found
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """Raise every failure of a file as an error of cachewatch."""
+    try:
+        yield
+    except OSError as error:
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        raise SourceError(f"{where}{error.strerror or error}") from error
+
+
+def _listed(patterns: Patterns) -> tuple[str, ...]:
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)

@@ -1,0 +1,427 @@
+"""The public API: its names, what it returns, how it streams and fails, and what docs/api.md says of it."""
+
+import ast
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import typing
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from caches import database, installs, node, write_v2
+from conftest import ROOT
+from helpers import document, history, record, records
+
+import cachewatch
+from cachewatch import errors
+from cachewatch.runtime import resources
+
+PAGE = ROOT / "docs" / "api.md"
+NAMES = [name for name in cachewatch.__all__ if name != "__version__"]
+
+
+def test_importing_loads_nothing() -> None:
+    """`import cachewatch` takes no library, and no module of ours but itself; a public name takes no git before it is used."""
+    code = (
+        "import sys; before = set(sys.modules); import cachewatch; print(sorted(set(sys.modules) - before));"
+        "cachewatch.parse_document; cachewatch.UsageError; print('git' in sys.modules, 'deepdiff' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+
+    assert done.stdout.splitlines() == ["['cachewatch']", "False False"]
+
+
+def test_what_checkers_see_is_what_there_is() -> None:
+    """The names that type checkers read are those of `__all__`, and come from where they are loaded at run time."""
+    tree = ast.parse(Path(cachewatch.__file__).read_text("utf-8"))
+    imports = [
+        (str(node.module), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("cachewatch.")
+        for alias in node.names
+    ]
+
+    assert sorted(name for _, name in imports) == sorted(NAMES)
+    for module, name in imports:
+        assert getattr(cachewatch, name) is getattr(import_module(module), name), name
+
+
+def test_no_public_name_hides_a_module() -> None:
+    """A module of that name would take its place once something imports it."""
+    for path in (ROOT / "cachewatch").iterdir():
+        assert path.stem not in NAMES
+
+
+def test_other_names_are_refused() -> None:
+    """As any module does."""
+    with pytest.raises(AttributeError, match="nonsense"):
+        cachewatch.nonsense  # type: ignore[attr-defined]  # noqa: B018
+    assert set(cachewatch.__all__) <= set(dir(cachewatch))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_documented(name: str) -> None:
+    """In one or two sentences of its own, and on the page."""
+    assert getattr(cachewatch, name).__doc__, name
+    assert re.search(rf"`(?:cachewatch\.)?{name}\b", PAGE.read_text()), name
+
+
+def test_the_page_names_nothing_else() -> None:
+    """Every name that the page lists as public is."""
+    tables = re.findall(r"^\| `(\w+)[`(]", PAGE.read_text(), re.MULTILINE)
+
+    assert set(tables) <= {*NAMES, *dir(cachewatch.OpenCatalogue), *dir(cachewatch.TagChangeset)}
+
+
+def _types_of(hint: Any) -> Iterator[Any]:
+    yield hint
+    for argument in typing.get_args(hint):
+        yield from _types_of(argument)
+
+
+def _hints(value: Any) -> Iterator[Any]:
+    """Yield the annotations of a function, or of the attributes, properties and methods of a class."""
+    functions = [value]
+    if isinstance(value, type):
+        functions = [each.fget if isinstance(each, property) else each for each in vars(value).values()]
+        if issubclass(value, msgspec.Struct):
+            yield from typing.get_type_hints(value).values()
+    names = {name: getattr(cachewatch, name) for name in NAMES}
+    for function in functions:
+        if callable(function) and hasattr(function, "__annotations__") and not function.__name__.startswith("_"):
+            yield from typing.get_type_hints(function, localns=names).values()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not hasattr(errors, name)])
+def test_everything_that_is_reached_is_public(name: str) -> None:
+    """Who gets a value can name the types of all that it holds, none of which is unknown."""
+    public = {getattr(cachewatch, each) for each in NAMES}
+    for hint in _hints(getattr(cachewatch, name)):
+        for each in _types_of(hint):
+            assert each is not Any, hint
+            if isinstance(each, type) and each.__module__.startswith("cachewatch"):
+                assert each in public, each
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if hasattr(errors, name)])
+def test_every_error_has_one_base(name: str) -> None:
+    """One `except` is enough."""
+    assert issubclass(getattr(errors, name), cachewatch.CachewatchError)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_are_frozen(name: str) -> None:
+    """Nobody changes what another one was given."""
+    value = getattr(cachewatch, name)
+    if isinstance(value, type) and issubclass(value, msgspec.Struct):
+        assert value.__struct_config__.frozen
+
+
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text() if PAGE.exists() else "", re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_every_example_runs(
+    demo_repository: Path, number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each block of the page, in the repository of the demo, prints what its comments say; they begin with `# ->`."""
+    monkeypatch.chdir(demo_repository)
+    file = demo_repository / "py-keras.md"
+    file.write_bytes(resources.demo_documents()["py-keras"])
+    (demo_repository / "spack.yaml").write_text("spack:\n  specs: [py-keras@3.9.2, py-build@1.2.0]\n")
+    exec(compile(BLOCKS[number], f"docs/api.md, example {number + 1}", "exec"), {})
+    expected = re.findall(r"^# -> (.*)$", BLOCKS[number], re.MULTILINE)
+
+    assert expected
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_there_are_examples() -> None:
+    """For each of the four functions."""
+    for name in ("open", "parse_document", "compare", "coverage"):
+        assert f"cachewatch.{name}(" in "".join(BLOCKS)
+
+
+def _names(changesets: Iterator[cachewatch.TagChangeset]) -> dict[str | None, list[str]]:
+    return {each.after.tag: [change.package for change in each] for each in changesets}
+
+
+def test_a_difference_streams(demo_repository: Path) -> None:
+    """Tag by tag and package by package, as `cachewatch diff` has it, with its totals."""
+    with cachewatch.open(demo_repository) as catalogue:
+        (develop,) = catalogue.diff("HEAD~1", "HEAD", tags="develop")
+        changes = list(develop)
+        summary = develop.summary()
+
+    assert [change.package for change in changes] == [
+        "py-build",
+        "py-gpytorch",
+        "py-keras",
+        "py-ml-dtypes",
+        "py-safetensors",
+    ]
+    assert sum((change.counts for change in changes), cachewatch.SpecCounts()) == summary.specs
+    assert (summary.packages.added, summary.revisions_between, summary.is_partial) == (1, 1, False)
+    assert (summary.specs.before, summary.specs.after) == (228, 473)
+    assert cachewatch.StatementKind.PACKAGE_ADDED in {each.kind for each in summary.statements}
+
+
+def test_the_summary_reads_the_rest(demo_repository: Path) -> None:
+    """Whoever wants only totals need not iterate; packages come once."""
+    with cachewatch.open(str(demo_repository)) as catalogue:
+        whole, begun = (next(catalogue.diff("HEAD~1", tags=["develop"])) for _ in range(2))
+        next(iter(begun))
+        assert begun.summary() == whole.summary()
+        with pytest.raises(cachewatch.UsageError, match="only once"):
+            iter(whole)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"packages": "py-k*"}, ["py-keras"]),
+        ({"packages": ["!py-k*", "!py-build"]}, ["py-gpytorch", "py-ml-dtypes", "py-safetensors"]),
+        ({"stacks": "ml-darwin*", "targets": ["aarch64"], "versions": "@0.4.3"}, ["py-safetensors"]),
+        ({"kinds": ["rebuilt"]}, ["py-gpytorch"]),
+        ({"kinds": "package"}, ["py-keras"]),
+        ({"oses": "no-*"}, []),
+        ({"compilers": "nonesuch"}, []),
+    ],
+)
+def test_filters(demo_repository: Path, filters: dict[str, Any], expected: list[str]) -> None:
+    """They are the options of `cachewatch diff`; one pattern needs no list."""
+    with cachewatch.open(demo_repository) as catalogue:
+        assert _names(catalogue.diff("HEAD~1", tags="develop", **filters)) == {"develop": expected}
+
+
+def test_every_tag_has_a_changeset(demo_repository: Path) -> None:
+    """Without a filter, all that differ."""
+    with cachewatch.open(demo_repository) as catalogue:
+        assert list(_names(catalogue.diff("HEAD~1"))) == ["develop", "develop-2025-06-01"]
+        assert [list(each) for each in catalogue.diff("HEAD", "HEAD")] == [[]]
+        assert catalogue.tags() == ("develop", "develop-2025-06-01", "develop-2025-05-25")
+        assert catalogue.tags("HEAD~1") == ("develop", "develop-2025-05-25")
+        assert [each.time and each.time.day for each in catalogue.revisions()] == [1, 25]
+        assert [each.commit for each in catalogue.revisions(limit=1)] == [catalogue.revisions()[0].commit]
+
+
+def test_two_differences_at_once(demo_repository: Path) -> None:
+    """One git answers both, in turn."""
+    with cachewatch.open(demo_repository) as catalogue:
+        one, other = (next(catalogue.diff("HEAD~1", tags="develop")) for _ in range(2))
+        assert all(a is not None and a.package == b.package for a, b in zip_longest(one, other) if b is not None)
+
+
+def test_threads(demo_repository: Path) -> None:
+    """Each with a catalogue of its own."""
+    found: list[list[cachewatch.PackageChange]] = []
+
+    def work() -> None:
+        with cachewatch.open(demo_repository) as catalogue:
+            found.append([change for each in catalogue.diff("HEAD~1") for change in each])
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(found) == 3
+    assert found[0] == found[1] == found[2]
+
+
+def test_values_cross_to_other_processes(demo_repository: Path) -> None:
+    """Every value is the same after `pickle`."""
+    with cachewatch.open(demo_repository) as catalogue:
+        (develop,) = catalogue.diff("HEAD~1", tags="develop")
+        values = [*develop, develop.summary()]
+    values.append(cachewatch.parse_document(resources.demo_documents()["py-keras"]))
+
+    assert pickle.loads(pickle.dumps(values)) == values
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Two folders of documents, of which the later has an upgrade."""
+    for name, versions in (("old", ["1.0"]), ("new", ["2.0"])):
+        folder = tmp_path / name / "_cache" / "develop" / "zlib"
+        folder.mkdir(parents=True)
+        (folder / "specs.md").write_bytes(document([record(1 if name == "old" else 2, versions=versions)]))
+    return tmp_path / "old", tmp_path / "new"
+
+
+def test_folders_of_documents(folders: tuple[Path, Path]) -> None:
+    """Without git; the folder that is open is the later state."""
+    with cachewatch.open(folders[1]) as catalogue:
+        (changeset,) = catalogue.diff(folders[0])
+        (change,) = changeset
+        assert cachewatch.Kind.UPGRADED in change.kinds
+        assert (catalogue.tags(), catalogue.revisions()) == (("develop",), ())
+        with pytest.raises(cachewatch.UsageError, match="has no revisions"):
+            catalogue.diff("HEAD~1")
+        with pytest.raises(cachewatch.UsageError, match="has no revisions"):
+            cachewatch.coverage(cachewatch.Environment(name="none", needs=()), catalogue, "HEAD")
+
+
+def test_documents_alone(folders: tuple[Path, Path]) -> None:
+    """A single one can be opened, too, and two can be compared that nobody stored."""
+    file = next(folders[1].rglob("specs.md"))
+    file = file.rename(file.with_name("zlib.md"))
+    with cachewatch.open(file) as catalogue:
+        assert [len(list(each)) for each in catalogue.diff(next(folders[0].rglob("specs.md")))] == [1]
+    new = cachewatch.parse_document(file.read_bytes(), "zlib.md")
+    change = cachewatch.compare(None, new)
+    assert change is not None
+    assert change.status is cachewatch.Status.ADDED
+    assert cachewatch.compare(new, new) is None
+
+
+def test_comparing_refuses_what_makes_no_sense() -> None:
+    """Two packages, or nothing at all."""
+    keras, build = (cachewatch.parse_document(resources.demo_documents()[name]) for name in ("py-keras", "py-build"))
+    with pytest.raises(cachewatch.UsageError, match="two packages"):
+        cachewatch.compare(keras, build)
+    with pytest.raises(cachewatch.UsageError, match="nothing to compare"):
+        cachewatch.compare(None, None)
+
+
+def test_coverage(demo_repository: Path, folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """Of a revision, of a folder, and of documents that cannot be read."""
+    (tmp_path / "spack.yaml").write_text("spack:\n  specs: [py-keras, zlib@2.0]\n")
+    with cachewatch.open(demo_repository) as catalogue:
+        report = cachewatch.coverage(tmp_path, catalogue)
+        assert [each.standing.value for each in report.coverage.needs] == ["usable", "lost"]
+        assert cachewatch.coverage(report.coverage.environment, catalogue, "HEAD~1").coverage.met == 0
+        assert report.where.endswith(f"develop at {catalogue.revisions()[0].commit[:10]}")
+    with cachewatch.open(folders[1]) as catalogue:
+        assert cachewatch.coverage(tmp_path / "spack.yaml", catalogue).coverage.met == 1
+        next(folders[1].rglob("specs.md")).write_bytes(b"bad")
+        report = cachewatch.coverage(tmp_path / "spack.yaml", catalogue)
+        assert (report.coverage.met, report.is_partial) == (0, True)
+
+
+def test_what_cannot_be_read_is_named(folders: tuple[Path, Path]) -> None:
+    """The others are compared."""
+    next(folders[1].rglob("specs.md")).write_bytes(b"bad")
+    with cachewatch.open(folders[1]) as catalogue:
+        summary = next(catalogue.diff(folders[0])).summary()
+
+    assert summary.is_partial
+    assert [each.kind for each in summary.diagnostics] == [cachewatch.DiagnosticKind.UNREADABLE]
+
+
+def test_a_live_build_cache(tmp_path: Path) -> None:
+    """It has no history: it can be covered, not opened."""
+    (tmp_path / "cache" / "build_cache").mkdir(parents=True)
+    (tmp_path / "spack.yaml").write_text("spack:\n  specs: [zlib]\n")
+    with pytest.raises(cachewatch.UsageError, match="BuildCache"):
+        cachewatch.open(tmp_path / "cache")
+    cache = cachewatch.BuildCache(address=str(tmp_path / "cache"))
+    with pytest.raises(cachewatch.UsageError, match="has no revisions"):
+        cachewatch.coverage(tmp_path, cache, "HEAD")
+    with pytest.raises(cachewatch.SourceError):
+        cachewatch.coverage(tmp_path, cache)
+
+
+def test_a_live_build_cache_is_covered(tmp_path: Path) -> None:
+    """As it is now; a tag that it does not have is refused."""
+    write_v2(tmp_path / "cache", database(installs(node("zlib", "1.3"), node("hdf5", "1.14"))))
+    (tmp_path / "spack.yaml").write_text("spack:\n  specs: [zlib@1.3, zlib@2]\n")
+    report = cachewatch.coverage(tmp_path, cachewatch.BuildCache(address=str(tmp_path / "cache")))
+
+    assert [each.is_met for each in report.coverage.needs] == [True, False]
+    assert (report.where, report.is_partial) == (f"{tmp_path / 'cache'} as it is now", False)
+
+
+def test_a_url_is_cloned_and_refreshed(tmp_path: Path) -> None:
+    """What upstream publishes later is there when it is opened again."""
+    first, second = ({"_cache/develop/zlib/specs.md": document([record(number)])} for number in (1, 2))
+    upstream = history(tmp_path / "upstream.git", first)
+    with cachewatch.open(upstream.as_uri()) as catalogue:
+        assert len(catalogue.revisions()) == 1
+    shutil.rmtree(upstream)
+    history(upstream, first, second)
+    with cachewatch.open(upstream.as_uri()) as catalogue:
+        assert _names(catalogue.diff("HEAD~1")) == {"develop": ["zlib"]}
+
+
+def test_after_the_end(demo_repository: Path) -> None:
+    """Git is not started anew behind the back of whoever closed the catalogue."""
+    with cachewatch.open(demo_repository) as catalogue:
+        begun, unread = (next(catalogue.diff("HEAD~1", tags="develop")) for _ in range(2))
+        packages = iter(begun)
+    uses = (catalogue.tags, catalogue.revisions, unread.summary, lambda: next(packages), lambda: catalogue.diff("HEAD"))
+    for use in uses:
+        with pytest.raises(cachewatch.UsageError, match="closed"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "\0",
+        "-x",
+        "/nonexistent",
+        "https://user:secret@example.org/x.git",
+        "ext::sh -c true",
+        "a" * 5000,
+        "/dev/null",
+    ],
+)
+def test_bad_addresses(address: str) -> None:
+    """Each is an error of ours."""
+    with pytest.raises(cachewatch.CachewatchError):
+        cachewatch.open(address)
+
+
+@pytest.mark.parametrize(
+    "revision", ["", "nonsense", "HEAD:nonsense", "-x", "\0", "1900-01-01", "a" * 5000, "/nonexistent"]
+)
+def test_bad_revisions(demo_repository: Path, revision: str) -> None:
+    """They are refused when they are named, not when the first package is asked for."""
+    with cachewatch.open(demo_repository) as catalogue:
+        with pytest.raises(cachewatch.UnknownRevision):
+            catalogue.diff(revision)
+        with pytest.raises(cachewatch.UnknownRevision):
+            catalogue.revisions(revision.partition(":")[2] or revision)
+
+
+@pytest.mark.parametrize(
+    "filters", [{"kinds": "nonsense"}, {"packages": "/(/"}, {"versions": "@2:1"}, {"tags": "nonsense"}]
+)
+def test_bad_filters(demo_repository: Path, filters: dict[str, str]) -> None:
+    """So are they."""
+    with cachewatch.open(demo_repository) as catalogue, pytest.raises(cachewatch.UsageError):
+        catalogue.diff("HEAD~1", **filters)
+
+
+@pytest.mark.parametrize("data", [b"", b"bad", b"---\n", b"\xff" * 100, b"[" * 100_000])
+def test_bad_documents(data: bytes) -> None:
+    """The message says why."""
+    with pytest.raises(cachewatch.DocumentError, match=r"\w"):
+        cachewatch.parse_document(data)
+
+
+def test_a_fault_of_the_machine(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error of ours too, with the file."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/some/folder")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(cachewatch.SourceError, match="Permission denied"):
+        cachewatch.open(folders[0])
+
+
+def test_many_specs_are_no_faults() -> None:
+    """A document of its own making has nothing to be said of it."""
+    assert cachewatch.parse_document(document(records(range(5)))).diagnostics == ()
