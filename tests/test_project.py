@@ -1,0 +1,132 @@
+"""The files around the package: workflows, hooks, templates and decisions are what they claim to be."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def _load(path: Path) -> dict[Any, Any]:
+    found = yaml.safe_load(path.read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def _jobs(path: Path) -> dict[str, dict[str, Any]]:
+    jobs: dict[str, dict[str, Any]] = _load(path)["jobs"]
+    return jobs
+
+
+def test_the_workflows_are_there() -> None:
+    """Each is one file."""
+    assert {path.stem for path in WORKFLOWS} == {"docs", "lint", "release", "test"}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_may_do_little(path: Path) -> None:
+    """They read the repository; only what publishes gets a token; none keeps git's credentials or runs forever."""
+    assert _load(path)["permissions"] == {"contents": "read"}
+    for name, job in _jobs(path).items():
+        assert job.get("permissions", {}) == ({"id-token": "write"} if name == "publish" else {})
+        assert job["timeout-minutes"]
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned(path: Path) -> None:
+    """To one release, not to a branch or to whatever a major version is at present."""
+    used = [step["uses"] for job in _jobs(path).values() for step in job["steps"] if "uses" in step]
+
+    assert used
+    assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name)] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_make_what_can_be_made(path: Path) -> None:
+    """Every target of make that they name is one, and so is every program of `.venv`."""
+    makefile = (ROOT / "Makefile").read_text().replace("$(READY)", ".venv/ready")
+    commands = "\n".join(step.get("run", "") for job in _jobs(path).values() for step in job["steps"])
+    for target in re.findall(r"^make (\S+)", commands, re.MULTILINE):
+        assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
+
+
+def test_every_python_is_tested() -> None:
+    """The versions that the package claims to support."""
+    claimed = [c.rpartition(" :: ")[2] for c in PROJECT["classifiers"] if re.search(r"Python :: \d\.\d+$", c)]
+
+    assert _jobs(ROOT / ".github/workflows/test.yml")["test"]["strategy"]["matrix"]["python"] == claimed
+
+
+def test_hooks_download_nothing() -> None:
+    """They are the tools that `make check` runs."""
+    config = _load(ROOT / ".pre-commit-config.yaml")
+    entries = [hook["entry"] for repo in config["repos"] for hook in repo["hooks"]]
+    check = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
+
+    assert [repo["repo"] for repo in config["repos"]] == ["local"]
+    assert {hook["language"] for repo in config["repos"] for hook in repo["hooks"]} == {"system"}
+    tools = {entry.split()[0].removeprefix(".venv/bin/") for entry in entries}
+    assert tools == set(re.findall(r"\$\(BIN\)/([\w-]+)", check))
+
+
+@pytest.mark.parametrize("name", ["bug.md", "feature.md"])
+def test_issue_templates_have_a_head(name: str) -> None:
+    """Without one, they are offered to nobody."""
+    head = (ROOT / ".github/ISSUE_TEMPLATE" / name).read_text().split("---\n")[1]
+
+    assert yaml.safe_load(head).keys() == {"name", "about", "labels"}
+
+
+def test_the_project_has_addresses() -> None:
+    """They are all of one repository."""
+    urls = PROJECT["urls"]
+
+    assert urls.keys() == {"Repository", "Issues", "Changelog", "Documentation"}
+    assert all(url.startswith(urls["Repository"]) for url in urls.values())
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+def test_decisions_are_short_and_complete(path: Path) -> None:
+    """A title with the number, a date, four sections, and a line in the index."""
+    text = path.read_text()
+    index = (ROOT / "docs/decisions/README.md").read_text()
+    date = re.search(r"^Date: (\d{4}-\d\d-\d\d)$", text, re.MULTILINE)
+
+    assert len(text.splitlines()) <= 40
+    assert text.startswith(f"# {path.name[:4]}: ")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Alternatives", "Consequences"]
+    assert date is not None
+    assert f"| [{text.splitlines()[0][2:]}]({path.name}) | {date[1]} |" in index
+
+
+@pytest.mark.parametrize(
+    "name", ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "docs/api.md", "docs/decisions/README.md"]
+)
+def test_links_lead_somewhere(name: str) -> None:
+    """Every file that the page links is there."""
+    page = ROOT / name
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+def test_the_changelog_has_its_form() -> None:
+    """Versions, newest first, each with the sections of Keep a Changelog."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+
+    assert all(re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", version) for version in versions)
+    assert versions.index("Unreleased") == 0
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Security"}
+    for part in text.split("\n## ")[1:]:
+        sections = re.findall(r"^### (.*)$", part, re.MULTILINE)
+        assert sections == sorted(set(sections)), "each section once, in the order of the alphabet"
