@@ -6,7 +6,7 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash model powercut mutants axe screenshots check bench fuzz hostile growth lock clean
+.PHONY: help demo test crash model powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -25,6 +25,9 @@ axe:             ## Install axe-core for the tests in a browser, outside the tre
 
 screenshots: $(READY) ## Make the pictures of the documentation (takes Chromium)
 	PYTHONPATH=tests $(BIN)/python -m browser.screenshots $(PICTURES)
+
+docs: .venv/docs ## Build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
 check: $(READY)  ## Run the linters
 	$(BIN)/ruff check .
@@ -61,6 +64,8 @@ lock:            ## Pin all versions anew (takes uv)
 	  pyproject.toml --group dev -o requirements/dev.txt
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  pyproject.toml -o requirements/run.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  --group docs -c requirements/dev.txt -o requirements/docs.txt
 
 $(READY): pyproject.toml requirements/dev.txt
 	$(PYTHON) -m venv .venv
@@ -72,5 +77,9 @@ $(READY): pyproject.toml requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
+.venv/docs: $(READY) requirements/docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
 clean:           ## Remove what make has made
-	rm -rf .venv build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist docs/_build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

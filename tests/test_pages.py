@@ -1,0 +1,62 @@
+"""The documentation as a whole: Sphinx builds it without a warning, and each link and page is found."""
+
+import re
+import runpy
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every file that a page links is there."""
+    for link in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+def test_every_page_is_listed() -> None:
+    """The index has each page; the decisions are found by a pattern."""
+    listed = set(re.findall(r"^([\w/]+)$", (DOCS / "index.md").read_text(), re.MULTILINE))
+    pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES}
+
+    assert {page for page in pages if not re.match(r"decisions/\d|index$", page)} == listed
+
+
+def test_links_to_other_files_lead_to_the_project() -> None:
+    """Pages are read where the project is hosted, too, so that their links are relative."""
+    rewritten = runpy.run_path(str(DOCS / "conf.py"))["rewritten"]
+    text = "[a](service.md#alerts) [b](../config/cachewatch.yaml) [c](decisions) [d](https://x.org/y) ![e](pictures/f.png) [g](#h)"
+    address = "https://github.com/cachewatch/cachewatch/blob/main"
+
+    assert rewritten(text, DOCS) == (
+        f"[a](service.md#alerts) [b]({address}/config/cachewatch.yaml) [c]({address}/docs/decisions)"
+        " [d](https://x.org/y) ![e](pictures/f.png) [g](#h)"
+    )
+    assert rewritten("[x](../laws.md) [y](../../README.md)", DOCS / "decisions") == (
+        f"[x](../laws.md) [y]({address}/README.md)"
+    )
+
+
+def test_the_build_is_not_kept() -> None:
+    """Neither git nor, with it, the source archive takes what Sphinx writes."""
+    assert "docs/_build/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_sphinx_builds_the_documentation(tmp_path: Path) -> None:
+    """Without a warning, with every public name."""
+    if find_spec("sphinx") is None:
+        pytest.skip("Sphinx is not installed; `make docs` installs it")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    reference = (tmp_path / "reference.html").read_text()
+    assert 'id="cachewatch.open"' in reference
+    assert 'id="cachewatch.TagChangeset.summary"' in reference
