@@ -93,7 +93,7 @@ def test_a_lock_that_a_killed_git_left_is_removed_at_once(
 ORPHANS = """
 import sys
 from pathlib import Path
-from cachewatch.core.source import hardening
+from cachewatch.git import hardening
 from cachewatch.git.mirror import Mirror
 tools = hardening._tools()
 hardening._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
