@@ -1,4 +1,4 @@
-"""Ask servers over HTTP, patiently but not for ever. `client.py` talks to httpx.
+"""Ask servers over HTTP, patiently but not for ever. `client.py` talks to httpx2.
 
 `Client.get` is for sources: it tries again, follows redirects, and gives credentials to
 nobody but the server they are for. `post` is for webhooks: one attempt, no redirects, and

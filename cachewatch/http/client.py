@@ -1,4 +1,4 @@
-"""The only module, with failures.py beside it, that talks to httpx."""
+"""The only module, with failures.py beside it, that talks to httpx2."""
 
 import asyncio
 import random
@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urljoin
 
-import httpx
+import certifi
+import httpx2
 
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
@@ -31,7 +32,7 @@ class Client:
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
         self._runner = asyncio.Runner()
-        self._client: httpx.AsyncClient | None = None
+        self._client: httpx2.AsyncClient | None = None
 
     def __enter__(self) -> "Client":
         return self
@@ -108,7 +109,7 @@ class Client:
         backoff: float = min(self._limits.pause * 2.0 ** (attempt - 1), self._limits.longest_pause)
         return backoff * random.uniform(0.5, 1.0)  # noqa: S311  jitter is no secret
 
-    async def _follow(self, client: httpx.AsyncClient, request: Request) -> Answer:
+    async def _follow(self, client: httpx2.AsyncClient, request: Request) -> Answer:
         url, headers = request.url, dict(request.headers)
         if request.named_by:
             await check_way(request.named_by, url)
@@ -148,22 +149,22 @@ def post(
     return asyncio.run(send())
 
 
-def _client(silence: float) -> httpx.AsyncClient:
+def _client(silence: float) -> httpx2.AsyncClient:
     """Return a client with the proxies that the environment names and the trust of this machine."""
-    return httpx.AsyncClient(
+    return httpx2.AsyncClient(
         headers={"User-Agent": _AGENT, "Accept": "*/*", "Accept-Encoding": "gzip"},
-        timeout=httpx.Timeout(silence),
-        limits=httpx.Limits(max_connections=_AT_ONCE),
+        timeout=httpx2.Timeout(silence),
+        limits=httpx2.Limits(max_connections=_AT_ONCE),
         follow_redirects=False,
         verify=_trust(),
     )
 
 
-def _trust() -> ssl.SSLContext | bool:
+def _trust() -> ssl.SSLContext:
     """Trust whom this machine trusts (or SSL_CERT_FILE says), and without any such list whom browsers trust."""
     paths = ssl.get_default_verify_paths()
     has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
-    return ssl.create_default_context() if has_own else True
+    return ssl.create_default_context(cafile=None if has_own else certifi.where())
 
 
 async def _within(deadline: float, url: str, asked: Awaitable[Answer]) -> Answer:
@@ -175,7 +176,7 @@ async def _within(deadline: float, url: str, asked: Awaitable[Answer]) -> Answer
 
 
 async def _ask(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
     method: str,
     url: str,
     headers: Mapping[str, str],
@@ -194,7 +195,7 @@ async def _ask(
         return Answer(response.status_code, found, data, is_cut, url)
 
 
-async def _read(response: httpx.Response, most: int) -> tuple[bytes, bool]:
+async def _read(response: httpx2.Response, most: int) -> tuple[bytes, bool]:
     data = bytearray()
     async for chunk in response.aiter_raw():
         data += chunk

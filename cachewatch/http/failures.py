@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
-import httpx
+import httpx2
 
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http.urls import shown
@@ -16,34 +16,34 @@ _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @asynccontextmanager
 async def translated(url: str) -> AsyncIterator[None]:
-    """Turn every failure of httpx into one of ours."""
+    """Turn every failure of httpx2 into one of ours."""
     try:
         yield
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, UnicodeError) as error:
         raise RefusedAddress(f"{shown(url)}: is not an http or https address") from error
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         _fail(url, error)
 
 
-def _fail(url: str, error: httpx.HTTPError) -> NoReturn:
+def _fail(url: str, error: httpx2.HTTPError) -> NoReturn:
     if certificate := _cause(error, ssl.SSLCertVerificationError):
         why = getattr(certificate, "verify_message", "") or "it cannot be verified"
         raise HttpError(f"{shown(url)}: the certificate is not trusted: {why}") from error
     match error:
-        case httpx.ProxyError():
+        case httpx2.ProxyError():
             message = "the proxy refused"
-        case httpx.ConnectTimeout():
+        case httpx2.ConnectTimeout():
             message = "no connection in time"
-        case httpx.TimeoutException():
+        case httpx2.TimeoutException():
             message = "the server stopped sending"
-        case httpx.ConnectError():
+        case httpx2.ConnectError():
             message = f"no connection ({_first_line(error) or 'refused'})"
-        case httpx.RemoteProtocolError() | httpx.ReadError():
+        case httpx2.RemoteProtocolError() | httpx2.ReadError():
             message = "the connection was cut"
         case _:
             message = _first_line(error) or type(error).__name__
-    is_refused = isinstance(error, httpx.ProxyError)
-    was_sent = not isinstance(error, httpx.ProxyError | httpx.ConnectError | httpx.ConnectTimeout)
+    is_refused = isinstance(error, httpx2.ProxyError)
+    was_sent = not isinstance(error, httpx2.ProxyError | httpx2.ConnectError | httpx2.ConnectTimeout)
     raise HttpError(f"{shown(url)}: {message}", is_transient=not is_refused, was_sent=was_sent) from error
 
 

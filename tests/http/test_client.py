@@ -2,10 +2,12 @@
 
 import gzip
 import socket
+import ssl
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trustme
@@ -13,7 +15,7 @@ from servers import Asked, Says, over_tls, serving
 
 from cachewatch import http
 from cachewatch.errors import HttpError, RefusedAddress
-from cachewatch.http import Client, Limits, Request
+from cachewatch.http import Client, Limits, Request, client
 from cachewatch.runtime.inflate import NotInflated, inflate
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -23,8 +25,8 @@ QUICK = Limits(pause=0.01, silence=2.0, seconds=10.0)
 
 def get(url: str, limits: Limits = QUICK, **options: object) -> http.Answer:
     """Ask once, with little patience."""
-    with Client(limits) as client:
-        return client.get(url, **options)  # type: ignore[arg-type]
+    with Client(limits) as asking:
+        return asking.get(url, **options)  # type: ignore[arg-type]
 
 
 def test_an_answer_is_read_whole() -> None:
@@ -191,6 +193,23 @@ def test_https_does_not_lead_to_http(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert get(f"{secure}/b").body == b"safe"
         with pytest.raises(HttpError, match="from https to http"):
             get(f"{secure}/a")
+
+
+def test_a_machine_without_authorities_trusts_whom_browsers_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small container has no list of certificate authorities of its own."""
+    nothing = SimpleNamespace(cafile=None, capath=None)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
+    trusted = client._trust()
+    assert isinstance(trusted, ssl.SSLContext)
+    assert len(trusted.get_ca_certs()) > 50
+
+
+def test_a_redirect_to_what_is_no_address_is_refused_at_once() -> None:
+    """The server is wrong; asking again would not help."""
+    with serving({"/a": Says(302, headers={"Location": "http://127.0.0.1:port/b"})}) as server:
+        with pytest.raises(HttpError, match="redirects to a forbidden address"):
+            get(f"{server.url}/a")
+        assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize(
