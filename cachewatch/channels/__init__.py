@@ -1,17 +1,11 @@
-"""The ways out: from a channel of the configuration to something that packs digests and takes messages out."""
+"""The ways out: from a channel of the configuration to something that packs digests and takes messages out.
+
+A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a webhook no SMTP.
+"""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import Any
 
-from cachewatch.channels.chat import AppriseChannel
-from cachewatch.channels.email import EmailChannel
-from cachewatch.channels.feed import FeedChannel
-from cachewatch.channels.file import FileChannel
-from cachewatch.channels.maildir import MaildirChannel
-from cachewatch.channels.sendmail import SendmailChannel
-from cachewatch.channels.smtp import LONGEST_ATTEMPT
-from cachewatch.channels.webhook import WebhookChannel
 from cachewatch.config.model import (
     AppriseConfig,
     ChannelConfig,
@@ -24,31 +18,60 @@ from cachewatch.config.model import (
 )
 from cachewatch.core.delivery import Channel
 
-_CHANNELS: Mapping[type[ChannelConfig], Callable[[Any], Channel]] = {
-    EmailConfig: EmailChannel,
-    SendmailConfig: SendmailChannel,
-    MaildirConfig: MaildirChannel,
-    FileConfig: FileChannel,
-    FeedConfig: FeedChannel,
-    WebhookConfig: WebhookChannel,
-    AppriseConfig: AppriseChannel,
-}
-
-# Names that are looked up, disks of other machines, the plugins of a chat: what has no deadline of ours.
-_OTHERS = timedelta(minutes=15)
-
 
 def open_channel(config: ChannelConfig) -> Channel:
     """Return the channel that `config` describes; raises ConfigError where it takes what is not installed."""
-    return _CHANNELS[type(config)](config)
+    return _OPENERS[type(config)](config)
 
 
-def longest_attempt(config: ChannelConfig) -> timedelta:
-    """Return how long handing over one message may take, all deadlines together."""
-    match config:
-        case EmailConfig():
-            return LONGEST_ATTEMPT * config.smtp.timeout + _OTHERS
-        case SendmailConfig() | WebhookConfig():
-            return config.timeout + _OTHERS
-        case _:
-            return _OTHERS
+def _email(config: EmailConfig) -> Channel:
+    from cachewatch.channels.email import EmailChannel
+
+    return EmailChannel(config)
+
+
+def _sendmail(config: SendmailConfig) -> Channel:
+    from cachewatch.channels.sendmail import SendmailChannel
+
+    return SendmailChannel(config)
+
+
+def _maildir(config: MaildirConfig) -> Channel:
+    from cachewatch.channels.maildir import MaildirChannel
+
+    return MaildirChannel(config)
+
+
+def _file(config: FileConfig) -> Channel:
+    from cachewatch.channels.file import FileChannel
+
+    return FileChannel(config)
+
+
+def _feed(config: FeedConfig) -> Channel:
+    from cachewatch.channels.feed import FeedChannel
+
+    return FeedChannel(config)
+
+
+def _webhook(config: WebhookConfig) -> Channel:
+    from cachewatch.channels.webhook import WebhookChannel
+
+    return WebhookChannel(config)
+
+
+def _apprise(config: AppriseConfig) -> Channel:
+    from cachewatch.channels.chat import AppriseChannel
+
+    return AppriseChannel(config)
+
+
+_OPENERS: Mapping[type[ChannelConfig], Callable[[Any], Channel]] = {
+    EmailConfig: _email,
+    SendmailConfig: _sendmail,
+    MaildirConfig: _maildir,
+    FileConfig: _file,
+    FeedConfig: _feed,
+    WebhookConfig: _webhook,
+    AppriseConfig: _apprise,
+}

@@ -21,8 +21,6 @@ from cachewatch.config.model import Smtp
 
 _REPLY_SIZE = 64 * 2**10
 _PATIENCE = 10  # times the timeout: RFC 5321 grants 10 minutes after the end of a message
-# Times the timeout as well: a session that is lost before the end of a message, 3 and 10, and a new one, 4, 3 and 10.
-LONGEST_ATTEMPT = 30
 _LONE_DOT = re.compile(rb"^\.", re.MULTILINE)
 
 

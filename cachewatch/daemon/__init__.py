@@ -22,7 +22,6 @@ from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
 from cachewatch.git.repository import interrupt
-from cachewatch.http import post
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context
 from cachewatch.notify.delivering import deliver, tell_of_gone, unblock
@@ -143,6 +142,8 @@ class Daemon:
         url = self._context.config.monitor.ping_url
         if url is None or not self._is_well():
             return
+        from cachewatch.http import post  # noqa: PLC0415  slow to load, and not everybody is pinged
+
         try:
             status = post(url.reveal(), b"", seconds=20).status
             said = f"the server answered {status}" if status >= 300 else ""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from cachewatch.channels import longest_attempt
+from cachewatch.channels.deadlines import longest_attempt
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.errors import ConfigError

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -61,6 +62,22 @@ def deliver(config: ChannelConfig, sent_history: Shelves, *rendered_digests: Ren
                 if answers[-1] == SENT:
                     sent_history.sent.append(message)
     return answers
+
+
+@pytest.mark.parametrize("config", ["FileConfig(name='files', path='/x/{subscription}')", "MAILDIR"])
+def test_a_channel_loads_only_what_it_needs(config: str) -> None:
+    """What stays on this machine needs no HTTP client and no mail session, which are slow to load."""
+    maildir = "MaildirConfig(name='inbox', sender='c@example.org', path=Path('/x'))"
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom cachewatch.channels import open_channel\n"
+        "from cachewatch.config.model import FileConfig, MaildirConfig\n"
+        f"open_channel({config.replace('MAILDIR', maildir)})\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = set(done.stdout.split())
+
+    assert "cachewatch.channels.publish" in loaded
+    assert loaded.isdisjoint({"cachewatch.http", "httpx2", "smtplib", "ssl", "apprise", "cachewatch.channels.smtp"})
 
 
 def test_an_archive_by_period(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ import trustme
 from mailservers import DROP, SWALLOW, Post, free_port, post, scripted, talking
 from outgoing import email_config, no_shelf, rendered, send
 
-from cachewatch.channels import longest_attempt, open_channel
-from cachewatch.channels.smtp import LONGEST_ATTEMPT, Session
+from cachewatch.channels import open_channel
+from cachewatch.channels.deadlines import LONGEST_ATTEMPT, longest_attempt
+from cachewatch.channels.smtp import Session
 from cachewatch.config.model import Secret
 from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult
 
