@@ -85,7 +85,10 @@ def test_every_event_is_described() -> None:
         path.read_text() for part in ("notify", "daemon", "cli") for path in (ROOT / "cachewatch" / part).glob("*.py")
     )
     logged = set(
-        re.findall(r"""(?:log|_LOG|log_within\(connection\))\.(?:info|warning|error)\(\s*"([a-z]+\.[a-z]+)\"""", code)
+        re.findall(
+            r"""(?:log|_LOG|log_\w+\([^()]*\))\.(?:info|warning|error)\(\s*"([a-z]+\.[a-z]+)\"""",
+            code,
+        )
     )
     logged |= set(re.findall(r"""event = "([a-z]+\.[a-z]+)\"""", code)) | set(re.findall(r'"(digest\.[a-z]+)"', code))
     logged |= {f"delivery.{state}" for state in ("sent", "deferred", "queued", "dead")} | {"note"}

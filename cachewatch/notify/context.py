@@ -51,9 +51,14 @@ class Context(Struct, kw_only=True):
         """Where the state is."""
         return self.config.state
 
-    def log_within(self, connection: Connection) -> Log:
-        """Return the log of a transaction: its lines are written if and when that is committed."""
-        return self.log.deferred(partial(after_commit, connection))
+    def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
+        """Return the log of a transaction, or of a delivery in one: its lines are written if and when that is committed."""
+        log = self.log if delivery is None else self.log_of(delivery)
+        return log.deferred(partial(after_commit, connection))
+
+    def log_of(self, delivery: Delivery) -> Log:
+        """Return the log of what becomes of a delivery."""
+        return self.log.bind(id=delivery.id, channel=delivery.channel, target=delivery.target)
 
     def go_on(self) -> None:
         """Raise EndingError if cachewatch is to end; long work asks now and then."""

@@ -156,7 +156,7 @@ def _bury(context: Context, delivery: Delivery) -> None:
         if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
             answer = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said)
             _note_target(connection, context, delivery, _Outcome(State.DEAD, said), answer)
-    context.log.error("delivery.dead", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said)
+    context.log_of(delivery).error("delivery.dead", said=said)
 
 
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
@@ -165,9 +165,7 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     said = why_not(context.config, subscription, delivery.channel, delivery.target)
     if said:
         outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
-        context.log_within(connection).warning(
-            "delivery.dropped", id=delivery.id, channel=delivery.channel, target=delivery.target, said=said
-        )
+        context.log_within(connection, delivery).warning("delivery.dropped", said=said)
     return bool(said)
 
 
@@ -225,12 +223,12 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) ->
         _note_channel(connection, delivery, answer, outcome.said, now)
         if is_ours:
             _note_target(connection, context, delivery, outcome, answer)
-    about = {"id": delivery.id, "channel": delivery.channel, "target": delivery.target, "said": outcome.said}
+    log = context.log_of(delivery).bind(said=outcome.said)
     if not is_ours:
-        context.log.warning("answer.late", **about)
+        log.warning("answer.late")
         return None
-    say = context.log.info if outcome.state is State.SENT else context.log.warning
-    say(f"delivery.{outcome.state}", **about)
+    say = log.info if outcome.state is State.SENT else log.warning
+    say(f"delivery.{outcome.state}")
     return outcome.state
 
 

@@ -1,6 +1,5 @@
 """Build the final bytes of a digest for every channel and target."""
 
-import logging
 from datetime import timedelta
 
 from msgspec import Struct
@@ -15,7 +14,7 @@ from cachewatch.render.mail import MAX_HTML, render_digest
 from cachewatch.report.digest import Digest
 from cachewatch.runtime.log import Log
 
-_LOG = Log(logging.getLogger("cachewatch"))
+_LOG = Log()
 
 
 class ChannelMessages(Struct, frozen=True, kw_only=True):

@@ -50,9 +50,7 @@ def _requeue_expired(context: Context) -> None:
     with context.database.write() as connection:
         expired = outbox.requeue_expired(connection, context.clock())
     for each in expired:
-        context.log.warning(
-            "lease.expired", id=each.id, channel=each.channel, target=each.target, owner=each.lease_owner
-        )
+        context.log_of(each).warning("lease.expired", owner=each.lease_owner)
 
 
 def _tell_of_loss(context: Context) -> None:

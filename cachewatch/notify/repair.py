@@ -34,9 +34,7 @@ def repair(connection: Connection, context: Context, delivery: Delivery) -> Mess
         outbox.replace_parcel(connection, delivery.id, message)
         said = "its stored bytes were damaged or deleted, and rebuilt from the digest"
         outbox.note(connection, delivery.id, "rebuilt", said, context.clock())
-        context.log_within(connection).warning(
-            "delivery.rebuilt", id=delivery.id, channel=delivery.channel, target=delivery.target
-        )
+        context.log_within(connection, delivery).warning("delivery.rebuilt")
     return message
 
 
@@ -53,9 +51,7 @@ def bury_unknown(context: Context) -> None:
                 commands=(f"cachewatch deliveries show {each.id}", f"cachewatch deliveries retry {each.id}"),
             )
             open_within(connection, context, alert)
-            context.log_within(connection).error(
-                "delivery.dead", id=each.id, channel=each.channel, target=each.target, said=said
-            )
+            context.log_within(connection, each).error("delivery.dead", said=said)
 
 
 def set_aside_damaged(context: Context) -> None:

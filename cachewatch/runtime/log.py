@@ -1,24 +1,41 @@
-"""One line for each event on stderr: text for people, or JSON with the same stable names."""
+"""One line for each event on stderr: text for people, or JSON with the same stable names. Only this module imports structlog.
+
+What libraries, and modules that know nothing of the service, log with `logging` is written in the same form, as a `note`.
+"""
 
 import json
 import logging
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TextIO
+
+from structlog import wrap_logger
+from structlog.processors import JSONRenderer, TimeStamper
+from structlog.stdlib import BoundLogger, ProcessorFormatter, add_log_level, filter_by_level
+from structlog.typing import EventDict, Processor
 
 from cachewatch.core.safetext import safe
 
 _LOGGER = "cachewatch"
+_HEAD = ("time", "level", "event")
+# What is said outside of the service is a sentence, and not the name of an event.
+_NOTE = "note"
 
 
 class Log:
     """Says what happens. Event names are stable: `source.polled`, `digest.queued`, `delivery.sent`."""
 
-    def __init__(self, logger: logging.Logger, write: Callable[[Callable[[], None]], None] = lambda act: act()) -> None:
-        self._logger = logger
+    def __init__(
+        self, logger: BoundLogger | None = None, write: Callable[[Callable[[], None]], None] = lambda act: act()
+    ) -> None:
+        """Say nothing yet; where the lines go to is for open_log."""
+        self._logger = logger or _unbound()
         self._write = write
+
+    def bind(self, **fields: Any) -> "Log":
+        """Return a log whose events have these fields too, before their own."""
+        return Log(self._logger.bind(**fields), self._write)
 
     def deferred(self, write: Callable[[Callable[[], None]], None]) -> "Log":
         """Return a log that hands each line to `write`, to be written when it is called."""
@@ -26,24 +43,21 @@ class Log:
 
     def info(self, event: str, **fields: Any) -> None:
         """Say that something happened as it should."""
-        self._say(logging.INFO, event, fields)
+        self._write(partial(self._logger.info, event, **fields))
 
     def warning(self, event: str, **fields: Any) -> None:
         """Say that something failed that will be tried again, or that somebody should look at."""
-        self._say(logging.WARNING, event, fields)
+        self._write(partial(self._logger.warning, event, **fields))
 
     def error(self, event: str, **fields: Any) -> None:
         """Say that something failed for good."""
-        self._say(logging.ERROR, event, fields)
-
-    def _say(self, level: int, event: str, fields: dict[str, Any]) -> None:
-        self._write(partial(self._logger.log, level, event, extra={"fields": fields}))
+        self._write(partial(self._logger.error, event, **fields))
 
 
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
     """Return the log, which writes `text` or `json` lines; other libraries' warnings go the same way."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    handler.setFormatter(_formatter(form))
     logger = logging.getLogger(_LOGGER)
     logger.handlers[:] = [handler]
     logger.propagate = False
@@ -54,36 +68,48 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
     logging.getLogger("apscheduler.executors").setLevel(logging.CRITICAL)
     scheduler.setLevel(logging.ERROR)
     scheduler.propagate = False
-    return Log(logger)
+    return Log()
 
 
-class _TextLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{name}={_value(value)}" for name, value in _fields(record).items())
-        return f"{_time(record)} {record.levelname.lower()} {safe(record.getMessage())} {fields}".rstrip()
+def _unbound() -> BoundLogger:
+    processors: list[Processor] = [filter_by_level, add_log_level, _timestamp, ProcessorFormatter.wrap_for_formatter]
+    logger: BoundLogger = wrap_logger(
+        logging.getLogger(_LOGGER), processors=processors, wrapper_class=BoundLogger, context_class=dict
+    ).bind()
+    return logger
 
 
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        head = {"time": _time(record), "level": record.levelname.lower()}
-        # What is said outside of the service is a sentence, and not the name of an event.
-        event = (
-            {"event": record.getMessage()}
-            if hasattr(record, "fields")
-            else {"event": "note", "said": record.getMessage()}
-        )
-        return json.dumps(head | event | _fields(record), default=str)
+def _formatter(form: str) -> logging.Formatter:
+    render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else _text
+    return ProcessorFormatter(
+        foreign_pre_chain=[add_log_level, _timestamp, _note],
+        processors=[ProcessorFormatter.remove_processors_meta, _tidy, render],
+    )
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    fields = dict(getattr(record, "fields", {}))
-    if record.exc_info and record.exc_info[1] is not None:
-        fields["exception"] = repr(record.exc_info[1])
-    return {name: value for name, value in fields.items() if value not in (None, "")}
+_timestamp = TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True, key="time")
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _note(_logger: Any, _method: str, fields: EventDict) -> EventDict:
+    """Turn a record of `logging` into an event."""
+    fields["said"] = fields["event"]
+    fields["event"] = _NOTE
+    failure = fields.pop("exc_info", None)
+    if failure and failure[1] is not None:
+        fields["exception"] = repr(failure[1])
+    return fields
+
+
+def _tidy(_logger: Any, _method: str, fields: EventDict) -> EventDict:
+    """Put first what every line has, and leave out what is empty."""
+    head = {name: fields.pop(name) for name in _HEAD}
+    return head | {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _text(_logger: Any, _method: str, fields: EventDict) -> str:
+    time, level, event = (fields.pop(name) for name in _HEAD)
+    words = safe(fields.pop("said", "")) if event == _NOTE else safe(event)
+    return " ".join([time, level, words, *(f"{name}={_value(value)}" for name, value in fields.items())]).rstrip()
 
 
 def _value(value: Any) -> str:
