@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from cachewatch.channels.clean import without_secret_url
 from cachewatch.config.model import Config, Source
 from cachewatch.daemon import endpoints
-from cachewatch.daemon.endpoints import Page
 from cachewatch.daemon.failures import Failures
-from cachewatch.daemon.monitor import Monitor
+from cachewatch.daemon.monitor import Monitor, Page
 from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
@@ -204,8 +203,8 @@ class Daemon:
             return
         host, _, port = listen.rpartition(":")
         try:
-            answers = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
-            self._monitor = Monitor(host, int(port), answers)
+            pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+            self._monitor = Monitor(host, int(port), pages)
         except OSError as error:
             self._context.log.error("monitor.failed", listen=listen, error=str(error))
             return
@@ -217,20 +216,20 @@ class Daemon:
             self._monitor.stop()
         self._monitor, self._listens = None, ""
 
-    def _healthz(self) -> Page:
+    def _healthz(self, _accept: str = "") -> Page:
         return endpoints.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
-    def _readyz(self) -> Page:
+    def _readyz(self, _accept: str) -> Page:
         return endpoints.readyz(self._snapshot(), self._healthz())
 
-    def _metrics(self) -> Page:
+    def _metrics(self, accept: str) -> Page:
         daemon = DaemonStatus(
             tick=time.time() - (time.monotonic() - self._beat),
             started=self._started,
             job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures.totals,
             failing_jobs=len(self._failures.lasting()),
         )
-        return endpoints.figures(self._snapshot(), daemon)
+        return endpoints.figures(self._snapshot(), daemon, accept)
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

@@ -1,5 +1,6 @@
 """What the monitor answers: whether the daemon lives, whether the service does its work, and its figures."""
 
+from cachewatch.daemon.monitor import Page
 from cachewatch.errors import CachewatchError
 from cachewatch.notify.context import Context
 from cachewatch.notify.metrics import DaemonStatus, metrics
@@ -9,14 +10,14 @@ from cachewatch.render.phrases import number
 
 STUCK_SECONDS = 900.0
 
-Page = tuple[int, str]  # status and text
-
 
 def healthz(age: float, failing: list[str]) -> Page:
     """Say whether a daemon lives whose last tick was `age` seconds ago, and of which these jobs keep failing."""
     if failing:
-        return 503, f"failing: {', '.join(failing)}\n"
-    return (200, f"ok: last tick {age:.0f} s ago\n") if age < STUCK_SECONDS else (503, f"stuck for {age:.0f} s\n")
+        return Page(503, f"failing: {', '.join(failing)}\n")
+    return (
+        Page(200, f"ok: last tick {age:.0f} s ago\n") if age < STUCK_SECONDS else Page(503, f"stuck for {age:.0f} s\n")
+    )
 
 
 def readyz(context: Context, health: Page) -> Page:
@@ -24,18 +25,19 @@ def readyz(context: Context, health: Page) -> Page:
     try:
         readiness = judge(read_status(context), context.config, context.clock())
     except CachewatchError as error:
-        return 503, f"{error}\n"
-    code, said = health
-    lines = [*([said] if code != 200 else []), *(f"{found.what}\n" for found in readiness.problems)]
+        return Page(503, f"{error}\n")
+    lines = [*([health.text] if health.status != 200 else []), *(f"{found.what}\n" for found in readiness.problems)]
     first = [] if lines else ["ready\n"]
     if readiness.warnings:
         lines.append(f"{number(len(readiness.warnings), 'warning')}: see `cachewatch status --check`\n")
-    return 200 if first else 503, "".join([*first, *lines])
+    return Page(200 if first else 503, "".join([*first, *lines]))
 
 
-def figures(context: Context, daemon: DaemonStatus) -> Page:
-    """Return all figures."""
+def figures(context: Context, daemon: DaemonStatus, accept: str) -> Page:
+    """Return all metrics, in the form that the header `accept` asks for."""
+    from cachewatch.daemon.exposition import expose  # noqa: PLC0415  not everybody is asked
+
     try:
-        return 200, metrics(context, daemon)
+        return Page(200, *expose(metrics(context, daemon), accept))
     except CachewatchError as error:
-        return 503, f"{error}\n"
+        return Page(503, f"{error}\n")

@@ -2,13 +2,15 @@
 
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
 from socketserver import TCPServer, ThreadingMixIn
 from threading import BoundedSemaphore, Thread, Timer
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 _SECONDS = 5
 # A whole request and its answer: who sends a byte now and then never runs into _SECONDS.
@@ -17,11 +19,22 @@ _MOST_CLIENTS = 16
 _PORT = re.compile(r":[0-9]*\Z")
 
 
+class Page(Struct, frozen=True):
+    """What is answered."""
+
+    status: int
+    text: str
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Pages = Mapping[str, Callable[[str], Page]]  # by path; each is given the header Accept
+
+
 class Monitor:
     """A small HTTP server in threads of its own."""
 
-    def __init__(self, host: str, port: int, pages: dict[str, Callable[[], tuple[int, str]]]) -> None:
-        """Serve `pages`: path -> status and text."""
+    def __init__(self, host: str, port: int, pages: Pages) -> None:
+        """Serve `pages`."""
         address = host.removeprefix("[").removesuffix("]")
         family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         is_local = ip_address(where[0]).is_loopback
@@ -80,7 +93,7 @@ class _Server(ThreadingMixIn, HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    pages: ClassVar[dict[str, Callable[[], tuple[int, str]]]]
+    pages: ClassVar[Pages]
     name: ClassVar[str]
     is_local: ClassVar[bool]
     timeout = _SECONDS
@@ -93,17 +106,23 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815  http.server's name for it
 
     def _answer(self) -> None:
-        page = self.pages.get(self.path.partition("?")[0])
-        is_ours = not self.is_local or self._host() in (self.name, "localhost", "127.0.0.1", "[::1]")
-        status, text = (404, "not found\n") if page is None else page() if is_ours else (421, "not this host\n")
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        page = self._page()
+        body = page.text.encode()
+        self.send_response(page.status)
+        self.send_header("Content-Type", page.content_type)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body)
+
+    def _page(self) -> Page:
+        found = self.pages.get(self.path.partition("?")[0])
+        if found is None:
+            return Page(404, "not found\n")
+        if self.is_local and self._host() not in (self.name, "localhost", "127.0.0.1", "[::1]"):
+            return Page(421, "not this host\n")
+        return found(self.headers.get("Accept", ""))
 
     def _host(self) -> str:
         """Return whom the client asks. A page elsewhere must not read ours through a name that it controls."""

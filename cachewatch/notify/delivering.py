@@ -28,6 +28,7 @@ from cachewatch.notify.repair import rebuilt, repair
 from cachewatch.notify.review import suppression
 from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
+from cachewatch.store.health import Counter
 from cachewatch.store.outbox import OPEN, Delivery, Lease, State
 
 _REFUSALS = 3
@@ -303,7 +304,7 @@ def _note_target(
 ) -> None:
     name, target = delivery.channel, delivery.target
     key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
-    health.count(connection, f'deliveries_total{{channel="{name}",result="{outcome.state}"}}')
+    health.count(connection, Counter.of("deliveries_total", channel=name, result=outcome.state))
     if outcome.shorter is not None:
         outbox.replace_parcel(connection, delivery.id, outcome.shorter)
     if outcome.state is State.SENT:

@@ -1,10 +1,9 @@
-"""The metrics of the service; label values are names from the configuration only."""
+"""The metrics of the service, as samples; label values are names from the configuration only."""
 
 import os
 import resource
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -20,46 +19,66 @@ from cachewatch.notify.status import ChannelStatus, Status, read_status
 from cachewatch.store import health
 from cachewatch.store.alerts import AlertKind
 from cachewatch.store.digests import DigestState
-from cachewatch.store.health import SourceHealth
+from cachewatch.store.health import Counter, SourceHealth
 from cachewatch.store.outbox import State
 
-# Of each series its kind and what it says, in the order in which they are printed.
-SERIES: Mapping[str, tuple[str, str]] = {
-    "cachewatch_build_info": ("gauge", "Always 1; the version is a label."),
-    "cachewatch_ready": ("gauge", "1 if /readyz finds no problem, else 0."),
-    "cachewatch_problems": ("gauge", "Problems that /readyz finds."),
-    "cachewatch_last_tick_timestamp_seconds": ("gauge", "When the daemon last looked for digests that are due."),
-    "cachewatch_source_poll_interval_seconds": ("gauge", "The configured interval between polls of a source."),
-    "cachewatch_source_last_poll_timestamp_seconds": ("gauge", "When a source was polled last; 0 if never."),
-    "cachewatch_source_last_success_timestamp_seconds": ("gauge", "When a source last answered; 0 if never."),
-    "cachewatch_source_revision_timestamp_seconds": ("gauge", "When the newest revision was published, if known."),
-    "cachewatch_source_failures": ("gauge", "Failed polls of a source in a row."),
-    "cachewatch_poll_failures_total": ("counter", "Failed polls of a source."),
-    "cachewatch_stream_late_seconds": ("gauge", "How long ago the digest of a schedule was due, if it is not made."),
-    "cachewatch_digests_total": ("counter", "Digests that were made, by what became of them at first."),
-    "cachewatch_held_digests": ("gauge", "Digests that wait for an operator."),
-    "cachewatch_outbox_rows": ("gauge", "Stored deliveries of a channel, by state."),
-    "cachewatch_outbox_oldest_seconds": ("gauge", "Age of the oldest delivery of a channel that is open."),
-    "cachewatch_outbox_overdue_seconds": ("gauge", "How long ago a delivery of a channel should have been tried."),
-    "cachewatch_outbox_expired_leases": ("gauge", "Deliveries that were claimed and have no result."),
-    "cachewatch_deliveries_total": ("counter", "Attempts to deliver through a channel, by result."),
-    "cachewatch_channel_blocked": ("gauge", "1 while a channel is blocked because it does not work, else 0."),
-    "cachewatch_channel_failures": ("gauge", "Failed attempts through a channel in a row."),
-    "cachewatch_suppressed_addresses": ("gauge", "Addresses of a channel that are suppressed."),
-    "cachewatch_open_alerts": ("gauge", "Alerts that are open, by kind."),
-    "cachewatch_job_failures_total": ("counter", "Failures of a job of the daemon since it started."),
-    "cachewatch_failing_jobs": ("gauge", "Jobs of the daemon that failed three times in a row or more."),
-    "process_start_time_seconds": ("gauge", "When the daemon was started."),
-    "process_cpu_seconds_total": ("counter", "Processor time that the daemon took."),
-    "process_resident_memory_bytes": ("gauge", "Memory that the daemon takes."),
-    "process_open_fds": ("gauge", "File descriptors that the daemon has open."),
-    "process_threads": ("gauge", "Threads of the daemon."),
+
+class Series(Struct, frozen=True):
+    """What samples of one name say, and the names of their labels."""
+
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+# In the order in which they are printed; those that end in _total are counters, and all others gauges.
+SERIES: Mapping[str, Series] = {
+    "cachewatch_build_info": Series("Always 1; the version is a label.", ("version",)),
+    "cachewatch_ready": Series("1 if /readyz finds no problem, else 0."),
+    "cachewatch_problems": Series("Problems that /readyz finds."),
+    "cachewatch_last_tick_timestamp_seconds": Series("When the daemon last looked for digests that are due."),
+    "cachewatch_source_poll_interval_seconds": Series(
+        "The configured interval between polls of a source.", ("source",)
+    ),
+    "cachewatch_source_last_poll_timestamp_seconds": Series("When a source was polled last; 0 if never.", ("source",)),
+    "cachewatch_source_last_success_timestamp_seconds": Series("When a source last answered; 0 if never.", ("source",)),
+    "cachewatch_source_revision_timestamp_seconds": Series(
+        "When the newest revision was published, if known.", ("source",)
+    ),
+    "cachewatch_source_failures": Series("Failed polls of a source in a row.", ("source",)),
+    "cachewatch_poll_failures_total": Series("Failed polls of a source.", ("source",)),
+    "cachewatch_stream_late_seconds": Series(
+        "How long ago the digest of a schedule was due, if it is not made.", ("subscription", "stream")
+    ),
+    "cachewatch_digests_total": Series(
+        "Digests that were made, by what became of them at first.", ("subscription", "result")
+    ),
+    "cachewatch_held_digests": Series("Digests that wait for an operator."),
+    "cachewatch_outbox_rows": Series("Stored deliveries of a channel, by state.", ("channel", "state")),
+    "cachewatch_outbox_oldest_seconds": Series("Age of the oldest delivery of a channel that is open.", ("channel",)),
+    "cachewatch_outbox_overdue_seconds": Series(
+        "How long ago a delivery of a channel should have been tried.", ("channel",)
+    ),
+    "cachewatch_outbox_expired_leases": Series("Deliveries that were claimed and have no result.", ("channel",)),
+    "cachewatch_deliveries_total": Series("Attempts to deliver through a channel, by result.", ("channel", "result")),
+    "cachewatch_channel_blocked": Series(
+        "1 while a channel is blocked because it does not work, else 0.", ("channel",)
+    ),
+    "cachewatch_channel_failures": Series("Failed attempts through a channel in a row.", ("channel",)),
+    "cachewatch_suppressed_addresses": Series("Addresses of a channel that are suppressed.", ("channel",)),
+    "cachewatch_open_alerts": Series("Alerts that are open, by kind.", ("kind",)),
+    "cachewatch_job_failures_total": Series("Failures of a job of the daemon since it started.", ("job",)),
+    "cachewatch_failing_jobs": Series("Jobs of the daemon that failed three times in a row or more."),
+    "process_start_time_seconds": Series("When the daemon was started."),
+    "process_cpu_seconds_total": Series("Processor time that the daemon took."),
+    "process_resident_memory_bytes": Series("Memory that the daemon takes."),
+    "process_open_fds": Series("File descriptors that the daemon has open."),
+    "process_threads": Series("Threads of the daemon."),
 }
 # What may become of a digest when it is made, and of an attempt to deliver.
 _DIGESTS = (DigestState.READY, DigestState.HELD)
 _ATTEMPTS = (State.SENT, State.DEFERRED, State.QUEUED, State.DEAD)
 
-Sample = tuple[str, Mapping[str, str], float]  # series, labels, value
+Sample = tuple[str, Mapping[str, str], float]  # name of the series, labels, value
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):
@@ -71,34 +90,27 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     failing_jobs: int
 
 
-def metrics(context: Context, daemon: DaemonStatus) -> str:
-    """Return all figures."""
+def metrics(context: Context, daemon: DaemonStatus) -> list[Sample]:
+    """Return a sample of every series for all that it is of."""
     status, now = read_status(context), context.clock()
     with context.database.read() as connection:
-        counters = _zeros(context.config) | health.figures(connection)
-    samples = defaultdict[str, list[str]](list)
-    for name, labels, value in _samples(context.config, status, daemon, now):
-        samples[name].append(f"{name}{_labels(labels)} {value:.17g}\n")
-    for counter, value in counters.items():
-        samples[f"cachewatch_{counter.partition('{')[0]}"].append(f"cachewatch_{counter} {value:.17g}\n")
-    return "".join(
-        f"# HELP {name} {about}\n# TYPE {name} {kind}\n{''.join(samples[name])}"
-        for name, (kind, about) in SERIES.items()
-    )
+        counters = _zeros(context.config) | health.counters(connection)
+    stored = [(f"cachewatch_{counter.name}", dict(counter.labels), value) for counter, value in counters.items()]
+    return [*_samples(context.config, status, daemon, now), *stored]
 
 
-def _zeros(config: Config) -> dict[str, float]:
+def _zeros(config: Config) -> dict[Counter, float]:
     """Return the counters of all that is configured, as they are before anything happened."""
-    names = [f'poll_failures_total{{source="{name}"}}' for name in config.sources]
-    names += [
-        f'digests_total{{subscription="{name}",result="{result}"}}'
+    found = [Counter.of("poll_failures_total", source=name) for name in config.sources]
+    found += [
+        Counter.of("digests_total", subscription=name, result=result)
         for name in config.subscriptions
         for result in _DIGESTS
     ]
-    names += [
-        f'deliveries_total{{channel="{name}",result="{result}"}}' for name in config.channels for result in _ATTEMPTS
+    found += [
+        Counter.of("deliveries_total", channel=name, result=result) for name in config.channels for result in _ATTEMPTS
     ]
-    return dict.fromkeys(names, 0.0)
+    return dict.fromkeys(found, 0.0)
 
 
 def _samples(config: Config, status: Status, daemon: DaemonStatus, now: datetime) -> Iterator[Sample]:
@@ -161,12 +173,3 @@ def _of_linux() -> Iterator[Sample]:
     if statm.exists():
         yield "process_resident_memory_bytes", {}, int(statm.read_text("ascii").split()[1]) * resource.getpagesize()
         yield "process_open_fds", {}, len(os.listdir(descriptors))  # noqa: PTH208  names are enough
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    return f"{{{','.join(f'{name}={_quoted(value)}' for name, value in labels.items())}}}" if labels else ""
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

@@ -11,7 +11,7 @@ from cachewatch.notify.operators import Notice
 from cachewatch.notify.watched import News
 from cachewatch.store import health
 from cachewatch.store.database import Connection
-from cachewatch.store.health import SourceHealth
+from cachewatch.store.health import Counter, SourceHealth
 
 
 def poll(context: Context, source: Source) -> bool:
@@ -45,7 +45,7 @@ def _failed(context: Context, source: Source, said: str) -> None:
         source_health = health.source(connection, source.name)
         source_health = replace(source_health, polled_at=now, failures=source_health.failures + 1, error=said)
         health.save_source(connection, source_health)
-        health.count(connection, f'poll_failures_total{{source="{source.name}"}}')
+        health.count(connection, Counter.of("poll_failures_total", source=source.name))
         if source_health.failures >= context.config.operators.after_failures:
             alerts.open_within(connection, context, _complaint(source_health))
         _look_at_age(connection, context, source, source_health)

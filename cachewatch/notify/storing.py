@@ -14,6 +14,7 @@ from cachewatch.store import cursors, digests, health, held, outbox, slots
 from cachewatch.store.cursors import Advance
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.health import Counter
 from cachewatch.store.outbox import State
 from cachewatch.store.slots import Slot
 
@@ -85,7 +86,8 @@ def _store_digest(
     for each in packed:
         for message in each.messages:
             outbox.add(connection, each.channel, message, state=state, lasting=each.lasting)
-    health.count(connection, f'digests_total{{subscription="{stream.subscription.name}",result="{stored.state}"}}')
+    counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)
+    health.count(connection, counter)
 
 
 def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:

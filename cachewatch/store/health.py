@@ -1,12 +1,15 @@
 """How sources and channels fare, and figures that only grow."""
 
+import re
 from datetime import datetime
+from typing import Self
 
 from msgspec import Struct
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store.schema import channels, counters, sources
+from cachewatch.store import schema
+from cachewatch.store.schema import channels, sources
 from cachewatch.store.timestamps import to_datetime_or_none, to_text
 
 
@@ -32,6 +35,18 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     error: str = ""
     error_at: datetime | None = None
     sent_at: datetime | None = None
+
+
+class Counter(Struct, frozen=True):
+    """A figure that only grows: its name, and what it is of."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **labels: str) -> Self:
+        """Return the counter with these labels, in this order."""
+        return cls(name, tuple(labels.items()))
 
 
 def source(connection: Connection, name: str) -> SourceHealth:
@@ -76,17 +91,42 @@ def save_channel(connection: Connection, health: ChannelHealth) -> None:
     _save(connection, channels, health)
 
 
-def count(connection: Connection, name: str, amount: float = 1) -> None:
-    """Let a figure grow."""
-    new = insert(counters).values(name=name, value=amount)
+def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
+    """Let a counter grow."""
+    table = schema.counters
+    new = insert(table).values(name=_stored(counter), value=amount)
     connection.execute(
-        new.on_conflict_do_update(index_elements=["name"], set_={"value": counters.c.value + new.excluded.value})
+        new.on_conflict_do_update(index_elements=["name"], set_={"value": table.c.value + new.excluded.value})
     )
 
 
-def figures(connection: Connection) -> dict[str, float]:
-    """Return all figures by name."""
-    return {row.name: row.value for row in connection.execute(select(counters).order_by(counters.c.name))}
+def counters(connection: Connection) -> dict[Counter, float]:
+    """Return the value of every counter."""
+    table = schema.counters
+    rows = connection.execute(select(table).order_by(table.c.name))
+    return {_counter(row.name): row.value for row in rows}
+
+
+# The column has the form that 0.1 wrote: deliveries_total{channel="mail",result="sent"}. Nobody else knows it.
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+def _stored(counter: Counter) -> str:
+    labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in counter.labels)
+    return f"{counter.name}{{{labels}}}" if labels else counter.name
+
+
+def _counter(stored: str) -> Counter:
+    name, _, labels = stored.partition("{")
+    return Counter(name, tuple((label, _plain(value)) for label, value in _LABEL.findall(labels)))
+
+
+def _escaped(value: str) -> str:
+    return re.sub(r'(["\\])', r"\\\1", value)
+
+
+def _plain(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value)
 
 
 def _save(connection: Connection, table: object, health: SourceHealth | ChannelHealth) -> None:

@@ -12,6 +12,7 @@ from helpers import catalogue, records
 from station import Site
 
 from cachewatch.store import health
+from cachewatch.store.health import Counter
 from cachewatch.store.outbox import State
 
 CONFIG = """\
@@ -42,7 +43,7 @@ def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
     config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
     service = site.open()
     with service.database.write() as connection:
-        health.count(connection, "seen")
+        health.count(connection, Counter("seen"))
     shutil.copy(service.database.path, site.folder / "naive.db")
     assert run("backup", copy, "--config", config).exit_code == 0
     service.database.close()

@@ -246,11 +246,13 @@ def test_progress_of_git_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> 
     assert "comparing [###############               ]  50%" in capsys.readouterr().err
 
 
-def test_small_work_loads_little(sides: tuple[Path, Path]) -> None:
-    """Two files need no git, and nobody needs a template, a table or a mail for a diff."""
+@pytest.mark.parametrize("command", [["diff", "{side}", "{side}"], ["--version"]])
+def test_small_work_loads_little(sides: tuple[Path, Path], command: list[str]) -> None:
+    """Two files need no git, and nobody needs a template, a table, a mail or a log for a diff."""
+    arguments = [argument.format(side=sides[0]) for argument in command]
     code = (
         "import sys\nfrom cachewatch.cli import cli\n"
-        f"cli.main(['diff', {str(sides[0])!r}, {str(sides[0])!r}], standalone_mode=False)\n"
+        f"cli.main({arguments!r}, standalone_mode=False)\n"
         "print(sorted({name.split('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
@@ -267,6 +269,10 @@ def test_small_work_loads_little(sides: tuple[Path, Path]) -> None:
         "archspec",
         "smtplib",
         "multiprocessing",
+        "certifi",
+        "httpx2",
+        "structlog",
+        "prometheus_client",
     ):
         assert f"'{name}'" not in loaded, name
 

@@ -359,7 +359,7 @@ def test_a_daemon_whose_digests_hang_says_so_and_feeds_no_watchdog(
     monkeypatch.setattr(daemon, "_beat", time.monotonic() - 1000)
     daemon._look_around()
     assert systemd() == ["WATCHDOG=1"]
-    assert daemon._healthz()[0] == 503
+    assert daemon._healthz().status == 503
 
 
 def test_a_job_that_wakes_another_does_not_keep_us() -> None:

@@ -1,6 +1,8 @@
 """/healthz and /metrics: who may read them, and that nobody can keep them from others."""
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -9,11 +11,14 @@ from http.client import HTTPConnection
 import pytest
 
 from cachewatch.daemon import monitor
-from cachewatch.daemon.monitor import Monitor
+from cachewatch.daemon.monitor import Monitor, Page, Pages
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-PAGES = {"/healthz": lambda: (200, "ok\n"), "/metrics": lambda: (503, "stuck\n")}
+PAGES: Pages = {
+    "/healthz": lambda _: Page(200, "ok\n"),
+    "/metrics": lambda accept: Page(503, "stuck\n", accept or "text/plain"),
+}
 
 
 @contextmanager
@@ -45,6 +50,27 @@ def test_pages() -> None:
         assert ask(port, "/../etc/passwd") == (404, "not found\n")
         assert ask(port, "/healthz", method="HEAD") == (200, "")
         assert ask(port, "/healthz", method="POST")[0] == 501
+
+
+def test_a_page_says_its_type_and_knows_what_is_accepted() -> None:
+    """The forms of metrics differ; the other pages are plain text."""
+    with listening("127.0.0.1") as port:
+        client = HTTPConnection("127.0.0.1", port, timeout=10)
+        client.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
+        assert client.getresponse().headers["Content-Type"] == "application/openmetrics-text"
+        client.close()
+        client.request("GET", "/healthz")
+        assert client.getresponse().headers["Content-Type"] == "text/plain; charset=utf-8"
+        client.close()
+
+
+def test_a_daemon_loads_only_what_it_needs() -> None:
+    """Not everybody has it send requests, or reads its metrics."""
+    code = "import sys, cachewatch.daemon\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = set(done.stdout.split())
+    assert "cachewatch.daemon.endpoints" in loaded
+    assert loaded.isdisjoint({"prometheus_client", "httpx2", "smtplib"})
 
 
 def test_a_page_elsewhere_cannot_read_it_through_a_name_of_its_own() -> None:

@@ -7,19 +7,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Run
 from helpers import catalogue, records
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
 from station import Site
 
+from cachewatch.daemon.exposition import expose
 from cachewatch.notify.context import Context
 from cachewatch.notify.metrics import SERIES, DaemonStatus, metrics
 from cachewatch.notify.passes import create_digests
 from cachewatch.notify.polling import poll
 from cachewatch.notify.readiness import Readiness, judge
 from cachewatch.notify.status import read_status
-from cachewatch.store import outbox
+from cachewatch.store import health, outbox
+from cachewatch.store.health import Counter
 from cachewatch.store.outbox import Lease
 
 CONFIG = """\
@@ -211,31 +216,26 @@ def test_status_check(site: Site, run: Run) -> None:
 
 
 def parsed(text: str) -> Mapping[str, float]:
-    """Read Prometheus' text form as strictly as it is written down: HELP, TYPE, then all samples of a series."""
-    found: dict[str, float] = {}
-    seen: list[str] = []
-    for line in text.splitlines():
-        if head := re.fullmatch(r"# HELP (\w+) (\S.*)", line):
-            seen.append(head[1])
-        elif head := re.fullmatch(r"# TYPE (\w+) (gauge|counter)", line):
-            assert head[1] == seen[-1]
-            assert (head[2] == "counter") == head[1].endswith("_total")
-        else:
-            sample = re.fullmatch(
-                r'(\w+)(\{\w+="(?:[^"\\\n]|\\[\\"n])*"(?:,\w+="(?:[^"\\\n]|\\[\\"n])*")*\})? (\S+)', line
-            )
-            assert sample, line
-            assert sample[1] == seen[-1]
-            assert f"{sample[1]}{sample[2] or ''}" not in found
-            found[f"{sample[1]}{sample[2] or ''}"] = float(sample[3])
-    assert len(seen) == len(set(seen))
-    assert tuple(seen) == tuple(SERIES)
-    return found
+    """Read the metrics as Prometheus does; the labels of a sample are in the order of SERIES."""
+    families = list(text_string_to_metric_families(text))
+    counters = {family.name for family in families if family.type == "counter"}
+    names = [f"{family.name}_total" if family.name in counters else family.name for family in families]
+    assert names == list(SERIES)
+    assert all(family.type in ("counter", "gauge") and family.documentation for family in families)
+    found = [(named(sample), sample.value) for family in families for sample in family.samples]
+    assert len(found) == len(dict(found))
+    return dict(found)
+
+
+def named(sample: Any) -> str:
+    assert sample.labels.keys() == set(SERIES[sample.name].labels)
+    labels = ",".join(f'{name}="{sample.labels[name]}"' for name in SERIES[sample.name].labels)
+    return f"{sample.name}{{{labels}}}" if labels else sample.name
 
 
 def measured(site: Site) -> Mapping[str, float]:
     with opened(site) as context:
-        return parsed(metrics(context, DAEMON))
+        return parsed(expose(metrics(context, DAEMON), "")[0])
 
 
 def test_counters_are_there_before_anything_happened(site: Site) -> None:
@@ -291,12 +291,58 @@ def test_digests_are_counted(site: Site) -> None:
 
 def test_labels_are_escaped(site: Site) -> None:
     """Whatever a configuration may ever take for a name."""
+    job = 'a "b" \\ \n c'
     with opened(site) as context:
-        text = metrics(context, DaemonStatus(tick=1, started=1, job_failures={'a "b" \\ \n c': 1}, failing_jobs=0))
-    assert parsed(text)['cachewatch_job_failures_total{job="a \\"b\\" \\\\ \\n c"}'] == 1
+        samples = metrics(context, DaemonStatus(tick=1, started=1, job_failures={job: 1}, failing_jobs=0))
+    assert parsed(expose(samples, "")[0])[f'cachewatch_job_failures_total{{job="{job}"}}'] == 1
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("", "text/plain; version=0.0.4; charset=utf-8"),
+        ("text/html", "text/plain; version=0.0.4; charset=utf-8"),
+        ("application/openmetrics-text; version=none", "text/plain; version=0.0.4; charset=utf-8"),
+        ("application/openmetrics-text; version=1.0.0\r\n X: y", "text/plain; version=0.0.4; charset=utf-8"),
+        (
+            "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;q=0.5",
+            "application/openmetrics-text; version=1.0.0;",
+        ),
+    ],
+)
+def test_the_form_is_the_one_that_is_accepted(site: Site, accept: str, content_type: str) -> None:
+    """OpenMetrics only for those who ask for it, and no words of theirs in the answer."""
+    with opened(site) as context:
+        text, given = expose(metrics(context, DAEMON), accept)
+    assert given.startswith(content_type)
+    if "openmetrics" in given:
+        families = list(openmetrics.text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+        assert [family.name for family in families] == [name.removesuffix("_total") for name in SERIES]
+    else:
+        assert parsed(text)["cachewatch_failing_jobs"] == 0
+
+
+def test_only_our_own_figures_are_given(site: Site) -> None:
+    """The library would add its own of this process, and of Python, to the registry that it shares."""
+    with opened(site) as context:
+        assert "python_" not in expose(metrics(context, DAEMON), "")[0]
+
+
+def test_counters_of_another_version_are_left_out(site: Site) -> None:
+    """A name or a label that this one does not know would break all others."""
+    with opened(site) as context:
+        with context.database.write() as connection:
+            health.count(connection, Counter.of("moons_total", phase="full"))
+            health.count(connection, Counter.of("poll_failures_total", source="public", reason="moon"))
+        found = parsed(expose(metrics(context, DAEMON), "")[0])
+    assert [value for name, value in found.items() if "poll_failures" in name] == [0]
 
 
 def test_every_series_is_described() -> None:
     """In docs/service.md, and no other."""
     text = (ROOT / "docs/service.md").read_text()
     assert {name for name in re.findall(r"`((?:cachewatch|process)_\w+)", text) if "." not in name} == set(SERIES)
+    labels = dict(re.findall(r"^\| `(\w+)` \| ([\w, ]*?) ?\|", text, re.MULTILINE))
+    assert {name: tuple(filter(None, labels[name].split(", "))) for name in SERIES} == {
+        name: series.labels for name, series in SERIES.items()
+    }

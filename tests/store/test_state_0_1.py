@@ -18,6 +18,8 @@ from station import Site
 from cachewatch.notify import manual
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.status import read_status
+from cachewatch.store import health
+from cachewatch.store.health import Counter
 from cachewatch.store.outbox import State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -139,3 +141,19 @@ def test_the_old_form_is_kept_aside(site: Site) -> None:
     aside = site.folder / "state" / "cachewatch.db.form-1"
     with sqlite3.connect(aside) as old, sqlite3.connect(OLD) as before:
         assert list(old.execute("SELECT * FROM deliveries")) == list(before.execute("SELECT * FROM deliveries"))
+
+
+def test_counters_go_on(site: Site) -> None:
+    """Their names in the database are as 0.1 wrote them, labels and all."""
+    with post() as server:
+        site.configure(CONFIG.replace("{port}", str(server.port)))
+        context = site.open()
+        with context.database.write() as connection:
+            before = health.counters(connection)
+            sent = Counter.of("deliveries_total", channel="mail", result="sent")
+            health.count(connection, sent)
+            assert health.counters(connection) == before | {sent: 10}
+        context.database.close()
+    assert before[Counter.of("digests_total", subscription="bulk", result="held")] == 1
+    assert before[Counter.of("poll_failures_total", source="away")] == 6
+    assert len(before) == 10

@@ -22,6 +22,7 @@ from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
 from cachewatch.store.database import NAME, Connection, Database, after_commit
 from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.health import Counter
 from cachewatch.store.held import Hold, HoldEvent, HoldKind
 from cachewatch.store.lock import only_one
 from cachewatch.store.migrations import migrate
@@ -510,13 +511,13 @@ def test_the_form_before_keeps_what_is_held(tmp_path: Path) -> None:
 
 def test_a_writer_waits_for_another(database: Database) -> None:
     with database.write() as connection:
-        health.count(connection, "seen")
+        health.count(connection, Counter("seen"))
         with database.read() as other:
-            assert health.figures(other) == {}  # and a reader does not wait
+            assert health.counters(other) == {}  # and a reader does not wait
     with database.write() as connection:
-        health.count(connection, "seen")
+        health.count(connection, Counter("seen"))
     with database.read() as connection:
-        assert health.figures(connection) == {"seen": 2}
+        assert health.counters(connection) == {Counter("seen"): 2}
 
 
 def test_the_database_is_durable_at_every_commit(database: Database) -> None:
@@ -539,7 +540,7 @@ def test_a_database_that_nobody_uses_any_more_holds_no_file_open(tmp_path: Path)
 
     def use() -> None:
         with Database(tmp_path).read() as connection:
-            health.figures(connection)
+            health.counters(connection)
 
     before = files()
     for _ in range(5):
@@ -551,13 +552,23 @@ def test_the_log_is_cut_when_no_reader_needs_it(database: Database) -> None:
     """It grows while a reader looks at what was, and keeping house cuts it afterwards."""
     log = database.path.with_name(f"{NAME}-wal")
     with database.read() as reader:
-        health.figures(reader)
+        health.counters(reader)
         for _ in range(5):
             with database.write() as connection:
-                health.count(connection, "seen")
+                health.count(connection, Counter("seen"))
         assert log.stat().st_size > 5 * 4096
     database.tidy()
     assert log.stat().st_size == 0
+
+
+@pytest.mark.parametrize("value", ["public", "", 'a "b" \\', "x,y={z}", "ü\n"])
+def test_a_counter_keeps_its_labels(database: Database, value: str) -> None:
+    """Whatever a configuration may ever take for a name."""
+    counter = Counter.of("seen_total", source=value, result="sent")
+    with database.write() as connection:
+        health.count(connection, counter, 2)
+        health.count(connection, counter)
+        assert health.counters(connection) == {counter: 3}
 
 
 def test_a_newer_form_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -570,7 +581,7 @@ def test_a_newer_form_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_an_older_form_is_copied_aside_before_it_is_changed(database: Database, tmp_path: Path) -> None:
     with database.write() as connection:
-        health.count(connection, "seen")
+        health.count(connection, Counter("seen"))
 
     def make(connection: Connection) -> None:
         connection.exec_driver_sql("CREATE TABLE half (x)")
