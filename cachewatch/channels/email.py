@@ -90,4 +90,4 @@ class SmtpTransport:
     def _discreet(self, answer: DeliveryResult) -> DeliveryResult:
         """Return `answer` without the password, should a server ever repeat it."""
         secret = self._config.password.reveal() if self._config.password else ""
-        return replace(answer, said=answer.detail.replace(secret, "***")) if secret else answer
+        return replace(answer, detail=answer.detail.replace(secret, "***")) if secret else answer

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from sqlalchemy import Connection, delete, select, union, update
 from sqlalchemy.dialects.sqlite import insert
 
@@ -72,7 +72,7 @@ class _Move(Struct, frozen=True, kw_only=True):
     """A cursor's step in a digest that 0.1 held."""
 
     subscription: str
-    stream: str
+    stream: str = field(name="track")  # what 0.1 called it
     source: str
     tag: str
     revision: str | None
