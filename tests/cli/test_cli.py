@@ -260,6 +260,7 @@ def test_small_work_loads_little(sides: tuple[Path, Path]) -> None:
         "git",
         "jinja2",
         "deepdiff",
+        "pydantic",
         "yaml",
         "csv",
         "sqlalchemy",
