@@ -33,6 +33,19 @@ class _OfFile(GenerateJsonSchema):
         ((pattern, values),) = found.pop("patternProperties").items()
         return found | {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
 
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Let the type say which keys a channel has, so that editors name the one that is wrong."""
+        types = {str(name): self.generate_inner(each) for name, each in schema["choices"].items()}
+        return {
+            "type": "object",
+            "properties": {"type": {"enum": list(types)}},
+            "required": ["type"],
+            "allOf": [
+                {"if": {"properties": {"type": {"const": name}}, "required": ["type"]}, "then": each}
+                for name, each in types.items()
+            ],
+        }
+
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Describe each key, also where several keys fill one field."""
         found = super().model_schema(schema)

@@ -84,6 +84,16 @@ def test_the_schema_is_that_of_the_reader(run: Run) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(json_schema()))
 
 
+def test_editors_name_the_key_that_a_channel_does_not_have() -> None:
+    """The type of a channel says which keys it has, so there is one error, where the mistake is."""
+    channel = {"type": "file", "path": "{subscription}.md", "form": "md"}
+    data = {"sources": {"public": {"git": "x"}}, "channels": {"archive": channel}}
+    (error,) = jsonschema.Draft202012Validator(json.loads(json_schema())).iter_errors(data)
+
+    assert list(error.path) == ["channels", "archive"]
+    assert "'form' was unexpected" in error.message
+
+
 def test_schema_and_reader_agree(complete: Path) -> None:
     """Whichever section gets a key that does not exist, both refuse; what the reader takes, the schema takes."""
     data = yaml.load(complete.read_text(), Loader)
