@@ -10,7 +10,7 @@ import click
 from cachewatch.cli.examples import examples
 from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
 from cachewatch.config.reading import read_config
-from cachewatch.config.tables import check_name
+from cachewatch.config.value_types import check_name
 from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.errors import UsageError
 from cachewatch.render.templates import render

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from email.utils import parseaddr
 from urllib.parse import urlsplit
 
-from cachewatch.config.forms import Form, of_text
 from cachewatch.errors import ConfigError
 
 _LOCAL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
@@ -79,16 +78,9 @@ def is_loopback(host: str) -> bool:
     return _LOOPBACK.fullmatch(host) is not None
 
 
-def _unsubscribe(text: str) -> str:
+def parse_unsubscribe(text: str) -> str:
+    """Return the address where readers unsubscribe."""
     url_parser("mailto", "https")(text)
     if text.startswith("mailto:"):
         parse_mail(text.removeprefix("mailto:").partition("?")[0])
     return text
-
-
-MAIL = of_text(parse_mail, format="email")
-SENDER = of_text(parse_sender)
-HOST = of_text(parse_host)
-LISTEN = of_text(parse_listen)
-WEB: Form = of_text(url_parser("https", "http"), format="uri")
-UNSUBSCRIBE = of_text(_unsubscribe)

@@ -1,244 +1,249 @@
-"""`channels:` where digests go, and what each way out wants to know."""
+"""`channels:` where digests go, and what each type of channel can be told."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from importlib.util import find_spec
 from os.path import normpath
-from typing import Any
+from typing import Annotated, Any, Literal, Self, get_args
 
-from cachewatch.config.addresses import HOST, MAIL, SENDER, UNSUBSCRIBE, is_loopback, url_parser
-from cachewatch.config.forms import (
-    DURATIONS,
-    MODE,
-    PATH,
-    SIZES,
-    TEXT,
-    Form,
-    Schema,
-    choice,
-    list_of,
-    number,
-    template,
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from cachewatch.config.addresses import is_loopback
+from cachewatch.config.nodes import Context, holds, unknown
+from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
+from cachewatch.config.section import Section, key, mistake, mistake_at, not_in_file
+from cachewatch.config.value_types import (
+    ByName,
+    ConvertedFrom,
+    Duration,
+    FromText,
+    FromTextInContext,
+    Host,
+    Mail,
+    Mode,
+    Once,
+    PathInFolder,
+    Sender,
+    Several,
+    Size,
+    Text,
+    Unsubscribe,
+    placeholders,
+    whole_number,
 )
-from cachewatch.config.model import (
-    AppriseConfig,
-    ChannelConfig,
-    EmailConfig,
-    FeedConfig,
-    FileConfig,
-    MaildirConfig,
-    Retry,
-    Secret,
-    SendmailConfig,
-    Smtp,
-    WebhookConfig,
-)
-from cachewatch.config.nodes import Broken, Context, Node, unknown
-from cachewatch.config.secrets import secret_keys
-from cachewatch.config.tables import Key, Table, named
+from cachewatch.core.durations import parse_size
 from cachewatch.errors import ConfigError
 
-_PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _LEAST_HTML = 10_000
 MAIL_TYPES = ("email", "sendmail", "maildir")
+_PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
-def _make_smtp(**values: Any) -> Smtp:
-    security = values.get("security", "starttls")
-    values.setdefault("port", _PORTS[security])
-    if ("user" in values) != ("password" in values):
-        raise ConfigError("`user:` and `password_file:` belong together; set both or neither")
-    if security == "none" and "user" in values and not is_loopback(values["host"]):
-        raise ConfigError("would send the password unencrypted; use `security: starttls` or tls")
-    return Smtp(**values)
+def _port(values: Mapping[str, Any]) -> int:
+    return _PORTS[values["security"]]
 
 
-def _make_file(**values: Any) -> FileConfig:
-    if len(values.get("formats", ())) > 1 and "{ext}" not in values["path"]:
-        raise ConfigError("writes several formats into one file; put {ext} into `path:`")
-    if "keep" in values and "{period}" not in values["path"]:
-        raise ConfigError(
-            "removes files by their age (`keep:`), so `path:` must contain the period; put {period} into it"
-        )
-    return FileConfig(**values)
+def _place(text: str, context: Context) -> str:
+    """Return a path with placeholders that is relative to the folder of the file."""
+    return str(context.folder / text)
 
 
-def _make_apprise(**values: Any) -> AppriseConfig:
-    if find_spec("apprise") is None:
-        raise ConfigError("requires Apprise, which is not installed; install cachewatch[apprise]")
-    return AppriseConfig(**{**values, "urls": tuple(map(Secret, values["urls"].reveal().split()))})
-
-
-def _placed(form: Form) -> Form:
-    """Return the form of a path that is relative to the folder of the file."""
-
-    def read(node: Node, context: Context) -> str:
-        return str(context.folder / str(form.read(node, context)))
-
-    return Form(read, form.schema)
-
-
-def _size_of_html(node: Node, context: Context) -> int:
-    size: int = SIZES.read(node, context)
+def _html_size(text: str) -> int:
+    size = parse_size(text)
     if size < _LEAST_HTML:
         raise ConfigError("is too small for any mail; use at least 10kB (e-mail clients cut off at 100kB)")
     return size
 
 
-RETRY = Table(
-    "What happens when the other side is not there",
-    {"for": Key(DURATIONS, "how long a delivery is tried (5d)", "lasting")},
-    Retry,
-)
-
-SMTP = Table(
-    "The mail server",
-    {
-        "host": Key(HOST, "its name", is_needed=True),
-        "port": Key(number(1, 65535), "587 for starttls, 465 for tls, 25 for none"),
-        "security": Key(
-            choice("starttls", "tls", "none"), "how the connection is kept secret; never plain unless none"
-        ),
-        "user": Key(TEXT, "who logs in"),
-        **secret_keys("password", "what the user logs in with"),
-        "ca_file": Key(PATH, "certificates to trust instead of the system's"),
-        "timeout": Key(DURATIONS, "how long one answer may take (60s)"),
-    },
-    _make_smtp,
-)
-
-_ALL: Mapping[str, Key] = {"type": Key(TEXT, "what kind of channel it is"), "retry": Key(RETRY.form(), RETRY.about)}
-
-_MAIL: Mapping[str, Key] = {
-    **_ALL,
-    "from": Key(SENDER, "who the mail is from: Name <name@example.org>", "sender", is_needed=True),
-    "reply_to": Key(MAIL, "where answers go"),
-    "bounces": Key(MAIL, "where undeliverable mail comes back to"),
-    "list_domain": Key(HOST, "the domain of the List-Id, by which mail is filtered"),
-    "unsubscribe": Key(
-        UNSUBSCRIBE, "mailto: or https: where readers take themselves off, with {subscription}, {recipient}"
-    ),
-    "archive": Key(template("subscription", "period", "key"), "URL of the digest in the archive, with {subscription}"),
-    "max_html": Key(Form(_size_of_html, SIZES.schema), "size of the HTML part (90kB: what mail programs show)"),
-}
-
-CHANNELS_BY_TYPE: Mapping[str, Table] = {
-    "email": Table(
-        "Mail through an SMTP server",
-        {**_MAIL, "smtp": Key(SMTP.form(), SMTP.about, is_needed=True)},
-        EmailConfig,
-    ),
-    "sendmail": Table(
-        "Mail through the machine's own sendmail program",
-        {
-            **_MAIL,
-            "command": Key(list_of(TEXT), "the program and its options ([/usr/sbin/sendmail, -i])"),
-            "timeout": Key(DURATIONS, "how long it may take (60s)"),
-        },
-        SendmailConfig,
-    ),
-    "maildir": Table(
-        "Mail put into a Maildir", {**_MAIL, "path": Key(PATH, "the Maildir", is_needed=True)}, MaildirConfig
-    ),
-    "file": Table(
-        "Files of an archive",
-        {
-            **_ALL,
-            "path": Key(
-                _placed(template("subscription", "period", "key", "ext", needed=["subscription"])),
-                "where files go, with {subscription}, {period}, {key}, {ext}",
-                is_needed=True,
-            ),
-            "formats": Key(list_of(choice("md", "html", "json", "txt"), is_set=True), "what is written ([md])"),
-            "keep": Key(DURATIONS, "when files are removed; never if left out"),
-            "mode": Key(MODE, "who may read the files (0644: everybody)"),
-        },
-        _make_file,
-    ),
-    "feed": Table(
-        "An Atom feed for each subscription",
-        {
-            **_ALL,
-            "path": Key(
-                _placed(template("subscription", needed=["subscription"])),
-                "where feeds go, with {subscription}",
-                is_needed=True,
-            ),
-            "entries": Key(number(1, 10_000), "how many digests a feed holds (100)"),
-            "url": Key(template("subscription"), "where the feed can be fetched, with {subscription}"),
-            "mode": Key(MODE, "who may read the feed (0644: everybody)"),
-        },
-        FeedConfig,
-    ),
-    "webhook": Table(
-        "JSON to a URL",
-        {
-            **_ALL,
-            **secret_keys("url", "where to", url_parser("https", "http")),
-            "preset": Key(choice("json", "mattermost", "slack", "discord", "matrix"), "whose form the JSON has (json)"),
-            **secret_keys("signing_key", "what requests are signed with"),
-            "timeout": Key(DURATIONS, "how long an answer may take (30s)"),
-        },
-        WebhookConfig,
-    ),
-    "apprise": Table(
-        "Chats, through Apprise (an extra of the package)",
-        {**_ALL, **secret_keys("urls", "Apprise's URLs, with spaces or lines between them")},
-        _make_apprise,
-    ),
-}
-
-_NEEDED_SECRETS = {"webhook": "url", "apprise": "urls"}
+def _type(name: str) -> Any:
+    """Declare the key that says which keys a channel has; the file must have it."""
+    return Field(name, description="type of the channel", json_schema_extra={"required": True})
 
 
-def _read_channel(name: str, node: Node, context: Context) -> ChannelConfig:
-    entries = node.section()
-    if "type" not in entries:
-        raise ConfigError(f"lacks `type:`; it is one of {', '.join(CHANNELS_BY_TYPE)}")
-    kind = entries["type"].text()
-    if kind not in CHANNELS_BY_TYPE:
-        raise ConfigError(f"there is no type {kind!r} of channels; {unknown(kind, CHANNELS_BY_TYPE)}")
-    table, secret = CHANNELS_BY_TYPE[kind], _NEEDED_SECRETS.get(kind)
-    is_understood = entries.keys() <= table.keys.keys()  # what is misspelt does not also lack
-    if secret and is_understood and not entries.keys() & {secret, f"{secret}_file", f"{secret}_env"}:
-        raise ConfigError(f"lacks `{secret}_file:` (or `{secret}_env:`)")
+class Retry(Section):
+    """What happens when a delivery fails."""
 
-    def make(type: str, **values: Any) -> Any:  # noqa: A002, ARG001  as the key is called
-        return table.make(name=name, **values)
+    lasting: Duration = key("how long a delivery is tried", timedelta(days=5), name="for")
 
-    channel: ChannelConfig = Table(table.about, table.keys, make).read(node, context)
+
+class ChannelConfig(Section):
+    """What all channels have."""
+
+    type: str = _type("")
+    name: str = not_in_file()
+    retry: Retry = key("what happens when a delivery fails", Retry())
+
+
+class Smtp(WithSecrets):
+    """The mail server."""
+
+    host: Host = key("name or address of the mail server")
+    security: Literal["starttls", "tls", "none"] = key(
+        "how the connection is encrypted; only `none` allows an unencrypted one", "starttls"
+    )
+    port: Annotated[int, whole_number(1, 65535)] = key(
+        "port of the mail server", _port, if_left_out="587 for `starttls`, 465 for `tls`, 25 for `none`"
+    )
+    user: Text | None = key("user name for the login", None, if_left_out="no login")
+    password: Password | None = secret("password", "password for the login", None)
+    ca_file: PathInFolder | None = key(
+        "file of certificates to trust instead of the system's", None, if_left_out="the system's certificates"
+    )
+    timeout: Duration = key(
+        "maximum time for one reply of the server; the reply to a whole message may take ten times as long",
+        timedelta(seconds=60),
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.user is None) != (self.password is None):
+            raise mistake("`user:` and `password_file:` belong together; set both or neither")
+        if self.security == "none" and self.user is not None and not is_loopback(self.host):
+            raise mistake("would send the password unencrypted; use `security: starttls` or tls")
+        return self
+
+
+class MailConfig(ChannelConfig):
+    """What all channels that send mail have."""
+
+    sender: Sender = key("sender of the mail: `Name <name@example.org>`", name="from")
+    reply_to: Mail | None = key("address that replies go to", None, if_left_out="the address of `from`")
+    bounces: Mail | None = key(
+        "envelope sender, which receives undeliverable mail", None, if_left_out="the address of `from`"
+    )
+    list_domain: Host | None = key(
+        "domain of the List-Id, by which readers filter mail", None, if_left_out="the domain of `from`"
+    )
+    unsubscribe: Unsubscribe | None = key(
+        "`mailto:` or `https:` address where readers unsubscribe, with `{subscription}` and `{recipient}`",
+        None,
+        if_left_out="no List-Unsubscribe header",
+    )
+    archive: Annotated[str | None, placeholders("subscription", "period", "key")] = key(
+        "URL of the digest in an archive, with `{subscription}`, `{period}` and `{key}`", None, if_left_out="no link"
+    )
+    max_html: Annotated[Size, FromText(_html_size)] = key(
+        "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", 90_000, if_left_out="90kB"
+    )
+
+
+class EmailConfig(MailConfig):
+    """Mail through an SMTP server."""
+
+    type: Literal["email"] = _type("email")
+    smtp: Smtp = key("the mail server")
+
+
+class SendmailConfig(MailConfig):
+    """Mail through the sendmail program of this machine."""
+
+    type: Literal["sendmail"] = _type("sendmail")
+    command: Several[Text] = key("program and its options", ("/usr/sbin/sendmail", "-i"))
+    timeout: Duration = key("maximum run time of the program", timedelta(seconds=60))
+
+
+class MaildirConfig(MailConfig):
+    """Mail that is stored in a Maildir."""
+
+    type: Literal["maildir"] = _type("maildir")
+    path: PathInFolder = key("folder of the Maildir")
+
+
+class FileConfig(ChannelConfig):
+    """Files of an archive."""
+
+    type: Literal["file"] = _type("file")
+    path: Annotated[
+        str, FromTextInContext(_place), placeholders("subscription", "period", "key", "ext", needed="subscription")
+    ] = key(
+        "path of the files, with `{subscription}` and optionally `{period}`, `{key}` and `{ext}`;"
+        " no other channel may write to it"
+    )
+    formats: Once[Literal["md", "html", "json", "txt"]] = key("formats to write", ("md",))
+    keep: Duration | None = key("age at which files are removed", None, if_left_out="never removed")
+    mode: Mode = key("permissions of the files", 0o644)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.formats) > 1 and "{ext}" not in self.path:
+            raise mistake("writes several formats into one file; put {ext} into `path:`")
+        if self.keep is not None and "{period}" not in self.path:
+            raise mistake(
+                "removes files by their age (`keep:`), so `path:` must contain the period; put {period} into it"
+            )
+        return self
+
+
+class FeedConfig(ChannelConfig):
+    """An Atom feed for each subscription."""
+
+    type: Literal["feed"] = _type("feed")
+    path: Annotated[str, FromTextInContext(_place), placeholders("subscription", needed="subscription")] = key(
+        "path of the feeds, with `{subscription}`; no other channel may write to it"
+    )
+    entries: Annotated[int, whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)
+    url: Annotated[str | None, placeholders("subscription")] = key(
+        "URL of the feed, with `{subscription}`", None, if_left_out="the feed does not name its URL"
+    )
+    mode: Mode = key("permissions of the feed", 0o644)
+
+
+class WebhookConfig(WithSecrets, ChannelConfig):
+    """JSON that is posted to a URL."""
+
+    type: Literal["webhook"] = _type("webhook")
+    url: SecretUrl = secret("url", "URL to post to")
+    preset: Literal["json", "mattermost", "slack", "discord", "matrix"] = key(
+        "service that the JSON is made for", "json"
+    )
+    signing_key: Password | None = secret("signing_key", "key that signs requests, as in Standard Webhooks", None)
+    timeout: Duration = key("maximum time for a reply", timedelta(seconds=30))
+
+
+def _split(urls: Secret, _: Context) -> tuple[Secret, ...]:
+    return tuple(map(Secret, urls.reveal().split()))
+
+
+class AppriseConfig(WithSecrets, ChannelConfig):
+    """Chats, through Apprise; requires the extra `cachewatch[apprise]`."""
+
+    type: Literal["apprise"] = _type("apprise")
+    urls: Annotated[tuple[Secret, ...], ConvertedFrom(Password, _split)] = secret(
+        "urls", "URLs of Apprise, separated by spaces or lines"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if find_spec("apprise") is None:
+            raise mistake("requires Apprise, which is not installed; install cachewatch[apprise]")
+        return self
+
+
+AnyChannel = EmailConfig | SendmailConfig | MaildirConfig | FileConfig | FeedConfig | WebhookConfig | AppriseConfig
+CHANNEL_TYPES = [each.model_fields["type"].default for each in get_args(AnyChannel)]
+
+
+def _check_type(channel: Any) -> Any:
+    """Refuse a channel without a type that is known; the others are validated by it."""
+    if not isinstance(channel, dict):
+        return channel
+    if "type" not in channel:
+        raise mistake(f"lacks `type:`; it is one of {', '.join(CHANNEL_TYPES)}")
+    kind = channel["type"]
+    if not isinstance(kind, str):
+        raise mistake_at(("type",), holds(kind, "value"))
+    if kind not in CHANNEL_TYPES:
+        raise mistake(f"there is no type {kind!r} of channels; {unknown(kind, CHANNEL_TYPES)}")
     return channel
 
 
-def _schema() -> Schema:
-    """Return the schema of a channel: its type says which keys it has."""
-    kinds = {kind: table.schema() for kind, table in CHANNELS_BY_TYPE.items()}
-    for kind, schema in kinds.items():
-        schema["properties"]["type"] = {"const": kind, "description": schema["description"]}
-    return {
-        "type": "object",
-        "properties": {"type": {"enum": list(CHANNELS_BY_TYPE)}},
-        "required": ["type"],
-        "allOf": [
-            {"if": {"properties": {"type": {"const": kind}}, "required": ["type"]}, "then": schema}
-            for kind, schema in kinds.items()
-        ],
-    }
-
-
-_NAMED = named(_read_channel, _schema(), "Where digests go, by names")
-
-
-def _read_channels(node: Node, context: Context) -> dict[str, ChannelConfig]:
-    """Read all channels, no two of which may write the same file: one would undo what the other did."""
-    channels: dict[str, ChannelConfig] = _NAMED.read(node, context)
+def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]:
+    """Refuse two channels that write the same file: one would undo what the other did."""
     writers: dict[str, str] = {}
     for name, channel in channels.items():
         for path in _written(channel):
             if (other := writers.setdefault(path, name)) != name:
-                context.note(
-                    node.section()[name], f"writes {path}, as the channel {other} does; give it another `path:`"
-                )
-                raise Broken
+                raise mistake_at((name,), f"writes {path}, as the channel {other} does; give it another `path:`")
     return channels
 
 
@@ -252,4 +257,7 @@ def _written(channel: ChannelConfig) -> set[str]:
             return set()
 
 
-CHANNELS = Form(_read_channels, _NAMED.schema)
+Channels = Annotated[
+    ByName[Annotated[AnyChannel, Field(discriminator="type"), BeforeValidator(_check_type)]],
+    AfterValidator(_check_paths),
+]

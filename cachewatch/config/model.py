@@ -1,251 +1,243 @@
-"""What the configuration file says, as frozen values; reading.py makes and checks them."""
+"""The whole configuration file as frozen values. `reading.py` makes them of a file, and lists all mistakes."""
 
-from collections.abc import Mapping
-from datetime import date, timedelta
+import os
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, ValidationInfo, model_validator
+
+from cachewatch.config.channels import (
+    AppriseConfig,
+    ChannelConfig,
+    Channels,
+    EmailConfig,
+    FeedConfig,
+    FileConfig,
+    MailConfig,
+    MaildirConfig,
+    Retry,
+    SendmailConfig,
+    Smtp,
+    WebhookConfig,
+)
+from cachewatch.config.nodes import Context
+from cachewatch.config.secrets import Secret, SecretUrl, WithSecrets, secret
+from cachewatch.config.section import Section, checked, key, mistake, not_in_file
+from cachewatch.config.sources import Poll, Source
+from cachewatch.config.subscriptions import (
+    Addresses,
+    ChannelNames,
+    Limit,
+    Match,
+    Silence,
+    Subscription,
+    SubscriptionMatch,
+    Urgent,
+    check_recipients,
+)
+from cachewatch.config.value_types import (
+    ByName,
+    ConvertedFrom,
+    Duration,
+    FromText,
+    FromTextInContext,
+    Listen,
+    OneOrMore,
+    PathInFolder,
+    Web,
+    path_in,
+    whole_number,
+)
+from cachewatch.core.schedule import Quiet, check_zone, parse_days, quiet_until
+from cachewatch.errors import ConfigError
+
+__all__ = [
+    "AppriseConfig",
+    "ChannelConfig",
+    "Config",
+    "EmailConfig",
+    "FeedConfig",
+    "FileConfig",
+    "Limit",
+    "MailConfig",
+    "MaildirConfig",
+    "Match",
+    "Monitor",
+    "Operators",
+    "Poll",
+    "Quiet",
+    "Retention",
+    "Retry",
+    "Secret",
+    "SendmailConfig",
+    "Silence",
+    "Smtp",
+    "Source",
+    "Subscription",
+    "SubscriptionMatch",
+    "Urgent",
+    "WebhookConfig",
+]
+
+VERSION = "1"
+
+
+def _version(text: str) -> int:
+    if text != VERSION:
+        raise ConfigError(f"{text!r} is another version of this file than {VERSION}, the one this cachewatch reads")
+    return int(text)
+
+
+def _folder(text: str, context: Context) -> Path:
+    path = path_in(context.folder, text)
+    if not path.is_dir():
+        raise ConfigError(f"{path} is not a folder; create it, or remove the line")
+    return path
+
+
+def _default_state() -> Path:
+    if given := os.environ.get("STATE_DIRECTORY"):
+        return Path(given.partition(":")[0])
+    if os.geteuid() == 0:
+        return Path("/var/lib/cachewatch")
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "cachewatch"
+
 
-from msgspec import Struct
+def _moment(text: str, context: Context) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is not a date; write 2026-12-24, or 2026-12-24T18:00") from error
+    if not 2000 <= moment.year < 3000:
+        raise ConfigError(f"{text!r} is not in this millennium")
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(context.zone))
 
-from cachewatch.core.model import Kind
-from cachewatch.core.schedule import Quiet
 
+def _end(text: str, context: Context) -> datetime:
+    """Return the first moment after a day or time that is still quiet."""
+    moment = _moment(text, context)
+    try:
+        is_day = bool(date.fromisoformat(text))
+    except ValueError:
+        is_day = False
+    return moment + timedelta(days=1) if is_day else moment
 
-class Secret:
-    """Something that must not be shown: it has no text form but its stars."""
 
-    def __init__(self, value: str) -> None:
-        self._value = value
+class QuietTime(Section):
+    """A time in which no digest is made; one digest reports the changes afterwards."""
 
-    def reveal(self) -> str:
-        """Return the secret itself, for the one who needs it."""
-        return self._value
+    days: Annotated[frozenset[int], FromText(parse_days, type="string")] = key(
+        "days of the week, such as `sat-sun` or `mon,wed`", frozenset(), if_left_out="all days"
+    )
+    start: Annotated[datetime | None, FromTextInContext(_moment, type="string")] = key(
+        "first day or time, such as `2026-12-24` or `2026-12-24T18:00`", None, name="from", if_left_out="always"
+    )
+    end: Annotated[datetime | None, FromTextInContext(_end, type="string")] = key(
+        "last day, which is included, or the time of the end", None, name="to", if_left_out="always"
+    )
 
-    def __repr__(self) -> str:
-        return "Secret(***)"
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.start is None) != (self.end is None) or not (self.days or self.start):
+            raise mistake("needs `days:`, or `from:` and `to:`, or all of them")
+        if self.start and self.end and self.start >= self.end:
+            raise mistake("ends before it begins; write the earlier date at `from:`")
+        return self
 
 
-class Poll(Struct, frozen=True, kw_only=True):
-    """How often a source is asked."""
+def _quiet(time: QuietTime, context: Context) -> Quiet:
+    return Quiet(days=time.days, start=time.start, end=time.end, zone=context.zone)
 
-    every: timedelta = timedelta(hours=1)
-    jitter: timedelta = timedelta(minutes=5)
-    timeout: timedelta = timedelta(minutes=10)
 
+def _check_quiets(quiets: tuple[Quiet, ...], info: ValidationInfo) -> tuple[Quiet, ...]:
+    start = datetime(2026, 1, 1, tzinfo=ZoneInfo(info.context.zone if info.context else "UTC"))
+    if quiet_until([quiet for quiet in quiets if not quiet.end], start) - start > timedelta(days=30):
+        raise mistake("covers every day of the week, so nothing would ever be sent")
+    return quiets
 
-class Source(Struct, frozen=True, kw_only=True):
-    """Where revisions come from."""
 
-    name: str
-    type: str = "git"  # git | buildcache | catalogue
-    address: str  # `git:` or `url:` in the file
-    branch: str | None = None  # None is the one that the repository's HEAD names
-    tags: tuple[str, ...] = ()  # globs; empty is all
-    poll: Poll = Poll()
-    stale_after: timedelta = timedelta(days=4)
-    first_run: str = "silent"  # silent | report
-    since: str | None = None  # a date or revision to start from
-    credentials: Mapping[str, str] = {}  # what git or the HTTP client is given, by the names of the file
-    options: Mapping[str, str] = {}
-    max_index: int | None = None  # bytes of an index of a build cache, unpacked
+class Operators(Section):
+    """Who is notified of problems with cachewatch itself; readers never are."""
 
+    channels: ChannelNames = key("channels that deliver alerts")
+    to: Addresses = key("addresses for channels that send mail", (), if_left_out="required for mail")
+    after_failures: Annotated[int, whole_number(1, 1000)] = key(
+        "number of failures in a row of one source before operators are notified", 3
+    )
 
-class Match(Struct, frozen=True, kw_only=True):
-    """What a subscription or a silence is about; keys are ANDed, patterns of one key ORed."""
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        if info.context:
+            checked(check_recipients, self.to, self.channels, info.context)
+        return self
 
-    sources: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    stacks: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    oses: tuple[str, ...] = ()
-    compilers: tuple[str, ...] = ()
-    versions: tuple[str, ...] = ()  # Spack's ranges: @1.2:, @:2, @1.2.3
-    environment: Path | None = None
-    pinned: str | None = None
 
+class Monitor(WithSecrets):
+    """Where health and metrics can be read, and which URL is pinged."""
 
-class Urgent(Struct, frozen=True, kw_only=True):
-    """Some kinds of change at once, through other channels."""
+    listen: Listen | None = key(
+        "`host:port` for `/healthz`, `/readyz` and `/metrics`", None, if_left_out="nothing listens"
+    )
+    ping_url: SecretUrl | None = secret("ping_url", "URL to fetch after each pass", None)
 
-    changes: frozenset[Kind]
-    channels: tuple[str, ...]
-    to: tuple[str, ...] = ()
 
-
-class Limit(Struct, frozen=True, kw_only=True):
-    """How much a digest may hold."""
-
-    rows: int = 25
-    hold_above: int = 5000  # changed specs; operators are asked before such a digest goes out
-    hold_for: timedelta | None = timedelta(hours=24)  # then it goes out, as not confirmed; None is never
-
-
-class Subscription(Struct, frozen=True, kw_only=True):
-    """Who wants to hear of what, and when."""
-
-    name: str
-    description: str = ""
-    to: tuple[str, ...] = ()
-    match: Match = Match()
-    changes: frozenset[Kind]
-    when: str = "each revision"  # as written; core/schedule.py understands it
-    urgent: Urgent | None = None
-    channels: tuple[str, ...]
-    group_by: str | None = None  # without effect
-    if_empty: str = "skip"  # skip | send | monthly
-    renamed_from: str | None = None
-    limit: Limit = Limit()
-    template: str | None = None
-
-
-class Silence(Struct, frozen=True, kw_only=True):
-    """Changes that nobody should hear of for a time."""
-
-    name: str
-    match: Match
-    changes: frozenset[Kind] | None = None  # None is all
-    until: date  # the first day on which they are told again
-    reason: str
-
-    def is_active(self, day: date) -> bool:
-        """Tell whether it holds on `day`, in the configuration's time zone."""
-        return day < self.until
-
-
-class Operators(Struct, frozen=True, kw_only=True):
-    """Who hears of trouble with cachewatch itself."""
-
-    channels: tuple[str, ...] = ()
-    to: tuple[str, ...] = ()
-    after_failures: int = 3
-
-
-class Monitor(Struct, frozen=True, kw_only=True):
-    """Where health and figures can be read, and who is pinged."""
-
-    listen: str | None = None  # host:port
-    ping_url: Secret | None = None
-
-
-class Retry(Struct, frozen=True, kw_only=True):
-    """How long a delivery is tried."""
-
-    lasting: timedelta = timedelta(days=5)
-
-
-class ChannelConfig(Struct, frozen=True, kw_only=True):
-    """What all channels have."""
-
-    type: ClassVar[str] = ""
-    name: str
-    retry: Retry = Retry()
-
-
-class Smtp(Struct, frozen=True, kw_only=True):
-    """A mail server."""
-
-    host: str
-    port: int = 587
-    security: str = "starttls"  # starttls | tls | none
-    user: str | None = None
-    password: Secret | None = None
-    ca_file: Path | None = None  # whom to trust instead of those whom this machine trusts
-    timeout: timedelta = timedelta(seconds=60)  # for each answer; the one to a whole message may take ten times that
-
-
-class MailConfig(ChannelConfig, frozen=True, kw_only=True):
-    """What all ways of sending mail have."""
-
-    sender: str  # `from:` in the file
-    reply_to: str | None = None
-    bounces: str | None = None  # the envelope's sender
-    list_domain: str | None = None
-    unsubscribe: str | None = None  # mailto: or https:; {subscription} and {recipient} are filled in
-    archive: str | None = None  # base URL of the archive; {subscription} and {period} are filled in
-    max_html: int = 90_000  # bytes
-
-
-class EmailConfig(MailConfig, frozen=True, kw_only=True):
-    """Mail through an SMTP server."""
-
-    type: ClassVar[str] = "email"
-    smtp: Smtp
-
-
-class SendmailConfig(MailConfig, frozen=True, kw_only=True):
-    """Mail through the machine's own sendmail program."""
-
-    type: ClassVar[str] = "sendmail"
-    command: tuple[str, ...] = ("/usr/sbin/sendmail", "-i")
-    timeout: timedelta = timedelta(seconds=60)
-
-
-class MaildirConfig(MailConfig, frozen=True, kw_only=True):
-    """Mail put into a Maildir."""
-
-    type: ClassVar[str] = "maildir"
-    path: Path
-
-
-class FileConfig(ChannelConfig, frozen=True, kw_only=True):
-    """Files; {subscription}, {period}, {key} and {ext} are filled in."""
-
-    type: ClassVar[str] = "file"
-    path: str
-    formats: tuple[str, ...] = ("md",)  # md | html | json | txt
-    keep: timedelta | None = None
-    mode: int = 0o644  # of the files; a web server has to read them
-
-
-class FeedConfig(ChannelConfig, frozen=True, kw_only=True):
-    """An Atom feed per subscription; {subscription} is filled in."""
-
-    type: ClassVar[str] = "feed"
-    path: str
-    entries: int = 100
-    url: str | None = None  # where the feed can be fetched; {subscription} is filled in
-    mode: int = 0o644
-
-
-class WebhookConfig(ChannelConfig, frozen=True, kw_only=True):
-    """JSON to a URL."""
-
-    type: ClassVar[str] = "webhook"
-    url: Secret
-    preset: str = "json"  # json | mattermost | slack | discord | matrix
-    signing_key: Secret | None = None  # for the headers of Standard Webhooks
-    timeout: timedelta = timedelta(seconds=30)
-
-
-class AppriseConfig(ChannelConfig, frozen=True, kw_only=True):
-    """Chats, through Apprise (an extra)."""
-
-    type: ClassVar[str] = "apprise"
-    urls: tuple[Secret, ...]
-
-
-class Retention(Struct, frozen=True, kw_only=True):
+class Retention(Section):
     """How long the state keeps what is done."""
 
-    payload: timedelta = timedelta(days=30)  # the bytes of messages that were sent or dropped
-    metadata: timedelta = timedelta(days=400)  # digests, and what became of their deliveries
+    payload: Duration = key(
+        "how long the bytes of messages that were sent or dropped are kept; feeds keep theirs", timedelta(days=30)
+    )
+    metadata: Duration = key(
+        "how long digests and the history of their deliveries are kept, and removed tags are remembered",
+        timedelta(days=400),
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.metadata < self.payload:
+            raise mistake(
+                "`metadata:` is shorter than `payload:`; bytes cannot be kept longer than what they belong to"
+            )
+        return self
 
 
-class Config(Struct, frozen=True, kw_only=True):
-    """The whole file."""
+def _values(entries: dict[str, Any], _: Context) -> tuple[Any, ...]:
+    return tuple(entries.values())
 
-    path: Path
-    version: int = 1
-    timezone: str = "UTC"
-    state: Path
-    links: str = ""
-    templates_dir: Path | None = None
-    sources: Mapping[str, Source]
-    channels: Mapping[str, ChannelConfig]
-    subscriptions: Mapping[str, Subscription]
-    operators: Operators = Operators()
-    silences: tuple[Silence, ...] = ()
-    quiet: tuple[Quiet, ...] = ()
-    monitor: Monitor = Monitor()
-    retention: Retention = Retention()
+
+class Config(Section):
+    """The configuration of cachewatch."""
+
+    path: Path = not_in_file()
+    version: Annotated[int, FromText(_version, const=1)] = key("format of this file", 1)
+    timezone: Annotated[str, FromText(check_zone)] = key(
+        "time zone of schedules, days and dates, such as `Europe/Berlin`", "UTC"
+    )
+    state: PathInFolder = key(
+        "folder for clones, cursors and deliveries; refused if everybody may write in it, or if it belongs"
+        " to another user",
+        _default_state,
+        if_left_out="`$STATE_DIRECTORY`; for root `/var/lib/cachewatch`; else `~/.local/state/cachewatch`",
+    )
+    links: Web = key("base URL of links to the pages of the catalogue", "", if_left_out="no links")
+    templates_dir: Annotated[Path | None, FromTextInContext(_folder, type="string")] = key(
+        "folder of your own templates", None, if_left_out="cachewatch's own"
+    )
+    sources: ByName[Source] = key("where revisions come from, by name")
+    channels: Channels = key("where digests go, by name", {}, if_left_out="none")
+    subscriptions: ByName[Subscription] = key("who is notified of what, and when, by name", {}, if_left_out="none")
+    operators: Operators = key(
+        "who is notified of problems with cachewatch itself", Operators(channels=()), if_left_out="nobody"
+    )
+    silences: Annotated[tuple[Silence, ...], ConvertedFrom(ByName[Silence], _values)] = key(
+        "changes that are hidden for a time, by name", (), if_left_out="none"
+    )
+    quiet: Annotated[
+        tuple[Annotated[Quiet, ConvertedFrom(QuietTime, _quiet)], ...], OneOrMore(dict), AfterValidator(_check_quiets)
+    ] = key("times in which no digest is made", (), if_left_out="none")
+    monitor: Monitor = key(
+        "where health and metrics can be read, and which URL is pinged", Monitor(), if_left_out="neither"
+    )
+    retention: Retention = key("how long the state keeps what is done", Retention())

@@ -3,10 +3,23 @@
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
 
 from cachewatch.errors import ConfigError
+
+
+class Nothing:
+    """The value of a key that has none. It is not None, which optional keys would accept."""
+
+
+NOTHING = Nothing()
+_WANTED = {
+    "value": "give it one value, or remove the line",
+    "list": "give it a list: [one, two]",
+    "section": "it takes keys and values, indented below it",
+}
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -17,32 +30,21 @@ class Node(Struct, frozen=True, kw_only=True):
     line: int
     path: str  # sources.public.poll.every, or subscriptions.ml.to[1]
 
-    @property
-    def what(self) -> str:
-        """Say of what form the value is."""
-        if self.value is None:
-            return "nothing"
-        return "text" if isinstance(self.value, str) else "a list" if isinstance(self.value, tuple) else "a section"
-
-    def text(self) -> str:
-        """Return a single value."""
-        if isinstance(self.value, str):
-            return self.value
-        raise ConfigError(f"holds {self.what}; give it one value, or remove the line")
-
-    def items(self) -> "tuple[Node, ...]":
-        """Return the values of a list; one value is a list of one."""
-        if isinstance(self.value, tuple):
-            return self.value
-        if isinstance(self.value, str):
-            return (self,)
-        raise ConfigError(f"holds {self.what}; give it a list: [one, two]")
-
     def section(self) -> "Mapping[str, Node]":
         """Return the keys and values of a section."""
         if isinstance(self.value, Mapping):
             return self.value
-        raise ConfigError(f"holds {self.what}; it takes keys and values, indented below it")
+        raise ConfigError(holds(NOTHING if self.value is None else self.value, "section"))
+
+    def at(self, location: Iterable[int | str]) -> "Node":
+        """Return the value at `location`, or the nearest section around it."""
+        node = self
+        for part in location:
+            if isinstance(node.value, Mapping) and part in node.value:
+                node = node.value[str(part)]
+            elif isinstance(node.value, tuple) and isinstance(part, int):
+                node = node.value[part]
+        return node
 
 
 class Mistake(Struct, frozen=True, order=True):
@@ -65,7 +67,7 @@ class Broken(ConfigError):
 class Context(Struct, kw_only=True):
     """What is known while a file is read, and what was found wrong so far."""
 
-    folder: Path  # that relative paths are relative to
+    file: Path
     zone: str = "UTC"
     with_secrets: bool = True  # or all of them are left empty, and need not be there
     sources: frozenset[str] = frozenset()
@@ -73,6 +75,11 @@ class Context(Struct, kw_only=True):
     channels: Mapping[str, str] = {}  # the type of each
     templates: Path | None = None
     mistakes: list[Mistake] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that relative paths begin at."""
+        return self.file.absolute().parent
 
     def note(self, node: Node, message: str) -> None:
         """Remember a mistake."""
@@ -84,6 +91,31 @@ class Context(Struct, kw_only=True):
         if found:
             count = f"{found[0].file}: {len(found)} mistakes\n" if len(found) > 1 else ""
             raise ConfigError(count + "\n".join(map(str, found)))
+
+
+def plain(node: Node, known: dict[int, Any] | None = None) -> Any:
+    """Return the value of `node` without its places. What an alias refers to is converted once, and shared."""
+    known = {} if known is None else known
+    if id(node) not in known:
+        match node.value:
+            case None:
+                known[id(node)] = NOTHING
+            case str():
+                known[id(node)] = node.value
+            case tuple():
+                known[id(node)] = [plain(each, known) for each in node.value]
+            case _:
+                known[id(node)] = {key: plain(each, known) for key, each in node.value.items()}
+    return known[id(node)]
+
+
+def holds(value: object, wanted: str) -> str:
+    """Say what stands where a value, a list or a section is wanted."""
+    if value is NOTHING:
+        found = "nothing"
+    else:
+        found = "text" if isinstance(value, str) else "a list" if isinstance(value, list | tuple) else "a section"
+    return f"holds {found}; {_WANTED[wanted]}"
 
 
 def unknown(word: str, known: Iterable[str]) -> str:

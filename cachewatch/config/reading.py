@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import yaml
 
-from cachewatch.config.forms import attempt
 from cachewatch.config.model import Config
 from cachewatch.config.nodes import Broken, Context, Mistake, Node
 from cachewatch.config.whole import read_whole
@@ -39,9 +38,9 @@ def read_config(path: Path, *, with_secrets: bool = True) -> Config:
     read the file can ask what it means. Raises ConfigError, whose message lists every mistake
     with its line.
     """
-    context = Context(folder=path.absolute().parent, with_secrets=with_secrets)
+    context = Context(file=path, with_secrets=with_secrets)
     try:
-        entries = dict(attempt(_section, _read_tree(path, context), context))
+        entries = dict(_section(_read_tree(path, context), context))
     except Broken:
         context.raise_mistakes()
         raise
@@ -73,19 +72,23 @@ def _others(folder: Path, context: Context) -> list[Path]:
 
 def _subscriptions_in(file: Path, context: Context) -> Mapping[str, Node]:
     try:
-        entries = attempt(_section, _read_tree(file, context, _read_others), context)
+        entries = _section(_read_tree(file, context, _read_others), context)
         for name in entries.keys() - {"subscriptions"}:
             context.note(entries[name], "is not allowed here; files in subscriptions.d contain only `subscriptions:`")
         if "subscriptions" not in entries:
             return {}
-        found: Mapping[str, Node] = attempt(_section, entries["subscriptions"], context)
+        return _section(entries["subscriptions"], context)
     except Broken:
         return {}
-    return found
 
 
-def _section(node: Node, _: Context) -> Mapping[str, Node]:
-    return node.section()
+def _section(node: Node, context: Context) -> Mapping[str, Node]:
+    """Return the keys and values of a section; where it is none, that is noted, and Broken raised."""
+    try:
+        return node.section()
+    except ConfigError as error:
+        context.note(node, str(error))
+        raise Broken from error
 
 
 def _read_own(path: Path) -> bytes:
@@ -159,8 +162,7 @@ class _Composer:
             return self._mapping(events, path, depth)
         if isinstance(event, yaml.SequenceStartEvent):
             return tuple(self._items(events, path, depth))
-        if "\0" in event.value or _HALF.search(event.value):
-            self._refuse(event, path, "contains a character that text cannot contain")
+        self._check_text(event, path)
         is_plain = event.implicit[0]
         return None if is_plain and event.value.lower() in ("", "~", "null") else event.value
 
@@ -169,6 +171,7 @@ class _Composer:
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 self._refuse(event, path, "has a key that is not a word")
+            self._check_text(event, path)
             key = event.value
             line = _line_of(event)
             node = self._node(next(events), events, line, f"{path}.{key}" if path else key, depth + 1)
@@ -178,6 +181,10 @@ class _Composer:
                 )
             found.setdefault(key, node)
         return found
+
+    def _check_text(self, event: Any, path: str) -> None:
+        if "\0" in event.value or _HALF.search(event.value):
+            self._refuse(event, path, "contains a character that text cannot contain")
 
     def _items(self, events: Iterator[Any], path: str, depth: int) -> Iterator[Node]:
         number = 0

@@ -3,12 +3,15 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cachewatch.config.forms import Form, path_in
-from cachewatch.config.model import Secret
-from cachewatch.config.nodes import Context, Node
-from cachewatch.config.tables import Key
+from msgspec import Struct
+from pydantic import ValidationInfo, model_validator
+
+from cachewatch.config.addresses import url_parser
+from cachewatch.config.nodes import Context
+from cachewatch.config.section import Section, checked, key, keys_of
+from cachewatch.config.value_types import FromText, path_in
 from cachewatch.errors import ConfigError
 
 _MOST_BYTES = 2**16
@@ -17,30 +20,83 @@ _MOST_BYTES = 2**16
 _taken: dict[str, str] = {}
 
 
-def secret_keys(name: str, about: str, check: Callable[[str], Any] = str) -> dict[str, Key]:
-    """Return the keys that give one secret: `name`, `name_file` and `name_env`."""
+class Secret:
+    """Something that must not be shown: it has no text form but its stars."""
 
-    def inline(node: Node, _: Context) -> Secret:
-        if node.file.stat().st_mode & 0o077:
-            raise ConfigError(
-                f"is a secret in a file that others can read; put it into `{name}_file:`, or `chmod 600 {node.file}`"
-            )
-        return _checked(node.text(), check)
+    def __init__(self, value: str) -> None:
+        self._value = value
 
-    def from_file(node: Node, context: Context) -> Secret:
-        if not context.with_secrets:
-            return Secret("")
-        return _checked(read_secret_file(node.text(), context.folder), check)
+    def reveal(self) -> str:
+        """Return the secret itself, for the one who needs it."""
+        return self._value
 
-    def from_environment(node: Node, context: Context) -> Secret:
-        return _checked(_from_environment(node.text()), check) if context.with_secrets else Secret("")
+    def __repr__(self) -> str:
+        return "Secret(***)"
 
-    text = {"type": "string"}
-    return {
-        name: Key(Form(inline, text), f"{about}; in a file that only its owner can read", name),
-        f"{name}_file": Key(Form(from_file, text), f"{about}: the file that holds it, see Secrets", name),
-        f"{name}_env": Key(Form(from_environment, text), f"{about}: the environment variable that holds it", name),
-    }
+
+class Given(Struct, frozen=True):
+    """What the file says about a secret, and under which key."""
+
+    key: str
+    text: str
+
+
+class Hidden(FromText):
+    """The type of a secret: `check` says what is wrong with it, and does not repeat it."""
+
+    def read(self, value: Any, info: ValidationInfo) -> Any:
+        """Return the secret, wherever the file says that it is."""
+        return checked(_secret, value, self.parse, info.context) if isinstance(value, Given) and info.context else value
+
+
+class WithSecrets(Section):
+    """A section with secrets, each of which has three keys: `name`, `name_file` and `name_env`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_keys(cls, data: Any) -> Any:
+        """Keep the key beside the text, because it says where the secret is."""
+        if not isinstance(data, dict):
+            return data
+        keys = {name for name, each in keys_of(cls).items() if len(each.names) == 3}
+        return {
+            name: Given(name, value) if name in keys and isinstance(value, str) else value
+            for name, value in data.items()
+        }
+
+
+def secret(name: str, about: str, default: Any = ...) -> Any:
+    """Declare the three keys that give a secret."""
+    return key(
+        {
+            name: about,
+            f"{name}_file": f"file that contains the {about}",
+            f"{name}_env": f"environment variable that contains the {about}",
+        },
+        default,
+    )
+
+
+def _secret(given: Given, check: Callable[[str], Any], context: Context) -> Secret:
+    if given.key.endswith(("_file", "_env")) and not context.with_secrets:
+        return Secret("")
+    value = _find(given, context)
+    if not value.strip():
+        raise ConfigError("is empty, which no secret is")
+    check(value)
+    return Secret(value)
+
+
+def _find(given: Given, context: Context) -> str:
+    if given.key.endswith("_file"):
+        return read_secret_file(given.text, context.folder)
+    if given.key.endswith("_env"):
+        return _from_environment(given.text)
+    if context.file.stat().st_mode & 0o077:
+        raise ConfigError(
+            f"is a secret in a file that others can read; put it into `{given.key}_file:`, or `chmod 600 {context.file}`"
+        )
+    return given.text
 
 
 def find_secret_file(name: str, folder: Path) -> Path:
@@ -81,8 +137,5 @@ def _from_environment(name: str) -> str:
     return _taken[name]
 
 
-def _checked(value: str, check: Callable[[str], Any]) -> Secret:
-    if not value.strip():
-        raise ConfigError("is empty, which no secret is")
-    check(value)
-    return Secret(value)
+Password = Annotated[Secret, Hidden(str, type="string")]
+SecretUrl = Annotated[Secret, Hidden(url_parser("https", "http"), type="string")]

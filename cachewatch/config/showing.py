@@ -7,40 +7,53 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from msgspec import Struct
-
-from cachewatch.config.model import ChannelConfig, Config, Limit, Secret, Source
+from cachewatch.config.model import Config, QuietTime, Source
+from cachewatch.config.secrets import Secret
+from cachewatch.config.section import Section, keys_of
+from cachewatch.config.sources import Credentials
 from cachewatch.core.durations import duration_in_words
 from cachewatch.core.kinds import MEANINGS
 from cachewatch.core.schedule import WEEKDAYS, Quiet
 
-# Where a key of the file has another name than the field that it fills.
-_KEYS = {"sender": "from", "lasting": "for", "start": "from", "end": "to"}
-_KEYS |= {name: f"{name}_file" for name in ("ssh_key", "known_hosts", "netrc", "store")}
-# Commands, with whatever their arguments are.
-_SECRET = ("helper",)
-_NOT_IN_THE_FILE = ("name", "path", "zone", "options")
+_LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())
 
 
 def show_config(config: Config) -> str:
     """Return the text of a file that says what `config` says, but for its secrets."""
-    values = _plain(config)
-    values["silences"] = {silence.name: _plain(silence) for silence in config.silences}
+    values = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
     return "".join(f"{line}\n" for line in _lines(values, ""))
 
 
-def _plain(value: Any) -> Any:
-    """Return `value` as a file has it."""
-    if isinstance(value, Struct):
-        return _section(value)
-    if isinstance(value, Mapping):
-        return {_KEYS.get(key, key): "***" if key in _SECRET else _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return _scalar(value)
+def _section(section: Section) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key in keys_of(type(section)).values():
+        value = getattr(section, key.attribute)
+        if key.name == key.names[0] and (value not in _LEFT_OUT or key.attribute == "hold_for"):
+            found[key.name] = _plain(value, key.attribute)
+    if isinstance(section, Source) and section.type != "git":
+        found = {"url" if name == "git" else name: value for name, value in found.items()}
+    return found
 
 
-def _scalar(value: Any) -> Any:
+def _plain(value: Any, name: str) -> Any:
+    """Return the value of a field as a file has it."""
+    match value:
+        case Section():
+            return _section(value)
+        case Quiet():
+            return _section(QuietTime(days=value.days, start=value.start, end=value.end))
+        case tuple():
+            return [_plain(item, name) for item in value]
+        case dict() if name == "credentials":
+            return _section(Credentials(**value))
+        case dict():
+            return {key: _plain(item, key) for key, item in value.items()}
+        case _:
+            return written(value, name)
+
+
+def written(value: Any, name: str) -> Any:  # noqa: PLR0911  one for each type
+    """Return the value of a field as it is written in a file."""
     match value:
         case Secret():
             return "***"
@@ -48,32 +61,28 @@ def _scalar(value: Any) -> Any:
             return duration_in_words(value)
         case date():
             return value.isoformat()
+        case frozenset() if name == "days":
+            return ",".join(WEEKDAYS[day][:3] for day in sorted(value))
         case frozenset():
             return [kind.value for kind in MEANINGS if kind in value]
+        case Path():
+            return str(value)
         case _:
-            return str(value) if isinstance(value, Path) else value
+            return _written(value, name)
 
 
-def _section(value: Struct) -> dict[str, Any]:
-    fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in _NOT_IN_THE_FILE}
-    match value:
-        case Source():
-            address = _masked(fields.pop("address"))
-            fields = {"type": fields.pop("type"), "git" if value.type == "git" else "url": address} | fields
-            fields |= value.options
-        case ChannelConfig():
-            fields = {"type": value.type} | fields
-            if hasattr(value, "path"):
-                fields["path"] = value.path
-            if hasattr(value, "mode"):
-                fields["mode"] = f"{value.mode:04o}"
-        case Limit():
-            fields["hold_for"] = "never" if value.hold_for is None else value.hold_for
-        case Quiet():
-            fields["days"] = ",".join(WEEKDAYS[day][:3] for day in sorted(value.days)) or None
+def _written(value: Any, name: str) -> Any:
+    match name:
+        case "helper":  # a command, with whatever its arguments are
+            return "***"
+        case "hold_for":
+            return "never"
+        case "mode":
+            return f"{value:04o}"
+        case "address":
+            return _masked(value)
         case _:
-            pass
-    return {_KEYS.get(name, name): _plain(item) for name, item in fields.items() if item not in (None, (), "", {})}
+            return value
 
 
 def _masked(address: str) -> str:

@@ -1,17 +1,28 @@
 """`sources:` where revisions come from."""
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from cachewatch.config.forms import DURATIONS, PATH, SIZES, TEXT, Form, choice, path_in
-from cachewatch.config.model import Poll, Source
-from cachewatch.config.nodes import Context, Node
-from cachewatch.config.patterns import GLOBS
+from pydantic import ValidationInfo, model_validator
+
+from cachewatch.config.nodes import Context
 from cachewatch.config.secrets import find_secret_file
-from cachewatch.config.tables import Key, Table, named
+from cachewatch.config.section import Section, checked, key, mistake, not_in_file
+from cachewatch.config.value_types import (
+    ConvertedFrom,
+    Duration,
+    FromTextInContext,
+    Glob,
+    PathInFolder,
+    Several,
+    Size,
+    Text,
+    path_in,
+)
 from cachewatch.errors import ConfigError
 
 _OPTIONS = ("tag", "stack", "view")  # of a single build cache
@@ -21,16 +32,14 @@ _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
 _LEAST_PERIOD = timedelta(seconds=1)
 
 
-def _repository(node: Node, context: Context) -> str:
+def _repository(text: str, context: Context) -> str:
     """Return the address of a repository: a URL as it is, a path from the folder of the file on."""
-    text = node.text()
     if not text or not text.isprintable() or text.startswith("-"):
         raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
-    if "://" not in text:
-        return (
-            text if _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0] else str(_absolute(text, context))
-        )
-    return _url(text)
+    if "://" in text:
+        return _url(text)
+    is_scp_like = _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0]
+    return text if is_scp_like else str(path_in(context.folder, text))
 
 
 def _url(text: str) -> str:
@@ -45,107 +54,138 @@ def _url(text: str) -> str:
     return text
 
 
-def _absolute(text: str, context: Context) -> Path:
-    return path_in(context.folder, text)
+def _secret_path(name: str, context: Context) -> Path:
+    return find_secret_file(name, context.folder) if context.with_secrets else path_in(context.folder, name)
 
 
-def _secret_path(node: Node, context: Context) -> str:
-    name = node.text()
-    return str(find_secret_file(name, context.folder) if context.with_secrets else path_in(context.folder, name))
+def _jitter(values: Mapping[str, Any]) -> timedelta:
+    """Return the delay of a poll whose section names none: of a short period, not more than a part."""
+    every: timedelta = values["every"]
+    return min(timedelta(minutes=5), every / 12)
 
 
-def _make_poll(**values: timedelta) -> Poll:
-    poll = Poll(**values)
-    if poll.every < _LEAST_PERIOD or poll.timeout < _LEAST_PERIOD:
-        raise ConfigError("every and timeout must be at least a second")
-    if "jitter" not in values:
-        # Of a short period, not more than a part.
-        return Poll(**values, jitter=min(poll.jitter, poll.every / 12))
-    return poll
+SecretPath = Annotated[Path, FromTextInContext(_secret_path, type="string")]
 
 
-def _make_source(name: str, **values: Any) -> Source:
-    kind = values.setdefault("type", "git")
-    if "address" not in values:
-        raise ConfigError(f"lacks `{'git' if kind == 'git' else 'url'}:` (where the revisions are)")
-    options = {option: values.pop(option) for option in _OPTIONS if option in values}
-    for key in options.keys() | values.keys() & {"branch", "max_index"}:
-        if kind not in _TYPES_OF.get(key, ("buildcache",)):
-            raise ConfigError(f"a source of the type {kind} has no {key}; remove `{key}:`")
-    for key in values.get("credentials", {}):
-        if (kind == "git") == (key in _OF_CACHES):
-            use = (
-                "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
-                if kind == "git"
-                else "token_file or login_file"
-            )
-            raise ConfigError(f"`credentials:` of the type {kind} are {use}")
-    if values.keys() & {"credentials"} and kind != "git":
-        _check_secrecy(values["address"])
-    return Source(name=name, options=options, **values)
+class Poll(Section):
+    """How often the source is polled."""
+
+    every: Duration = key("time between two polls, at least one second", timedelta(hours=1))
+    jitter: Duration = key(
+        "maximum random delay of a poll, so that clients do not all poll at the same time",
+        _jitter,
+        if_left_out="5m, or a twelfth of `every` if that is less",
+    )
+    timeout: Duration = key("time after which a poll is given up", timedelta(minutes=10))
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.every < _LEAST_PERIOD or self.timeout < _LEAST_PERIOD:
+            raise mistake("every and timeout must be at least a second")
+        return self
+
+
+class Credentials(Section):
+    """How to log in. Git uses no other credentials; secrets are in files that only their owner can read."""
+
+    ssh_key: SecretPath | None = key("private key for git over ssh", None, name="ssh_key_file", if_left_out="none")
+    known_hosts: PathInFolder | None = key(
+        "public keys of the servers that git may contact over ssh", None, name="known_hosts_file", if_left_out="none"
+    )
+    netrc: SecretPath | None = key(
+        "file in the format of `~/.netrc`, for git over https", None, name="netrc_file", if_left_out="none"
+    )
+    store: SecretPath | None = key(
+        "file in the format of git-credential-store, for git over https", None, name="store_file", if_left_out="none"
+    )
+    helper: Text | None = key("any other credential helper, as in git's `credential.helper`", None, if_left_out="none")
+    token_file: SecretPath | None = key("file that contains a bearer token for a build cache", None, if_left_out="none")
+    login_file: SecretPath | None = key(
+        "file that contains `user:password` on one line, for a build cache", None, if_left_out="none"
+    )
+
+
+def _given(credentials: Credentials, _: Context) -> dict[str, str]:
+    return {name: str(value) for name, value in credentials if value is not None}
+
+
+class Source(Section):
+    """Where revisions come from."""
+
+    name: str = not_in_file()
+    type: Literal["git", "buildcache", "catalogue"] = key(
+        "`git`: a repository of documents; `buildcache`: a live build cache;"
+        " `catalogue`: several build caches, as cache.spack.io lists them",
+        "git",
+    )
+    address: Annotated[str, FromTextInContext(_repository)] = key(
+        {
+            "git": "URL or path of the repository; a URL must not contain a password",
+            "url": "URL or path of the build cache or catalogue",
+        },
+        "",
+        if_left_out="required: `git` for repositories, `url` for the others",
+    )
+    branch: Text | None = key("branch of the repository", None, if_left_out="the repository's default branch")
+    tags: Several[Glob] = key("tags to watch", (), if_left_out="all")
+    tag: Text | None = key("name for the tag of a build cache", None, if_left_out="`develop`")
+    stack: Text | None = key("name for the stack of a build cache", None, if_left_out="`cache`")
+    view: Text | None = key("named index of a build cache to read", None, if_left_out="the main index")
+    poll: Poll = key("how often the source is polled", Poll())
+    stale_after: Duration = key(
+        "time without news after which operators are notified; digests say so too,"
+        " unless the source is usually silent for that long",
+        timedelta(days=4),
+    )
+    first_run: Literal["silent", "report"] = key(
+        "what the first pass does: `silent` begins at the newest revision, `report` reports that revision", "silent"
+    )
+    since: Text | None = key("date or revision to begin at", None, if_left_out="the newest revision")
+    credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in", {})
+    max_index: Size | None = key(
+        "maximum unpacked size of an index of a build cache or catalogue; a larger index is not read,"
+        " nor is one that unpacks to more than 200 times its size",
+        None,
+        if_left_out="`4GiB`",
+    )
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Return what is said of a single build cache."""
+        return {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        if info.context:
+            checked(_check_source, self)
+        return self
+
+
+def _check_source(source: Source) -> None:
+    """Refuse what a source of this type does not have."""
+    if not source.address:
+        raise ConfigError(f"lacks `{'git' if source.type == 'git' else 'url'}:` (where the revisions are)")
+    for name in (*_OPTIONS, *_TYPES_OF):
+        if getattr(source, name) is not None and source.type not in _TYPES_OF.get(name, ("buildcache",)):
+            raise ConfigError(f"a source of the type {source.type} has no {name}; remove `{name}:`")
+    if source.credentials:
+        _check_credentials(source)
+
+
+def _check_credentials(source: Source) -> None:
+    of_caches = {name for name in source.credentials if name in _OF_CACHES}
+    if source.type == "git" and of_caches:
+        use = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
+        raise ConfigError(f"`credentials:` of the type git are {use}")
+    if source.type != "git" and of_caches != source.credentials.keys():
+        raise ConfigError(f"`credentials:` of the type {source.type} are token_file or login_file")
+    if source.type != "git":
+        _check_secrecy(source.address)
 
 
 def _check_secrecy(address: str) -> None:
-    """Refuse credentials for a build cache that would go over a network in the clear."""
+    """Refuse credentials for a build cache that would be sent over a network unencrypted."""
     if address.startswith(("http://", "oci+http://")):
         from cachewatch.http.urls import check_secrecy  # noqa: PLC0415  slow to load
 
         check_secrecy(address.removeprefix("oci+"))
-
-
-_SECRET_FILE = Form(_secret_path, {"type": "string"})
-
-POLL = Table(
-    "How often the source is asked",
-    {
-        "every": Key(DURATIONS, "time between two polls (1h)"),
-        "jitter": Key(DURATIONS, "up to so much later, so that not everybody comes at once (5m)"),
-        "timeout": Key(DURATIONS, "when a poll is given up (10m)"),
-    },
-    _make_poll,
-)
-
-CREDENTIALS = Table(
-    "How to prove who we are; secrets stay in files that only their owner can read",
-    {
-        "ssh_key_file": Key(_SECRET_FILE, "private key for git over ssh", "ssh_key"),
-        "known_hosts_file": Key(PATH, "keys of the servers that git may talk to over ssh", "known_hosts"),
-        "netrc_file": Key(_SECRET_FILE, "file in the form of ~/.netrc, for git over https", "netrc"),
-        "store_file": Key(_SECRET_FILE, "file in the form of git-credential-store, for git over https", "store"),
-        "helper": Key(TEXT, "any other helper, as git's own credential.helper names it"),
-        "token_file": Key(_SECRET_FILE, "file with a bearer token, for a build cache"),
-        "login_file": Key(_SECRET_FILE, "file with user:password on one line, for a build cache"),
-    },
-    lambda **values: {name: str(value) for name, value in values.items()},
-)
-
-SOURCE = Table(
-    "Where revisions come from",
-    {
-        "type": Key(
-            choice("git", "buildcache", "catalogue"), "git (as if left out), or a live build cache or catalogue"
-        ),
-        "git": Key(Form(_repository, {"type": "string"}), "URL or path of the repository", "address"),
-        "url": Key(Form(_repository, {"type": "string"}), "URL or path of a build cache or catalogue", "address"),
-        "branch": Key(TEXT, "branch to follow; the repository's own choice if left out"),
-        "tags": Key(GLOBS, "tags to look at; all if left out"),
-        "tag": Key(TEXT, "what to call the one tag of a build cache (develop)"),
-        "stack": Key(TEXT, "what to call the one stack of a build cache (cache)"),
-        "view": Key(TEXT, "a named index of a build cache, instead of the main one"),
-        "max_index": Key(SIZES, "how many bytes an index of a build cache may have, unpacked (4GiB)"),
-        "poll": Key(POLL.form(), POLL.about),
-        "stale_after": Key(DURATIONS, "when missing news is news: operators and readers are told (4d)"),
-        "first_run": Key(choice("silent", "report"), "whether the first pass reports the newest revision (silent)"),
-        "since": Key(TEXT, "a date or revision to start from, instead of the newest"),
-        "credentials": Key(CREDENTIALS.form(), CREDENTIALS.about),
-    },
-    _make_source,
-)
-
-
-def _read_source(name: str, node: Node, context: Context) -> Source:
-    source: Source = SOURCE.read(node, context, name=name)
-    return source
-
-
-SOURCES = named(_read_source, SOURCE.schema(), "Where revisions come from, by names")

@@ -1,15 +1,29 @@
-"""`subscriptions:` and `silences:`: who hears of what, when, through which channels, and what nobody hears."""
+"""`subscriptions:` and `silences:`: who is notified of what, when, through which channels, and what is hidden."""
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import date, timedelta
+from typing import Annotated, Any, Literal, Self
 
-from cachewatch.config.addresses import MAIL
+from pydantic import BeforeValidator, ValidationInfo, model_validator
+
 from cachewatch.config.channels import MAIL_TYPES
-from cachewatch.config.forms import DAY, DURATION_OR_NEVER, PATH, TEXT, Form, choice, each, list_of, number
-from cachewatch.config.model import Limit, Match, Silence, Subscription, Urgent
-from cachewatch.config.nodes import Context, Node, unknown
-from cachewatch.config.patterns import GLOBS, RANGES
-from cachewatch.config.tables import Key, Table, named
+from cachewatch.config.nodes import Context, unknown
+from cachewatch.config.section import Section, checked, key, mistake, not_in_file, obsolete
+from cachewatch.config.value_types import (
+    ConvertedFrom,
+    Day,
+    DurationOrNever,
+    FromText,
+    FromTextInContext,
+    Glob,
+    Mail,
+    Once,
+    PathInFolder,
+    Range,
+    Several,
+    Text,
+    whole_number,
+)
 from cachewatch.core.kinds import DEFAULT, GROUPS, chosen_kinds, kinds_named
 from cachewatch.core.model import Kind
 from cachewatch.core.patterns import Globs
@@ -17,45 +31,55 @@ from cachewatch.core.schedule import parse_when
 from cachewatch.errors import ConfigError
 from cachewatch.runtime import resources
 
+_SCHEDULE_SCHEMA = {
+    "oneOf": [
+        {"type": "string", "examples": ["each revision", "daily 07:30", "weekly mon 07:30", "monthly 1 07:30"]},
+        {
+            "type": "object",
+            "properties": {"cron": {"type": "string"}},
+            "required": ["cron"],
+            "additionalProperties": False,
+        },
+    ]
+}
 
-def _changes(node: Node, context: Context) -> frozenset[Kind]:
-    def word(node: Node, _: Context) -> str:
-        text = node.text()
-        kinds_named(text.removeprefix("+").removeprefix("-"))
-        return text
 
-    chosen = chosen_kinds(each(word, node.items(), context))
+def _change(text: str) -> str:
+    kinds_named(text.removeprefix("+").removeprefix("-"))
+    return text
+
+
+def _chosen(words: Iterable[str], _: Context) -> frozenset[Kind]:
+    chosen = chosen_kinds(words)
     if not chosen:
         raise ConfigError("selects no kind of change; see `cachewatch kinds`")
     return chosen
 
 
-def _when(node: Node, context: Context) -> str:
-    """Return a schedule as text, also where it was written as a section: `when: {cron: 30 7 * * 1}`."""
-    if isinstance(node.value, dict) and node.value.keys() == {"cron"}:
-        text = f"cron: {node.value['cron'].text()}"
-    else:
-        text = node.text()
+def _cron(value: Any) -> Any:
+    """Return a schedule as text where it is written as a section: `when: {cron: 30 7 * * 1}`."""
+    is_cron = isinstance(value, dict) and value.keys() == {"cron"} and isinstance(value["cron"], str)
+    return f"cron: {value['cron']}" if is_cron else value
+
+
+def _when(text: str, context: Context) -> str:
     parse_when(text, context.zone)
     return text
 
 
-def _channel(node: Node, context: Context) -> str:
-    name = node.text()
+def _channel(name: str, context: Context) -> str:
     if name not in context.channels:
         raise ConfigError(f"there is no channel {name!r}; {unknown(name, context.channels)}")
     return name
 
 
-def _source(node: Node, context: Context) -> str:
-    (pattern,) = GLOBS.read(node, context)
+def _source(pattern: str, context: Context) -> str:
     if not any(Globs([pattern.removeprefix("!")])(name) for name in context.sources):
         raise ConfigError(f"there is no source {pattern!r}; {unknown(pattern, context.sources)}")
-    return str(pattern)
+    return pattern
 
 
-def _template(node: Node, context: Context) -> str:
-    name = node.text()
+def _template(name: str, context: Context) -> str:
     own = context.templates / name if context.templates else None
     if "/" in name or not name.endswith(".html.j2"):
         raise ConfigError(f"{name!r} is not a digest template; write a name that ends with .html.j2")
@@ -65,15 +89,14 @@ def _template(node: Node, context: Context) -> str:
     return name
 
 
-def _renamed_from(node: Node, context: Context) -> str:
-    name = node.text()
+def _renamed_from(name: str, context: Context) -> str:
     if name in context.subscriptions:
         raise ConfigError(f"{name} is configured; write the name of a subscription that no longer exists")
     return name
 
 
 def check_recipients(to: Iterable[str], channels: Iterable[str], context: Context) -> None:
-    """Raise ConfigError where mail has nobody to go to, or addresses have no mail."""
+    """Raise ConfigError where mail has no recipient, or recipients have no mail."""
     mails = [name for name in channels if context.channels.get(name) in MAIL_TYPES]
     if mails and not to:
         raise ConfigError(f"lacks `to:`: the channel {mails[0]} sends mail, and has to know to whom")
@@ -81,127 +104,121 @@ def check_recipients(to: Iterable[str], channels: Iterable[str], context: Contex
         raise ConfigError("has `to:`, but none of its channels sends mail; add one to `channels:`")
 
 
-CHANNEL_NAMES = list_of(Form(_channel, {"type": "string"}), is_set=True)
-ADDRESSES = list_of(MAIL, is_set=True)
-_CHANGES = Form(
-    _changes,
-    list_of(Form(_changes, {"type": "string", "pattern": f"^[+-]?({'|'.join([*GROUPS, *Kind])})$"})).schema,
-)
-_WHEN = Form(
-    _when,
-    {
-        "oneOf": [
-            {"type": "string", "examples": ["each revision", "daily 07:30", "weekly mon 07:30", "monthly 1 07:30"]},
-            {
-                "type": "object",
-                "properties": {"cron": {"type": "string"}},
-                "required": ["cron"],
-                "additionalProperties": False,
-            },
-        ]
-    },
-)
-
-MATCH = Table(
-    "What it is about: all keys must agree, one pattern of each is enough, and ! excludes",
-    {
-        "sources": Key(list_of(Form(_source, {"type": "string"})), "names of sources"),
-        "tags": Key(GLOBS, "tags, such as develop or v*"),
-        "packages": Key(GLOBS, "names of packages, such as py-* or !py-test*"),
-        "stacks": Key(GLOBS, "stacks, such as ml-linux-*"),
-        "targets": Key(GLOBS, "targets, such as x86_64_v3"),
-        "oses": Key(GLOBS, "operating systems, such as ubuntu*"),
-        "compilers": Key(GLOBS, "compilers, such as gcc (every version of it) or gcc@13*"),
-        "versions": Key(RANGES, "versions as Spack writes them: @1.2:, @:2, @1.2.3, @=1.2"),
-    },
-    Match,
-)
-
-WATCH = Table(
-    MATCH.about,
-    {
-        **MATCH.keys,
-        "environment": Key(PATH, "a spack.lock, a spack.yaml or their folder: only the packages that it needs"),
-        "pinned": Key(TEXT, "a snapshot that you stay with, such as develop-2025-06-01: what the newest would change"),
-    },
-    Match,
-)
-
-LIMIT = Table(
-    "How much a digest may hold",
-    {
-        "rows": Key(number(1, 100_000), "lines of each section (25)"),
-        "hold_above": Key(number(1, 10**9), "changed specs above which operators are asked first (5000)"),
-        "hold_for": Key(
-            DURATION_OR_NEVER, "how long they are asked before it goes out as not confirmed (24h), or never"
-        ),
-    },
-    Limit,
-)
-
-URGENT = Table(
-    "Some kinds of change at once, through other channels",
-    {
-        "changes": Key(_CHANGES, "what is urgent", is_needed=True),
-        "channels": Key(CHANNEL_NAMES, "where it goes", is_needed=True),
-        "to": Key(ADDRESSES, "who gets it by mail; those of the subscription if left out"),
-    },
-    Urgent,
-)
-
-SUBSCRIPTION = Table(
-    "Who wants to hear of what, and when",
-    {
-        "description": Key(TEXT, "what it is for, in a line that readers see"),
-        "to": Key(ADDRESSES, "addresses that get it by mail"),
-        "match": Key(WATCH.form(), WATCH.about),
-        "changes": Key(_CHANGES, "kinds of change: [default, -compiler, +rebuilt]; see `cachewatch kinds`"),
-        "when": Key(_WHEN, "each revision, daily 07:30, weekly mon 07:30, monthly 1 07:30, or cron"),
-        "urgent": Key(URGENT.form(), URGENT.about),
-        "channels": Key(CHANNEL_NAMES, "where it goes", is_needed=True),
-        "renamed_from": Key(
-            Form(_renamed_from, {"type": "string"}),
-            "its old name, under which it was sent until now: it goes on from there",
-        ),
-        "group_by": Key(TEXT, "without effect", is_obsolete=True),
-        "if_empty": Key(choice("skip", "send", "monthly"), "what happens when nothing changed (skip)"),
-        "limit": Key(LIMIT.form(), LIMIT.about),
-        "template": Key(
-            Form(_template, {"type": "string"}), "a template of your own in `templates_dir:`, such as ours.html.j2"
-        ),
-    },
-    Subscription,
-)
-
-SILENCE = Table(
-    "Changes that nobody should hear of for a time",
-    {
-        "match": Key(MATCH.form(), MATCH.about, is_needed=True),
-        "changes": Key(_CHANGES, "kinds of change; all if left out"),
-        "until": Key(DAY, "the first day on which they are told again", is_needed=True),
-        "reason": Key(TEXT, "why; readers see it", is_needed=True),
-    },
-    Silence,
-)
+_Change = Annotated[str, FromText(_change, type="string", pattern=f"^[+-]?({'|'.join([*GROUPS, *Kind])})$")]
+Changes = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _chosen)]
+When = Annotated[str, FromTextInContext(_when, **_SCHEDULE_SCHEMA), BeforeValidator(_cron)]
+ChannelNames = Once[Annotated[str, FromTextInContext(_channel)]]
+Addresses = Once[Mail]
 
 
-def _read_subscription(name: str, node: Node, context: Context) -> Subscription:
-    values: dict[str, Any] = {"changes": DEFAULT}
-    found = Table(SUBSCRIPTION.about, SUBSCRIPTION.keys, dict).read(node, context)
-    subscription = Subscription(name=name, **(values | found))
+class Match(Section):
+    """What is selected: all keys must match; one matching pattern of each key is enough; `!` excludes."""
+
+    sources: Several[Annotated[Glob, FromTextInContext(_source)]] = key("names of sources", (), if_left_out="all")
+    tags: Several[Glob] = key("tags, such as `develop` or `v*`", (), if_left_out="all")
+    packages: Several[Glob] = key("names of packages, such as `py-*` or `!py-test*`", (), if_left_out="all")
+    stacks: Several[Glob] = key("stacks, such as `ml-linux-*`", (), if_left_out="all")
+    targets: Several[Glob] = key("targets, such as `x86_64_v3`", (), if_left_out="all")
+    oses: Several[Glob] = key("operating systems, such as `ubuntu*`", (), if_left_out="all")
+    compilers: Several[Glob] = key("compilers, such as `gcc` (every version of it) or `gcc@13*`", (), if_left_out="all")
+    versions: Several[Range] = key(
+        "versions as Spack writes them: `@1.2:`, `@:2`, `@1.2.3`, `@=1.2`", (), if_left_out="all"
+    )
+
+
+class SubscriptionMatch(Match):
+    """What a subscription selects: all keys must match; one matching pattern of each key is enough; `!` excludes."""
+
+    environment: PathInFolder | None = key(
+        "a `spack.lock`, a `spack.yaml` or their folder: only the packages that the environment needs",
+        None,
+        if_left_out="packages of any environment",
+    )
+    pinned: Text | None = key(
+        "a snapshot that you stay with, such as `develop-2025-06-01`; digests compare it with the newest",
+        None,
+        if_left_out="none",
+    )
+
+
+class Urgent(Section):
+    """Kinds of change that are also sent immediately."""
+
+    changes: Changes = key("kinds of change that are urgent")
+    channels: ChannelNames = key("channels that deliver urgent digests")
+    to: Addresses = key("recipients of urgent mail", (), if_left_out="those of the subscription")
+
+
+class Limit(Section):
+    """How large a digest may be."""
+
+    rows: Annotated[int, whole_number(1, 100_000)] = key("maximum lines of each list", 25)
+    hold_above: Annotated[int, whole_number(1, 10**9)] = key(
+        "number of changed specs above which operators must confirm a digest", 5000
+    )
+    hold_for: DurationOrNever = key(
+        "time that operators have to confirm it before the digest is sent as not confirmed, or `never`;"
+        " urgent digests wait for an hour at most",
+        timedelta(hours=24),
+    )
+
+
+class Subscription(Section):
+    """Who is notified of what, and when."""
+
+    name: str = not_in_file()
+    description: Text = key("purpose of the subscription, which readers see", "", if_left_out="none")
+    to: Addresses = key("addresses for channels that send mail, one message each", (), if_left_out="required for mail")
+    match: SubscriptionMatch = key("what the subscription selects", SubscriptionMatch(), if_left_out="everything")
+    changes: Changes = key("kinds of change to report", DEFAULT, if_left_out="`[default]`")
+    when: When = key("when digests are due", "each revision")
+    urgent: Urgent | None = key("kinds of change that are also sent immediately", None, if_left_out="none")
+    channels: ChannelNames = key("channels that deliver the digests")
+    group_by: Text | None = obsolete()
+    if_empty: Literal["skip", "send", "monthly"] = key(
+        "what happens if nothing changed: `skip` sends no digest, `send` sends an empty one,"
+        " `monthly` does if the last one is a month old, to show that the service works",
+        "skip",
+    )
+    renamed_from: Annotated[str | None, FromTextInContext(_renamed_from)] = key(
+        "old name of the subscription; it continues where that one was. Remove this key afterwards",
+        None,
+        if_left_out="a new name begins at the newest revision",
+    )
+    limit: Limit = key("how large a digest may be", Limit())
+    template: Annotated[str | None, FromTextInContext(_template)] = key(
+        "digest template in `templates_dir:`, such as `ours.html.j2`", None, if_left_out="cachewatch's own"
+    )
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        if info.context:
+            checked(_check_subscription, self, info.context)
+        return self
+
+
+class Silence(Section):
+    """Changes that are hidden for a time."""
+
+    name: str = not_in_file()
+    match: Match = key("what the silence selects")
+    changes: Changes | None = key("kinds of change to hide", None, if_left_out="all kinds")
+    until: Day = key("first day on which the changes are reported again")
+    reason: Text = key("reason for the silence, which readers see")
+
+    def is_active(self, day: date) -> bool:
+        """Tell whether it holds on `day`, in the configuration's time zone."""
+        return day < self.until
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        if info.context and self.match == Match():
+            raise mistake("would silence everything; set in `match:` what to silence")
+        return self
+
+
+def _check_subscription(subscription: Subscription, context: Context) -> None:
     check_recipients(subscription.to, subscription.channels, context)
     urgent = subscription.urgent
     if urgent is not None and any(context.channels[channel] in MAIL_TYPES for channel in urgent.channels):
         check_recipients(urgent.to or subscription.to, urgent.channels, context)
-    return subscription
-
-
-def _read_silence(name: str, node: Node, context: Context) -> Silence:
-    silence: Silence = SILENCE.read(node, context, name=name)
-    if silence.match == Match():
-        raise ConfigError("would silence everything; set in `match:` what to silence")
-    return silence
-
-
-SUBSCRIPTIONS = named(_read_subscription, SUBSCRIPTION.schema(), "Who wants to hear of what, and when, by names")
-SILENCES = named(_read_silence, SILENCE.schema(), "Changes that nobody should hear of for a time, by names")

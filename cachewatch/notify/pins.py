@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from cachewatch.config.model import Match
+from cachewatch.config.model import SubscriptionMatch
 from cachewatch.core import tags
 from cachewatch.core.coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.versions import version_key
@@ -13,7 +13,7 @@ from cachewatch.git.revisions import Revision
 from cachewatch.report.digest import Pinned
 
 
-def environment_of(match: Match) -> Environment | None:
+def environment_of(match: SubscriptionMatch) -> Environment | None:
     """Read the environment anew, because people concretize it again; raise UsageError where it cannot be used."""
     return None if match.environment is None else open_environment(match.environment)
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from cachewatch.config.model import Match
 from cachewatch.core.model import Kind
@@ -64,7 +63,7 @@ def question_of(stream: Stream) -> Question:
     """Return what `stream` asks, whichever sources it asks and whatever it says beside."""
     subscription = stream.subscription
     return Question(
-        match=replace(subscription.match, sources=(), pinned=None),
+        match=subscription.match.model_copy(update={"sources": (), "pinned": None}),
         changes=stream.changes,
     )
 

@@ -58,7 +58,7 @@ def test_any_feed(fields: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("preset", ["json", "mattermost", "slack", "discord", "matrix"])
 @settings(max_examples=40)
 @given(FIELDS)
-def test_any_webhook(preset: str, fields: Mapping[str, Any]) -> None:
+def test_any_webhook(preset: Any, fields: Mapping[str, Any]) -> None:
     """JSON in pure ASCII."""
     config = WebhookConfig(name="chat", url=Secret("https://example.org/x"), preset=preset)
     (message,) = open_channel(config).build_messages(rendered(**fields))

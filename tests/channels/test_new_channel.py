@@ -68,7 +68,7 @@ class LinesChannel:
 
 
 # Step 2: its configuration.
-class LinesConfig(ChannelConfig, frozen=True):
+class LinesConfig(ChannelConfig):
     """Lines in a file."""
 
     path: Path

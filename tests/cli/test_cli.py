@@ -262,6 +262,7 @@ def test_small_work_loads_little(sides: tuple[Path, Path], command: list[str]) -
         "git",
         "jinja2",
         "deepdiff",
+        "pydantic",
         "yaml",
         "csv",
         "sqlalchemy",

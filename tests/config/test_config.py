@@ -1,6 +1,7 @@
 """Reading the configuration file: what it means, and what it says about mistakes."""
 
 import os
+import pickle
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.config.model import EmailConfig, Secret, WebhookConfig
+from cachewatch.config.model import EmailConfig, Limit, Secret, Smtp, WebhookConfig
 from cachewatch.config.reading import read_config
 from cachewatch.core.durations import duration_in_words, parse_duration, parse_size
 from cachewatch.core.kinds import DEFAULT, chosen_kinds
@@ -175,7 +176,7 @@ WRONG = {
     "sources: {a: {git: -x}}": "sources.a.git: '-x' is not an address",
     "sources: {a: {git: 'https://u:geheim@h/x'}}": "sources.a.git: contains a password",
     "sources: {a: {git: x, credentials: {token_file: nowhere}}}": "nowhere cannot be read (No such file or directory)",
-    "sources: {../a: {git: x}}": "sources.../a: '../a' is not a valid name: use up to 64 digests",
+    "sources: {../a: {git: x}}": "sources.../a: '../a' is not a valid name: use up to 64 letters",
     "sources: [a]": "sources: holds a list; it takes keys and values, indented below it",
     "channels: {a: {path: x}}": "channels.a: lacks `type:`; it is one of email",
     "channels: {a: {type: emial}}": "channels.a: there is no type 'emial' of channels; did you mean 'email'?",
@@ -199,9 +200,9 @@ WRONG = {
         "x/{subscription}, as the channel a does; give it another `path:`"
     ),
     "channels: {a: {type: file, path: '{subscription}'}, b: {type: file, path: '{subscription}'}}": "channels.b: writes {sub",
-    f"channels: {{{'a' * 250}: {{type: file, path: '{{subscription}}'}}}}": "is not a valid name: use up to 64 digests, digits",
-    "subscriptions: {'a b': {channels: [f]}}": "'a b' is not a valid name: use up to 64 digests",
-    "sources: {größe: {git: x}}": "'größe' is not a valid name: use up to 64 digests",
+    f"channels: {{{'a' * 250}: {{type: file, path: '{{subscription}}'}}}}": "is not a valid name: use up to 64 letters, digits",
+    "subscriptions: {'a b': {channels: [f]}}": "'a b' is not a valid name: use up to 64 letters",
+    "sources: {größe: {git: x}}": "'größe' is not a valid name: use up to 64 letters",
     "subscriptions: {a: {channels: [nowhere]}}": "subscriptions.a.channels[1]: there is no channel 'nowhere'; there are",
     "subscriptions: {a: {channels: [m]}}": "subscriptions.a: lacks `to:`: the channel m sends mail",
     "subscriptions: {a: {channels: [f], to: [a@b.org]}}": "has `to:`, but none of its channels sends mail",
@@ -303,7 +304,7 @@ subscriptions:
         "cachewatch.yaml:2: timzone",
         "cachewatch.yaml:4: sources.public.pol",
         "cachewatch.yaml:6: channels.mail.from: 'kim' is not a mail address",
-        "cachewatch.yaml:6: channels.mail.smtp: lacks `host:` (its name)",
+        "cachewatch.yaml:6: channels.mail.smtp: lacks `host:` (name or address of the mail server)",
         "cachewatch.yaml:6: channels.mail.smtp.hots",
         "cachewatch.yaml:7: channels.mail: stands in line 6 already",
         "cachewatch.yaml:11: subscriptions.a.channels[1]",
@@ -511,3 +512,62 @@ def test_any_bytes(content: bytes) -> None:
         file.write_bytes(content)
         with pytest.raises(ConfigError):
             read_config(file)
+
+
+def test_keys_that_no_file_can_have(mistakes: Read) -> None:
+    """What fills a name or a path from outside is no key, however it is written; nor is the name of a field."""
+    for name in ("name", "address", "\\0", "path"):
+        assert "sources.public" in mistakes(MINIMAL.replace("{git: ", f'{{"{name}": x, git: '))
+    assert "channels.archive.lasting: there is no such key" in mistakes(
+        MINIMAL.replace("{type: ", "{lasting: 1d, type: ")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("timezone:", "timezone: holds nothing; give it one value, or remove the line"),
+        ("templates_dir:", "templates_dir: holds nothing; give it one value"),
+        ("templates_dir: {a: b}", "templates_dir: holds a section; give it one value"),
+        ("monitor: {listen: }", "monitor.listen: holds nothing; give it one value"),
+        ("monitor: none", "monitor: holds text; it takes keys and values"),
+        ("operators:", "operators: holds nothing; it takes keys and values"),
+        ("channels: {b: {type: [a]}}", "channels.b.type: holds a list; give it one value"),
+        ("quiet: [sat-sun]", "quiet[1]: holds text; it takes keys and values"),
+        ("monitor: {ping_url_env: [A, B]}", "monitor.ping_url_env: holds a list; give it one value"),
+        ("monitor: {ping_url_env: A, ping_url_file: b}", "set only one: one of ping_url, ping_url_file, ping_url_env"),
+    ],
+)
+def test_values_of_another_form(mistakes: Read, text: str, said: str) -> None:
+    """A key that may be left out may still not be empty."""
+    assert said in mistakes(
+        f"{MINIMAL}{text}\n".replace("channels:\n  archive", "x-channels:\n  archive", text.count("channels"))
+    )
+
+
+def test_aliases_that_multiply(mistakes: Read) -> None:
+    """Lists of lists of lists are not written out."""
+    lines = [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]" for number in range(1, 30)]
+
+    assert "a29: there is no such key" in mistakes(
+        "\n".join(["a0: &a0 [x]", *lines, MINIMAL.replace("[archive]", "*a29")])
+    )
+
+
+def test_configurations_are_values(full: Path) -> None:
+    """Two readings are equal where nothing is secret; a process may send them to another, and nobody changes them."""
+    first, second = read_config(full), read_config(full)
+
+    assert first.subscriptions == second.subscriptions
+    assert hash(first.subscriptions["other"].match) == hash(second.subscriptions["other"].match)
+    assert pickle.loads(pickle.dumps(first)).subscriptions == first.subscriptions
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(first.subscriptions["other"], "when", "daily 07:30")  # noqa: B010  mypy knows
+
+
+def test_mistakes_of_code_name_the_field() -> None:
+    """Values that code makes are checked like those of a file."""
+    with pytest.raises(ValueError, match="would send the password unencrypted"):
+        Smtp(host="smtp.example.org", security="none", user="kim", password=Secret("geheim"))
+    with pytest.raises(ValueError, match="valid integer"):
+        Limit.model_validate({"rows": None})

@@ -14,12 +14,12 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from configkeys import rewritten
 from conftest import ROOT, Run
 
 from cachewatch.config.reading import read_config
 from cachewatch.config.schema import json_schema
 from cachewatch.config.showing import show_config
-from cachewatch.config.whole import WHOLE
 from cachewatch.errors import ConfigError
 
 SAMPLE = ROOT / "config/cachewatch.yaml"
@@ -73,7 +73,7 @@ def test_the_sample_is_complete(complete: Path) -> None:
         "email", "sendmail", "maildir", "file", "feed", "webhook", "apprise"
     }  # fmt: skip
     # A secret is in a file of its own here, and not in the environment or in the open.
-    named = {key for key in _all_keys(WHOLE.schema()) if f"{key}_file" not in keys}
+    named = {key for key in _all_keys(json.loads(json_schema())) if f"{key}_file" not in keys}
     assert {key for key in named if not key.endswith("_env")} - keys == set()
 
 
@@ -82,6 +82,16 @@ def test_the_schema_is_that_of_the_reader(run: Run) -> None:
     assert (ROOT / "config/cachewatch.schema.json").read_bytes() == json_schema()
     assert run("config", "schema").output.encode() == json_schema()
     jsonschema.Draft202012Validator.check_schema(json.loads(json_schema()))
+
+
+def test_editors_name_the_key_that_a_channel_does_not_have() -> None:
+    """The type of a channel says which keys it has, so there is one error, where the mistake is."""
+    channel = {"type": "file", "path": "{subscription}.md", "form": "md"}
+    data = {"sources": {"public": {"git": "x"}}, "channels": {"archive": channel}}
+    (error,) = jsonschema.Draft202012Validator(json.loads(json_schema())).iter_errors(data)
+
+    assert list(error.path) == ["channels", "archive"]
+    assert "'form' was unexpected" in error.message
 
 
 def test_schema_and_reader_agree(complete: Path) -> None:
@@ -180,8 +190,7 @@ def test_a_key_without_effect(run: Run, complete: Path) -> None:
     said = "subscriptions.ml-team.group_by no longer has any effect: lists are grouped by package; remove it"
     assert f"cachewatch: note: {said}\n" in result.error
     jsonschema.validate(yaml.load(old, Loader), json.loads(json_schema()))
-    properties = json.loads(json_schema())["properties"]["subscriptions"]["additionalProperties"]["properties"]
-    assert properties["group_by"] == {"deprecated": True}
+    assert json.loads(json_schema())["$defs"]["Subscription"]["properties"]["group_by"] == {"deprecated": True}
     for page in ("config/cachewatch.yaml", "docs/configuration.md"):
         assert "group_by" not in (ROOT / page).read_text()
 
@@ -392,8 +401,16 @@ def test_every_key_is_documented() -> None:
     text = (ROOT / "docs/configuration.md").read_text()
     secret = re.compile(r"(password|url|urls|signing_key|ping_url)_(file|env)")
 
-    for key in set(_all_keys(WHOLE.schema())):
+    for key in set(_all_keys(json.loads(json_schema()))):
         assert secret.fullmatch(key) or re.search(rf"`([a-z]+\.)?{key}[`:. ]|{{{key}:", text), key
+
+
+def test_the_tables_of_keys_are_those_of_the_models() -> None:
+    """`python tests/configkeys.py` writes them; the prose around them is written by hand."""
+    page = (ROOT / "docs/configuration.md").read_text()
+
+    assert page.count("<!-- keys: ") == 14
+    assert rewritten(page) == page
 
 
 def _all_keys(schema: Any) -> Iterator[str]:

@@ -558,9 +558,7 @@ def test_the_address_of_an_index_is_the_mirror_it_is_in(mirror: Path, into: Path
 
 def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
     """What is held back, and records that cannot be read, are for operators; a cache that was never recorded is a failure."""
-    source = config.Source(
-        name="site", type="buildcache", address=str(mirror), options={"tag": "nightly", "stack": "gpu"}
-    )
+    source = config.Source(name="site", type="buildcache", address=str(mirror), tag="nightly", stack="gpu")
     write_v3(mirror, database(many(0)))
     with pytest.raises(SourceError, match="nightly is held back: the index is empty"):
         RecordedHistory(source, into).update()

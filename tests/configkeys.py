@@ -1,0 +1,98 @@
+"""Writes the tables of keys in docs/configuration.md from the models: `python tests/configkeys.py`."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from cachewatch.config import model
+from cachewatch.config.channels import AnyChannel
+from cachewatch.config.schema import default_of
+from cachewatch.config.section import Key, Section, keys_of
+from cachewatch.config.sources import Credentials
+
+_PAGE = Path(__file__).parents[1] / "docs/configuration.md"
+_TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+# Short sections, whose keys stand in the table of the section around them.
+_INSIDE = ("poll", "retry", "limit", "urgent", "retention")
+_SECTIONS: dict[str, tuple[type[Section], type[Section]]] = {
+    "top": (model.Config, Section),
+    "source": (model.Source, Section),
+    "credentials": (Credentials, Section),
+    "channel": (model.ChannelConfig, Section),
+    "mail": (model.MailConfig, model.ChannelConfig),
+    "smtp": (model.Smtp, Section),
+    "subscription": (model.Subscription, Section),
+    "match": (model.Match, Section),
+    "watch": (model.SubscriptionMatch, model.Match),
+    "silence": (model.Silence, Section),
+    "quiet": (model.QuietTime, Section),
+    "operators": (model.Operators, Section),
+    "monitor": (model.Monitor, Section),
+}
+
+
+def rewritten(page: str) -> str:
+    """Return the page with the tables that the models make."""
+    return _TABLE.sub(lambda found: f"{found[1]}{found[2]}\n{table(found[1])}\n", page)
+
+
+def table(name: str) -> str:
+    """Return one table."""
+    if name == "types":
+        rows = [
+            f"| `{kind.model_fields['type'].default}` {row}"
+            for kind in get_args(AnyChannel)
+            for row in _rows(kind, _base(kind))
+        ]
+        return "\n".join(["| type | key | meaning | if left out |", "|---|---|---|---|", *rows, ""])
+    section, base = _SECTIONS[name]
+    return "\n".join(["| key | meaning | if left out |", "|---|---|---|", *_rows(section, base), ""])
+
+
+def _base(kind: type[Section]) -> type[Section]:
+    return model.MailConfig if issubclass(kind, model.MailConfig) else model.ChannelConfig
+
+
+def _rows(section: type[Section], base: type[Section], prefix: str = "") -> Iterator[str]:
+    for name, key in keys_of(section).items():
+        inside = _section_of(key) if name in _INSIDE else None
+        if name in keys_of(base) or key.is_obsolete or (len(key.names) == 3 and name != key.names[0]):
+            continue
+        if inside is None or key.if_left_out:
+            yield f"| `{prefix}{name}`{_note(key)} | {key.about}{_choices(key)} | {_left_out(key)} |"
+        if inside is not None:
+            yield from _rows(inside, Section, f"{name}.")
+
+
+def _section_of(key: Key) -> type[Section] | None:
+    kinds = (key.field.annotation, *get_args(key.field.annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)), None)
+
+
+def _choices(key: Key) -> str:
+    """Return the values that the key can have, unless its description explains them."""
+    words = list(_literals(key.field.annotation))
+    is_explained = len(words) < 2 or any(f"`{word}`" in key.about for word in words[1:])
+    return "" if is_explained else f": {', '.join(f'`{word}`' for word in words)}"
+
+
+def _literals(annotation: Any) -> Iterator[str]:
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    else:
+        for each in get_args(annotation):
+            yield from _literals(each)
+
+
+def _note(key: Key) -> str:
+    return " (a secret)" if len(key.names) == 3 else ""
+
+
+def _left_out(key: Key) -> str:
+    is_required = key.is_required or (key.field.is_required() and not key.if_left_out)
+    return "required" if is_required else default_of(key) or "none"
+
+
+if __name__ == "__main__":
+    _PAGE.write_text(rewritten(_PAGE.read_text()))
