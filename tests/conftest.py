@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import unpack
 from hypothesis import HealthCheck, settings
 from truths import histories, truths
 
@@ -145,24 +146,20 @@ def demo_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def documents() -> Path:
-    """The folder of real documents, which are not part of the project."""
-    folder = Path(os.environ.get("CACHEWATCH_DOCUMENTS") or ROOT.parent / "shared" / "documents")
-    if not folder.is_dir():
-        message = f"the real documents are not in {folder}; set CACHEWATCH_DOCUMENTS to where they are"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return folder
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of real documents; CACHEWATCH_DOCUMENTS names another one."""
+    return _data("documents", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def buildcaches() -> Path:
-    """The folder of real build caches, which are not part of the project."""
-    folder = Path(os.environ.get("CACHEWATCH_BUILDCACHES") or ROOT.parent / "shared" / "buildcaches")
-    if not folder.is_dir():
-        message = f"the real build caches are not in {folder}; set CACHEWATCH_BUILDCACHES to where they are"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return folder
+def buildcaches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of real build caches; CACHEWATCH_BUILDCACHES names another one."""
+    return _data("buildcaches", tmp_path_factory)
+
+
+def _data(name: str, factory: pytest.TempPathFactory) -> Path:
+    if elsewhere := os.environ.get(f"CACHEWATCH_{name.upper()}"):
+        return Path(elsewhere)
+    base = factory.getbasetemp()
+    # Each process of pytest-xdist has a folder of its own beside those of the others.
+    return unpack(name, base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
