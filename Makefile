@@ -6,10 +6,10 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash model powercut mutants axe screenshots check bench fuzz hostile growth lock clean
+.PHONY: help demo test test-tools crash model powercut mutants axe screenshots check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(READY)   ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
@@ -17,6 +17,9 @@ demo: $(READY)   ## Compare two revisions made of the bundled documents
 test: $(READY)   ## Run all tests, one process a core, with the coverage gate
 	@rm -f .coverage .coverage.*
 	$(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal --cov $(PYTEST)
+
+test-tools:      ## Install what tests use beside Python: Debian packages, smtp-sink, axe-core (takes root)
+	tests/install-tools
 
 axe:             ## Install axe-core for the tests in a browser, outside the tree
 	@mkdir -p $(AXE)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from archives import unpack
 from hypothesis import HealthCheck, settings
+from tools import summary
 from truths import histories, truths
 
 from cachewatch import demo
@@ -61,6 +62,26 @@ def _own_log() -> Iterator[None]:
         logger.handlers[:] = handlers
         logger.setLevel(level)
         logger.propagate = propagate
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in a line or two what was skipped."""
+    is_complete = "CI" not in os.environ
+    for line in summary(_skipped(terminalreporter)):
+        terminalreporter.write_line(line, yellow=is_complete, red=not is_complete)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where everything should run, and something was skipped."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if "CI" in os.environ and isinstance(terminal, pytest.TerminalReporter) and _skipped(terminal):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _skipped(terminal: pytest.TerminalReporter) -> list[str]:
+    """Return the reason of each test that was skipped or was expected to fail."""
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in terminal.stats.get("skipped", [])]
+    return reasons + [f"expected to fail: {report.nodeid}" for report in terminal.stats.get("xfailed", [])]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tools
 from gitservers import Faults, git_daemon, plain_http, smart_http
 from upstream import Upstream, git
 
@@ -189,11 +190,11 @@ def processes(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv of util-linux ends git with us; only Linux has it")
 def test_a_service_that_is_killed_leaves_no_git_behind(
     upstream: Upstream, folder: Path, url: str, faults: Faults
 ) -> None:
     """Not even in the middle of a fetch; and the next one works at once."""
+    tools.program("setpriv")  # of util-linux: it ends git with its parent
     Mirror(folder, url, timeout=60).update()
     upstream.commit(bulky(2))
     faults.stall = True

@@ -21,6 +21,7 @@ import pytest
 from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site, wait_for
+from tools import program
 
 from cachewatch.notify import clocks
 from cachewatch.notify.backoff import LONGEST_PAUSE
@@ -74,11 +75,7 @@ subscriptions:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A digest waits for a mail server that is away, a daily one is due in two hours, and a silence lasts for ten days."""
-    if shutil.which("faketime") is None:
-        message = "faketime is not installed, which gives processes another clock"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+    program("faketime")
     made = Site(tmp_path_factory.mktemp("prepared"), STATES)
     made.now = datetime.now(UTC)
     configure(made)
