@@ -21,7 +21,10 @@ from cachewatch.runtime.worker import Worker
 
 __all__ = ["histories", "truths"]
 
-ROOT = Path(__file__).parents[1]
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+# `make test` leaves them out.
+SLOW = ("browser", "crash", "fuzz", "model")
 
 # All tests share one process, which is too large to be forked for each pass.
 Worker.may_fork = False
@@ -29,6 +32,8 @@ Worker.may_fork = False
 settings.register_profile(
     "default", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
 )
+# `make test` takes this one.
+settings.register_profile("quick", settings.get_profile("default"), max_examples=20)
 settings.load_profile("default")
 
 
@@ -62,6 +67,20 @@ def _own_log() -> Iterator[None]:
         logger.handlers[:] = handlers
         logger.setLevel(level)
         logger.propagate = propagate
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what lies in folders of slow tests, and all cases but the first of tests with `slow_cases`."""
+    has_one: set[str] = set()
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        if _folder(item.path) in SLOW or (name in has_one and item.get_closest_marker("slow_cases")):
+            item.add_marker("slow")
+        has_one.add(name)
+
+
+def _folder(path: Path) -> str:
+    return path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -143,6 +143,7 @@ def test_a_connection_lost_before_the_message(command: str) -> None:
     assert server.received == []
 
 
+@pytest.mark.slow
 def test_a_connection_lost_within_the_message() -> None:
     """The final dot never went out, so nothing can have arrived."""
 
@@ -258,6 +259,7 @@ def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) 
     assert len(answer.detail) <= 300
 
 
+@pytest.mark.slow
 def test_an_attempt_ends_before_the_lease_of_its_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest there is: a session that is lost within a large message, then a new one, all deadlines added up.
 

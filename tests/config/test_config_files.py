@@ -85,6 +85,7 @@ def test_the_schema_is_that_of_the_reader(run: Run) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(json_schema()))
 
 
+@pytest.mark.slow
 def test_schema_and_reader_agree(complete: Path) -> None:
     """Whichever section gets a key that does not exist, both refuse; what the reader takes, the schema takes."""
     data = yaml.load(complete.read_text(), Loader)

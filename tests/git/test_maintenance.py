@@ -219,6 +219,7 @@ def test_what_is_pinned_while_a_clone_is_made_anew_is_kept(
     assert mirror.pins() == {"late": first}
 
 
+@pytest.mark.slow
 def test_hundreds_of_polls_leave_nothing_behind(upstream: Upstream, folder: Path) -> None:
     """No descriptor, no child, no memory, no temporary file, and few packs; pins stay where they were put."""
     mirror = Mirror(folder, upstream.url)
@@ -508,6 +509,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) -> None:
     """Twenty times, at random, while upstream moves: the next one goes on, nothing is lost, nothing is cloned anew."""
     chance = random.Random(4)

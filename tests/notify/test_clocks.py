@@ -123,6 +123,7 @@ def row(site: Site, query: str) -> tuple[str | None, ...]:
     return found
 
 
+@pytest.mark.slow_cases
 @shifted
 def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: timedelta) -> None:
     """Slots, polls, pauses, the end of a delivery and a silence are what they would be without it; it is said once."""
@@ -156,6 +157,7 @@ def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: time
     assert "change-1" in newest, "a file of the latest digest is not held up by one of next year"
 
 
+@pytest.mark.slow_cases
 @ahead
 def test_a_daemon_polls_at_once_after_a_poll_of_a_time_to_come(site: Site, shift: timedelta) -> None:
     once(site, shift)

@@ -608,6 +608,7 @@ def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> N
     assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
 
 
+@pytest.mark.slow
 def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: Site) -> None:
     with hanging() as port:
         configure(site, port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))

@@ -52,6 +52,7 @@ def digests(site: Site) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Path, run: Run) -> None:
     """Each change is told once over several polls, and the command in the footer shows it again."""
     site = Site(tmp_path, [catalogue({"zlib": records([1])})])

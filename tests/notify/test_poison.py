@@ -57,6 +57,7 @@ def site(folder: Path, *pas: dict[str, bytes], port: int = 9) -> Site:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_little_time")
 def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Path) -> None:
     """What changed in it is told when it can be read again; operators hear of both."""
@@ -82,6 +83,7 @@ def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Pat
     assert "pa: reading it took more than 1 seconds of processor time." in " ".join(notice.split())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_little_time")
 def test_after_two_passes_it_is_left_alone(tmp_path: Path) -> None:
     """The third pass starts no process for it, and says so; the fourth reads what was repaired."""

@@ -127,6 +127,7 @@ def _children(process: int) -> Iterator[int]:
                 yield from _children(child)
 
 
+@pytest.mark.slow
 def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
     """Not in the log, the state, notices, figures, other processes, nor by any command."""
     folder, path = site.folder, site.folder / "cachewatch.yaml"
