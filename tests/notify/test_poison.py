@@ -111,13 +111,13 @@ def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> N
         made.publish(1)
         wait_for(lambda: '"in_hand":[{' in in_hand(tmp_path), seconds=60)
         for _ in range(20):
-            client = HTTPConnection("127.0.0.1", port, timeout=10)
+            client = HTTPConnection("127.0.0.1", port, timeout=60)
             client.request("GET", "/healthz")
             assert client.getresponse().status == 200
             client.close()
         assert '"in_hand":[{' in in_hand(tmp_path), "it is still being read"
         daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(30) == 0
+        assert daemon.wait(120) == 0
     assert "digest.stored" not in log(made)
     assert '"in_hand":[]' in in_hand(tmp_path), "what a signal interrupts is not suspect"
 

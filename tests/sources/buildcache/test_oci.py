@@ -122,7 +122,7 @@ def _config(folder: Path, *, has_passwords: bool) -> Path:
 
 def _port(log: Path, process: subprocess.Popen[bytes]) -> str:
     """Return host and port that a registry says it listens on."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while time.monotonic() < until and process.poll() is None:
         if match := re.search(r"listening on (127\.0\.0\.1:\d+)", log.read_text()):
             return match[1]
