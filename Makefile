@@ -4,19 +4,30 @@ BIN := .venv/bin
 READY := .venv/ready
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
+TESTS := $(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal
+
 PICTURES := docs/pictures
 
-.PHONY: help demo test crash model powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
+.PHONY: help demo test test-slow test-all test-tools crash model powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(READY)   ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
 
-test: $(READY)   ## Run all tests, one process a core, with the coverage gate
+test: $(READY)   ## Run the tests, all but the slow ones, one process a core
+	$(TESTS) -m "not slow" --hypothesis-profile=quick $(PYTEST)
+
+test-slow: $(READY) ## Run the tests that `make test` leaves out
+	$(TESTS) -m slow $(PYTEST)
+
+test-all: $(READY) ## Run all tests, with the coverage gate
 	@rm -f .coverage .coverage.*
-	$(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal --cov $(PYTEST)
+	$(TESTS) --cov $(PYTEST)
+
+test-tools:      ## Install what tests use beside Python: Debian packages, smtp-sink, axe-core (takes root)
+	tests/install-tools
 
 axe:             ## Install axe-core for the tests in a browser, outside the tree
 	@mkdir -p $(AXE)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import unpack
 from hypothesis import HealthCheck, settings
+from tools import summary
 from truths import histories, truths
 
 from cachewatch import demo
@@ -19,7 +21,10 @@ from cachewatch.runtime.worker import Worker
 
 __all__ = ["histories", "truths"]
 
-ROOT = Path(__file__).parents[1]
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+# `make test` leaves them out.
+SLOW = ("browser", "crash", "fuzz", "model")
 
 # All tests share one process, which is too large to be forked for each pass.
 Worker.may_fork = False
@@ -27,6 +32,8 @@ Worker.may_fork = False
 settings.register_profile(
     "default", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
 )
+# `make test` takes this one.
+settings.register_profile("quick", settings.get_profile("default"), max_examples=20)
 settings.load_profile("default")
 
 
@@ -60,6 +67,40 @@ def _own_log() -> Iterator[None]:
         logger.handlers[:] = handlers
         logger.setLevel(level)
         logger.propagate = propagate
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what lies in folders of slow tests, and all cases but the first of tests with `slow_cases`."""
+    has_one: set[str] = set()
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        if _folder(item.path) in SLOW or (name in has_one and item.get_closest_marker("slow_cases")):
+            item.add_marker("slow")
+        has_one.add(name)
+
+
+def _folder(path: Path) -> str:
+    return path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in a line or two what was skipped."""
+    is_complete = "CI" not in os.environ
+    for line in summary(_skipped(terminalreporter)):
+        terminalreporter.write_line(line, yellow=is_complete, red=not is_complete)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where everything should run, and something was skipped."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if "CI" in os.environ and isinstance(terminal, pytest.TerminalReporter) and _skipped(terminal):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _skipped(terminal: pytest.TerminalReporter) -> list[str]:
+    """Return the reason of each test that was skipped or was expected to fail."""
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in terminal.stats.get("skipped", [])]
+    return reasons + [f"expected to fail: {report.nodeid}" for report in terminal.stats.get("xfailed", [])]
 
 
 @pytest.fixture
@@ -145,24 +186,20 @@ def demo_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def documents() -> Path:
-    """The folder of real documents, which are not part of the project."""
-    folder = Path(os.environ.get("CACHEWATCH_DOCUMENTS") or ROOT.parent / "shared" / "documents")
-    if not folder.is_dir():
-        message = f"the real documents are not in {folder}; set CACHEWATCH_DOCUMENTS to where they are"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return folder
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of real documents; CACHEWATCH_DOCUMENTS names another one."""
+    return _data("documents", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def buildcaches() -> Path:
-    """The folder of real build caches, which are not part of the project."""
-    folder = Path(os.environ.get("CACHEWATCH_BUILDCACHES") or ROOT.parent / "shared" / "buildcaches")
-    if not folder.is_dir():
-        message = f"the real build caches are not in {folder}; set CACHEWATCH_BUILDCACHES to where they are"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return folder
+def buildcaches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of real build caches; CACHEWATCH_BUILDCACHES names another one."""
+    return _data("buildcaches", tmp_path_factory)
+
+
+def _data(name: str, factory: pytest.TempPathFactory) -> Path:
+    if elsewhere := os.environ.get(f"CACHEWATCH_{name.upper()}"):
+        return Path(elsewhere)
+    base = factory.getbasetemp()
+    # Each process of pytest-xdist has a folder of its own beside those of the others.
+    return unpack(name, base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)

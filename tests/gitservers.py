@@ -84,7 +84,7 @@ class _SmartHandler(BaseHTTPRequestHandler):
         if is_pack and faults.stall:
             self.wfile.write(content[: faults.cut_after or 100])
             faults.stalled += 1
-            faults.over.wait(30)
+            faults.over.wait(600)
         elif is_pack and faults.cut_after is not None and faults.cuts:
             faults.cuts -= 1
             self.wfile.write(content[: faults.cut_after])

@@ -149,7 +149,7 @@ def log(site: Site) -> str:
     return (site.folder / "log").read_text()
 
 
-def wait_for(holds: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(holds: Callable[[], bool], seconds: float = 180) -> None:
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not holds():

@@ -167,6 +167,7 @@ def test_parsing(shape: str) -> None:
     assert _grows_like_its_size([lambda text=text: _parse(text) for text in texts])  # type: ignore[misc]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", TEXTS)
 def test_memory_of_parsing(shape: str) -> None:
     """Reading takes less than 30 bytes for each byte, or is refused where it could not."""
@@ -191,6 +192,7 @@ def test_tags_file() -> None:
     assert read_tags_file(b"- {name: a, stacks: [b]}\n" * 200_000) == {}
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", STATES)
 def test_comparing_and_telling(shape: str, run: Run, tmp_path: Path) -> None:
     """Two states are compared, and told in each format, in time that grows as they do."""

@@ -1,4 +1,4 @@
-"""The tables of shared/buildcaches/TRUTH.md, and the series of states recorded as histories."""
+"""The tables of TRUTH.md in the real build caches, and the series of states recorded as histories."""
 
 import json
 import re

@@ -2,7 +2,7 @@
 
 Names, versions and variants are written by strangers. Control characters could move the
 cursor or recolour the screen, bidirectional overrides and characters that nobody sees could
-make one name look like another; all of them are shown as what they are. So are digests
+make one name look like another; all of them are shown as what they are. So are letters
 outside ASCII where names are shown: no name in a build cache has any, and many look like
 those that it has.
 """

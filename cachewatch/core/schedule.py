@@ -8,6 +8,7 @@ skips in spring comes at the end of the gap, one that it shows twice in autumn c
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, time, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -62,9 +63,15 @@ class Quiet(Struct, frozen=True, kw_only=True):
 
 def check_zone(name: str) -> str:
     """Return `name` if it is a time zone that is known here."""
-    if name not in available_timezones():
+    if name not in _zones():
         raise ConfigError(f"{name!r} is not a time zone; write one such as Europe/Berlin or UTC")
     return name
+
+
+@cache
+def _zones() -> frozenset[str]:
+    # Python walks through the folders of the time zone database each time it is asked.
+    return frozenset(available_timezones())
 
 
 def parse_when(text: str, zone: str = "UTC") -> Schedule:

@@ -1,6 +1,6 @@
 """The order of versions in Spack, which differs from the order of strings and of Python packages.
 
-The rules are those of `spack.version`: segments of digits or digests, separators without
+The rules are those of `spack.version`: segments of digits or letters, separators without
 meaning, words below numbers, a few words above all numbers, pre-releases, and git references,
 which are versions of their own even where they are assigned the number of another.
 """

@@ -39,7 +39,7 @@ def repair(connection: Connection, context: Context, delivery: Delivery) -> Mess
 
 
 def bury_unknown(context: Context) -> None:
-    """Put deliveries into the dead digests of which nobody knows any more what became of them."""
+    """Put deliveries into the dead letters of which nobody knows any more what became of them."""
     said = "its stored state was damaged: it may have been sent, or not"
     with context.database.write() as connection:
         digests.settle_unknown(connection, said, context.clock())

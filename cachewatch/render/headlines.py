@@ -64,7 +64,7 @@ def sentence(digest: Digest) -> str:
     """Return what to read first, whoever reads no more than that: two facts at most."""
     said = "; ".join(one.whole for one in _facts(digest)[:_IN_HEADING])
     first, _, rest = said.partition(" ")
-    # Names keep their small digests.
+    # Names keep their small letters.
     return f"{first.capitalize() if first in _WORDS else first}{' ' if rest else ''}{rest}."
 
 

@@ -95,8 +95,8 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
 
 def _environment() -> CoverageChange:
     needs = tuple(
-        Need(package=name, version=version, hash=rendered * 32, os="ubuntu22.04", is_root=name == "py-torch")
-        for name, version, rendered in (
+        Need(package=name, version=version, hash=letter * 32, os="ubuntu22.04", is_root=name == "py-torch")
+        for name, version, letter in (
             ("cuda", "12.8.0", "a"),
             ("hdf5", "1.14.6", "b"),
             ("openmpi", "5.0.7", "f"),

@@ -214,7 +214,7 @@ _REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": Non
 
 
 def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Delivery]:
-    """Put deliveries into the dead digests whose state is damaged, and return them."""
+    """Put deliveries into the dead letters whose state is damaged, and return them."""
     known = [deliveries.c.state != state for state in State]
     rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
     values = {"state": State.DEAD, "said": said, "settled_at": to_text(now)}

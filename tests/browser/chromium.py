@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
+from tools import CACHE
 
 CHROMIUM = Path(os.environ.get("CACHEWATCH_CHROMIUM", "/usr/bin/chromium"))
 # --host-resolver-rules: whatever a page may ask for, nothing leaves this machine.
@@ -19,9 +20,8 @@ ARGUMENTS = [
     "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 ]
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 # Where `make axe` puts it.
-AXE = Path(os.environ.get("CACHEWATCH_AXE") or _CACHE / "cachewatch-tests" / "node_modules" / "axe-core" / "axe.min.js")
+AXE = Path(os.environ.get("CACHEWATCH_AXE") or CACHE / "node_modules" / "axe-core" / "axe.min.js")
 
 Scheme = Literal["light", "dark"]
 

@@ -7,12 +7,12 @@
 `view` runs a test at three widths, light and dark.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+from tools import need
 
 from browser import chromium
 from browser.chromium import AXE, CHROMIUM, VIEWS, Shown, View
@@ -21,18 +21,10 @@ Show = Callable[[str | Path, View], Shown]
 Audit = Callable[[Shown], list[str]]
 
 
-def _need(file: Path, remedy: str) -> None:
-    if not file.is_file():
-        message = f"{file} is not there; {remedy}"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, for the tests of one module."""
-    _need(CHROMIUM, "install Debian's package chromium, or set CACHEWATCH_CHROMIUM")
+    need(CHROMIUM, "chromium")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=chromium.ARGUMENTS)
         yield started
@@ -65,6 +57,5 @@ def view(request: pytest.FixtureRequest) -> View:
 @pytest.fixture(scope="session")
 def audit() -> Audit:
     """Return what axe-core finds wrong with a page."""
-    _need(AXE, "`make axe` installs it, or set CACHEWATCH_AXE")
-    source = AXE.read_text("utf-8")
+    source = need(AXE, "axe-core").read_text("utf-8")
     return lambda shown: chromium.violations(shown, source)

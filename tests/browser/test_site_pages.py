@@ -89,7 +89,7 @@ def test_pages_fit_and_are_sound(site: Path, show: Show, view: View, audit: Audi
 @pytest.mark.parametrize("width", [360, 1440])
 @pytest.mark.parametrize("page", ["index.html", "packages.html", "stacks.html", "package/p0.html", "package/p14.html"])
 def test_hostile_names_run_nothing_and_fit(hostile_site: Path, show: Show, audit: Audit, page: str, width: int) -> None:
-    """No dialog opens, nothing is asked for, and ten thousand digests do not stick out."""
+    """No dialog opens, nothing is asked for, and ten thousand letters do not stick out."""
     shown = show(hostile_site / page, View(width, "light"))
 
     assert shown.overflow() == []

@@ -15,8 +15,9 @@ from xml.etree import ElementTree as ET
 
 import feedparser  # type: ignore[import-untyped]
 import pytest
-from mailservers import header, program
+from mailservers import header
 from outgoing import SENDER, Shelves, maildir_config, no_shelf, rendered, send
+from tools import program
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
@@ -282,7 +283,7 @@ def test_a_feed_for_readers(tmp_path: Path) -> None:
     assert [entry.link for entry in parsed.entries] == [f"https://hpc.example.org/{n}" for n in (4, 3, 2)]
     assert len({entry.id for entry in parsed.entries}) == 3
     assert parsed.entries[0].content[0].value == "<p>Digest 4: gcc@12 &#8594; ü</p>"
-    xmllint = program("xmllint", Path("/usr/bin/xmllint"), "install libxml2-utils")
+    xmllint = program("xmllint")
     subprocess.run([xmllint, "--noout", str(path)], check=True)
 
 
@@ -423,7 +424,7 @@ def test_sendmail_hangs_dies_or_is_not_there(tmp_path: Path) -> None:
     gone = SendmailConfig(name="local", sender=SENDER, command=(str(tmp_path / "nowhere"),))
     (missing,) = send(gone, rendered())
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
     assert (slow.outcome, slow.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
     assert (killed.outcome, killed.may_have_arrived) == (DeliveryOutcome.DEFERRED, True)
     assert missing.outcome is DeliveryOutcome.BLOCKED

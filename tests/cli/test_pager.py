@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from helpers import document, record
+from tools import program
 
 from cachewatch.cli import pager
 from cachewatch.cli.pager import page, pager_command
@@ -310,16 +310,15 @@ def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, mak
 
 def test_less_itself(terminal: Terminal, sides: tuple[Path, Path], tmp_path: Path) -> None:
     """Short output just stays on the screen; of long output one page is shown, and q ends it."""
-    with suppress(FileNotFoundError):
-        subprocess.run(["less", "--version"], check=True, capture_output=True)
-        many = [record(number, versions=[f"{number}.0"]) for number in range(500)]
-        (tmp_path / "many.md").write_bytes(document(many))
+    program("less")
+    many = [record(number, versions=[f"{number}.0"]) for number in range(500)]
+    (tmp_path / "many.md").write_bytes(document(many))
 
-        short = terminal("diff", *sides)
-        long = terminal("show", tmp_path / "many.md", keys=b"q")
-        assert short.exit_code == long.exit_code == 0
-        assert "UPGRADED" in short.screen
-        assert len(long.screen.splitlines()) < 100
+    short = terminal("diff", *sides)
+    long = terminal("show", tmp_path / "many.md", keys=b"q")
+    assert short.exit_code == long.exit_code == 0
+    assert "UPGRADED" in short.screen
+    assert len(long.screen.splitlines()) < 100
 
 
 def test_json_stays_json(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import tools
 import yaml
 from configkeys import rewritten
 from conftest import ROOT, Run
@@ -94,6 +95,7 @@ def test_editors_name_the_key_that_a_channel_does_not_have() -> None:
     assert "'form' was unexpected" in error.message
 
 
+@pytest.mark.slow
 def test_schema_and_reader_agree(complete: Path) -> None:
     """Whichever section gets a key that does not exist, both refuse; what the reader takes, the schema takes."""
     data = yaml.load(complete.read_text(), Loader)
@@ -334,11 +336,7 @@ def test_init_where_nothing_can_be_written(run: Run, tmp_path: Path) -> None:
 @pytest.fixture
 def units(tmp_path: Path) -> Path:
     """The units with the program where it is here."""
-    if not shutil.which("systemd-analyze"):
-        message = "systemd-analyze, which checks the units, is not installed"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+    tools.program("systemd-analyze")
     program = Path(sys.executable).parent / "cachewatch"
     for name in UNITS:
         text = (ROOT / "config" / name).read_text()

@@ -37,6 +37,7 @@ counted = st.dictionaries(signatures, st.integers(1, 3), max_size=4).map(Counter
 sides = st.builds(SpecSide, st.none() | facts, counted)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(sides, sides), max_size=4))
 @example([(SpecSide(dict.fromkeys(FACTS, frozenset({"__private"})), Counter()), SpecSide(None, Counter()))])
 def test_what_came_and_went(pairs: list[tuple[SpecSide, SpecSide]]) -> None:

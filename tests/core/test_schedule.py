@@ -84,6 +84,7 @@ def test_slots_against_brute_force(
     assert len(expected) >= 11
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("zone", ZONES)
 def test_half_hours_follow_time_itself(zone: str) -> None:
     """What comes several times an hour comes in a repeated hour too, and not in a skipped one."""

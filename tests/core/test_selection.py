@@ -140,7 +140,7 @@ def test_an_expression_never_goes_back(pattern: str) -> None:
     started = time.process_time()
     matches("a" * 1_000 + "\u20ac!\ud800")
 
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("pattern", ["/(?=a)b/", r"/(a)\1/", "/(/", "/(a{1000}){1000}/"])

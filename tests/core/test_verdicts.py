@@ -75,6 +75,7 @@ def test_real_documents_that_appear_and_disappear(documents: Path) -> None:
         assert told(compare("zlib", document, None)) == oracle.told(oracle.read(path), [])
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("seed", range(10))
 def test_random_pairs(seed: int) -> None:
     """Of five hundred random pairs a seed, both ways, the verdicts and classes are those of the oracle."""
@@ -110,6 +111,7 @@ def many_kinds(run: Run, tmp_path: Path) -> tuple[Path, dict[str, set[str]]]:
     return repository, packages
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("form", ["text", "markdown", "csv", "html", "stat"])
 def test_every_format_finds_a_package_by_any_of_its_kinds(
     run: Run, many_kinds: tuple[Path, dict[str, set[str]]], form: str

@@ -103,7 +103,7 @@ def open_daemon(site: Site) -> tuple[Daemon, Context]:
     return Daemon(context, lambda: read_config(site.folder / "cachewatch.yaml")), context
 
 
-def wait_for(holds: Callable[[], object], seconds: float = 30) -> None:
+def wait_for(holds: Callable[[], object], seconds: float = 180) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it does not come to pass"
@@ -118,7 +118,7 @@ def heard(site: Site, event: str) -> bool:
 def fetch(site: Site, path: str) -> tuple[int, str]:
     """Ask the monitor."""
     listen = read_config(site.folder / "cachewatch.yaml").monitor.listen or ""
-    client = HTTPConnection(listen, timeout=10)
+    client = HTTPConnection(listen, timeout=60)
     client.request("GET", path)
     answer = client.getresponse()
     return answer.status, answer.read().decode()
@@ -195,7 +195,7 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
         host, _, port = old.rpartition(":")
         assert fetch(site, "/healthz")[0] == 200
         with pytest.raises(ConnectionRefusedError):
-            HTTPConnection(host, int(port), timeout=5).connect()
+            HTTPConnection(host, int(port), timeout=60).connect()
 
     daemon, _ = open_daemon(site)
     with meanwhile(
@@ -321,7 +321,7 @@ def test_what_ends_a_thread_ends_no_scheduler() -> None:
     scheduler.start()
     wait_for(lambda: ended)
     scheduler.add("go on", "default", runs.set, every=daemon_module._TICK, first=utc_now())
-    assert runs.wait(10)
+    assert runs.wait(120)
     scheduler.stop()
     assert ended[0] == ("leave", "SystemExit(3)")
 
@@ -334,14 +334,14 @@ def test_a_job_that_lasts_longer_than_its_interval_never_runs_twice_at_once() ->
 
     def last() -> None:
         runs.append(time.monotonic())
-        may_end.wait(20)
+        may_end.wait(120)
 
     scheduler = Scheduler({"default": 2}, lambda *_: None)
     scheduler.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
     scheduler.start()
     wait_for(lambda: runs)
     scheduler.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=1.5))
-    assert others.wait(20)
+    assert others.wait(120)
     assert len(runs) == 1
     may_end.set()
     wait_for(lambda: len(runs) > 1)
@@ -368,7 +368,7 @@ def test_a_job_that_wakes_another_does_not_keep_us() -> None:
 
     def poll() -> None:
         has_begun.set()
-        may_end.wait(10)
+        may_end.wait(120)
         time.sleep(0.3)  # now somebody waits for us
         scheduler.wake("digests")
 
@@ -376,11 +376,11 @@ def test_a_job_that_wakes_another_does_not_keep_us() -> None:
     scheduler.add("digests", "default", lambda: None, every=daemon_module._TICK, first=utc_now())
     scheduler.add("poll", "default", poll, every=daemon_module._TICK, first=utc_now())
     scheduler.start()
-    assert has_begun.wait(10)
+    assert has_begun.wait(120)
     stopper = threading.Thread(target=scheduler.stop, daemon=True)
     stopper.start()
     may_end.set()
-    stopper.join(10)
+    stopper.join(120)
     assert not stopper.is_alive()
 
 

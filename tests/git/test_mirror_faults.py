@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tools
 from gitservers import Faults, git_daemon, plain_http, smart_http
 from upstream import Upstream, git
 
@@ -75,7 +76,7 @@ def test_every_protocol(upstream: Upstream, tmp_path: Path) -> None:
     with git_daemon(root) as daemon, smart_http(root) as smart, plain_http(root) as plain:
         for number, base in enumerate((daemon, smart, plain)):
             git(upstream.path, "update-server-info")
-            mirror = Mirror(tmp_path / "state" / str(number), f"{base}/upstream.git", "main", timeout=30)
+            mirror = Mirror(tmp_path / "state" / str(number), f"{base}/upstream.git", "main", timeout=120)
             before = mirror.update().after
             after = upstream.commit(bulky(number + 2))
             git(upstream.path, "update-server-info")
@@ -90,7 +91,7 @@ def test_a_connection_that_is_cut(
     upstream: Upstream, folder: Path, url: str, faults: Faults, cut: tuple[int, bool]
 ) -> None:
     """Wherever: nothing moves, nothing is damaged or cloned anew, and the next poll gets it all."""
-    mirror = Mirror(folder, url, timeout=30)
+    mirror = Mirror(folder, url, timeout=120)
     first = mirror.update().after
     second = upstream.commit(bulky(2))
     faults.cut_after, faults.reset = cut
@@ -109,7 +110,7 @@ def test_a_connection_that_is_cut(
 def test_a_first_clone_that_is_cut(folder: Path, url: str, faults: Faults) -> None:
     """Half a clone is none: there is nothing in its place."""
     faults.cut_after = 60
-    mirror = Mirror(folder, url, timeout=30)
+    mirror = Mirror(folder, url, timeout=120)
 
     with pytest.raises(SourceError):
         mirror.update()
@@ -121,16 +122,16 @@ def test_a_first_clone_that_is_cut(folder: Path, url: str, faults: Faults) -> No
 
 def test_a_connection_that_stalls(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """After the timeout it is over, and no process is left."""
-    mirror = Mirror(folder, url, timeout=2)
+    mirror = Mirror(folder, url, timeout=120)
     mirror.update()
     upstream.commit(bulky(2))
     faults.stall = True
     begin = time.monotonic()
 
     with pytest.raises(SourceError, match="no answer within 2 s") as caught:
-        mirror.update()
+        Mirror(folder, url, timeout=2).update()
     assert caught.value.is_transient
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 100
     assert not processes(str(folder))
     faults.stall = False
     mirror.update()
@@ -144,18 +145,18 @@ def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> No
     with pytest.raises(SourceError, match="no answer within 2 s") as caught:
         Mirror(folder, url, timeout=2).update()
     assert caught.value.is_transient
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 100
     assert not processes(str(folder))
 
 
 def test_the_time_of_a_poll_is_for_all_that_it_asks(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """Not for each question anew: three of them, of which each alone has time enough."""
-    mirror = Mirror(folder, url, timeout=2)
+    mirror = Mirror(folder, url, timeout=120)
     mirror.update()
     upstream.commit(bulky(2))
     faults.delay = 0.5
     with pytest.raises(SourceError, match="no answer within 2 s"):
-        mirror.update()
+        Mirror(folder, url, timeout=2).update()
     faults.delay = 0
     assert mirror.update().is_news
 
@@ -189,28 +190,28 @@ def processes(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv of util-linux ends git with us; only Linux has it")
 def test_a_service_that_is_killed_leaves_no_git_behind(
     upstream: Upstream, folder: Path, url: str, faults: Faults
 ) -> None:
     """Not even in the middle of a fetch; and the next one works at once."""
+    tools.program("setpriv")  # of util-linux: it ends git with its parent
     Mirror(folder, url, timeout=60).update()
     upstream.commit(bulky(2))
     faults.stall = True
     program = f"from pathlib import Path; from cachewatch.git.mirror import Mirror; Mirror(Path({str(folder)!r}), {url!r}).update()"
     with subprocess.Popen([sys.executable, "-c", program]) as service:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while not (found := [p for p in processes(str(folder)) if " fetch " in p]) and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.3)
         service.send_signal(signal.SIGKILL)
     assert found
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 120
     while (left := [p for p in processes(str(folder)) if "git" in p]) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left
     faults.stall = False
-    Mirror(folder, url, timeout=30).update()
+    Mirror(folder, url, timeout=120).update()
     assert is_whole(folder)
 
 
@@ -418,7 +419,7 @@ def test_a_clone_that_fails_again_and_again_is_looked_at_in_full(
     upstream: Upstream, folder: Path, url: str, faults: Faults
 ) -> None:
     """A line that is cut says nothing of the clone, unless it is for the third time: then each object is read."""
-    mirror = Mirror(folder, url, timeout=30)
+    mirror = Mirror(folder, url, timeout=120)
     mirror.pin("cursor", mirror.update().after)
     CORRUPTIONS["bit flipped"](folder)
     newest = upstream.commit(bulky(2))

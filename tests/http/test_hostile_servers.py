@@ -206,6 +206,7 @@ def test_an_index_in_a_folder_has_a_size(tmp_path: Path, run: Run) -> None:
     assert "a source of the type git has no max_index" in run("config", "check", "--config", config).error
 
 
+@pytest.mark.slow
 def test_unpacking_takes_little_more_than_the_result() -> None:
     """In a process that may have 100 MiB more than 64 MiB of text, which is what comes out."""
     program = (

@@ -105,6 +105,7 @@ def test_what_was_rolled_back_is_not_logged(site: Site) -> None:
     assert site.notices() == ["the source public cannot be read"]
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Site) -> None:
     """However many revisions come meanwhile, each with a held digest in the place of the one before."""
     site.configure(CONFIG.replace("files]}", "files], limit: {hold_for: never}}"))
@@ -123,6 +124,7 @@ def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Si
     assert open_alerts(site) == []
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(("answer", "became"), [("release", "released"), ("drop", "dropped")])
 def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer: str, became: str) -> None:
     """It names each subscription, and its commands still answer when newer digests have taken the places of the first."""
@@ -184,6 +186,7 @@ def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
         manual.release(site.open(), "ml")
 
 
+@pytest.mark.slow
 def test_the_daily_summary_lists_what_is_open(site: Site) -> None:
     """At eight in the morning where the configuration says, with since when and the latest sentence."""
     site.configure(CONFIG.replace("version: 1", "version: 1\ntimezone: America/New_York"))
@@ -205,6 +208,7 @@ def test_the_daily_summary_lists_what_is_open(site: Site) -> None:
     assert site.notices().count("the source public cannot be read") == 1
 
 
+@pytest.mark.slow
 def test_a_time_that_lies_ahead_is_not_believed(site: Site) -> None:
     """A clock that was a month ahead for one pass keeps no summary away for a month, nor does it send a second one."""
     hidden = site.upstream.rename(site.folder / "away.git")
@@ -233,6 +237,7 @@ def test_a_report_of_what_is_open_changes_its_sentence_alone(site: Site) -> None
     assert read_status(site.open()).alerts[0].detail != first
 
 
+@pytest.mark.slow
 def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, loopback: None) -> None:
     """Also if operators know already that a digest could not be delivered to it."""
     site = Site(tmp_path, [catalogue({"zlib": records(range(4 + number))}) for number in range(6)])

@@ -21,6 +21,7 @@ import pytest
 from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site, wait_for
+from tools import program
 
 from cachewatch.notify import clocks
 from cachewatch.notify.backoff import LONGEST_PAUSE
@@ -74,11 +75,7 @@ subscriptions:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A digest waits for a mail server that is away, a daily one is due in two hours, and a silence lasts for ten days."""
-    if shutil.which("faketime") is None:
-        message = "faketime is not installed, which gives processes another clock"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+    program("faketime")
     made = Site(tmp_path_factory.mktemp("prepared"), STATES)
     made.now = datetime.now(UTC)
     configure(made)
@@ -126,6 +123,7 @@ def row(site: Site, query: str) -> tuple[str | None, ...]:
     return found
 
 
+@pytest.mark.slow_cases
 @shifted
 def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: timedelta) -> None:
     """Slots, polls, pauses, the end of a delivery and a silence are what they would be without it; it is said once."""
@@ -159,6 +157,7 @@ def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: time
     assert "change-1" in newest, "a file of the latest digest is not held up by one of next year"
 
 
+@pytest.mark.slow_cases
 @ahead
 def test_a_daemon_polls_at_once_after_a_poll_of_a_time_to_come(site: Site, shift: timedelta) -> None:
     once(site, shift)

@@ -433,7 +433,7 @@ def test_a_digest_that_is_being_sent_holds_up_those_behind_it(site: Site) -> Non
                     pass
                 if not has_message.is_set():
                     has_message.set()
-                    may_answer.wait(60)
+                    may_answer.wait(300)
                 connection.sendall(b"250 taken\r\n")
 
     with talking(hang) as port:
@@ -441,7 +441,7 @@ def test_a_digest_that_is_being_sent_holds_up_those_behind_it(site: Site) -> Non
         site.publish(1)
         first = threading.Thread(target=site.run)
         first.start()
-        assert has_message.wait(30)
+        assert has_message.wait(180)
         site.publish(2)
         beside = site.open()
         assert poll(beside, beside.config.sources["public"])
@@ -603,11 +603,12 @@ def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> N
             wait_for(lambda: len(server.received) == 2)
             begun = time.monotonic()
             daemon.send_signal(signal.SIGTERM)
-            assert daemon.wait(25) == 0
-    assert time.monotonic() - begun < 20
+            assert daemon.wait(120) == 0
+    assert time.monotonic() - begun < 100
     assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
 
 
+@pytest.mark.slow
 def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: Site) -> None:
     with hanging() as port:
         configure(site, port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
@@ -615,7 +616,7 @@ def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: 
             site.publish(1)
             wait_for(lambda: any(each.state == State.SENDING for each in site.deliveries()))
             daemon.send_signal(signal.SIGTERM)
-            assert daemon.wait(30) == 0
+            assert daemon.wait(120) == 0
     with post() as server:
         configure(site, server.port)
         site.now = datetime.now(UTC) + HOUR  # the clock that the daemon went by
@@ -636,7 +637,7 @@ def test_a_daemon_refuses_a_bad_configuration_and_goes_on(site: Site) -> None:
             site.publish(1)
             wait_for(lambda: len(server.received) == 2)
             daemon.terminate()
-            assert daemon.wait(25) == 0
+            assert daemon.wait(120) == 0
     assert "did you mean" in log(site)
 
 

@@ -109,6 +109,7 @@ def test_what_came_and_went_is_no_news(site: Site) -> None:
     assert len(site.told()) == 1
 
 
+@pytest.mark.slow
 def test_what_comes_goes_and_comes_again_is_told_each_time(site: Site) -> None:
     """Upstream went back to the very revision that it had, and forward to the very one that was told."""
     site.run()
@@ -245,6 +246,7 @@ def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
     assert "change-two" in file.read_text()
 
 
+@pytest.mark.slow
 def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -> None:
     """What it covers is asked about no more, and a slot that brings nothing new asks nothing."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n    when: daily 07:30\n")
@@ -331,6 +333,7 @@ def test_quiet_windows_hold_and_merge(site: Site) -> None:
     assert "change-two" in text
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(("if_empty", "weeks", "digests"), [("skip", 13, 0), ("send", 13, 13), ("monthly", 13, 3)])
 def test_an_empty_digest_is_sent_only_where_wanted(site: Site, if_empty: str, weeks: int, digests: int) -> None:
     site.configure(CONFIG + f"    when: weekly mon 07:30\n    if_empty: {if_empty}\n")
@@ -451,6 +454,7 @@ def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) ->
     assert "cannot be known" not in " ".join(site.told()[-1].split())
 
 
+@pytest.mark.slow
 def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
     """Released, it is what was told last, and the next digest begins there."""
     site.configure(CONFIG + "    when: weekly mon 07:30\n    limit: {hold_above: 1}\n")
@@ -569,6 +573,7 @@ def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> Non
     assert "0 -> 2 (+2: 1 in new packages, 1 in upgrades)" in " ".join(shown.output.split())
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("zone", "night", "at"),
     [

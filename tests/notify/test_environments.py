@@ -166,6 +166,7 @@ def test_what_the_machines_cannot_use_is_no_news(tmp_path: Path) -> None:
     assert all(word not in site.told()[0] for word in ("neoverse_v1", "rhel8", "x86_64_v4"))
 
 
+@pytest.mark.slow
 def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
     """Before a prune: every binary has a second copy; after it: all have another build."""
     both = {name: [record(n, stacks=["root"]), record(n + 1)] for name, n in (("zlib", 1), ("hdf5", 10), ("curl", 20))}

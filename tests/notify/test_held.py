@@ -116,6 +116,7 @@ def test_what_is_larger_than_the_limit_goes_out_likewise(tmp_path: Path) -> None
     assert f"{BANNER}: 3 changed specs, more than hold_above: 1" in text
 
 
+@pytest.mark.slow
 def test_time_is_counted_from_the_first_hold(site: Site) -> None:
     """Newer digests that take its place go on with it."""
     lose(site)
@@ -131,6 +132,7 @@ def test_time_is_counted_from_the_first_hold(site: Site) -> None:
     assert "new-4" in text
 
 
+@pytest.mark.slow
 def test_time_in_which_nothing_runs_does_not_count(site: Site) -> None:
     """But for as much as one pause between two attempts."""
     lose(site)
@@ -158,6 +160,7 @@ def test_a_clock_that_is_ahead_for_one_pass_lets_nothing_out(site: Site) -> None
     assert out <= site.now + DAY
 
 
+@pytest.mark.slow
 def test_never_is_never(site: Site, run: Run) -> None:
     site.configure(limited("hold_for: never"))
     lose(site)
@@ -184,6 +187,7 @@ def test_what_was_answered_does_not_go_out_again(site: Site) -> None:
     assert BANNER not in text
 
 
+@pytest.mark.slow
 def test_what_happens_again_is_held_anew(site: Site) -> None:
     lose(site)
     site.live(20 * HOUR)
@@ -196,6 +200,7 @@ def test_what_happens_again_is_held_anew(site: Site) -> None:
     assert all("package-7" not in text for text in texts(site))
 
 
+@pytest.mark.slow
 def test_each_event_has_its_own_time(tmp_path: Path) -> None:
     """A digest goes out when all that it is held for has lasted; what is as usual again is not waited for."""
     both = catalogue(WHOLE) | catalogue(WHOLE, tag="v1.0")
@@ -219,6 +224,7 @@ def test_each_event_has_its_own_time(tmp_path: Path) -> None:
     assert "new-0" in text
 
 
+@pytest.mark.slow
 def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
     """With what there is by then."""
     site.configure(CONFIG.replace("each revision", "weekly mon 07:30"))
@@ -251,6 +257,7 @@ def test_a_quiet_time_is_not_ended(site: Site) -> None:
     assert BANNER in texts(site)[0]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("changes", ["removed", "suspicious"])
 def test_urgent_digests_are_held_for_an_hour(site: Site, changes: str) -> None:
     """Of a suspicious loss, whichever kinds are urgent."""
@@ -297,6 +304,7 @@ def test_a_loss_is_judged_on_the_whole_tag(tmp_path: Path) -> None:
     assert [len(site.told(name)) for name in selections] == [1, 0, 0, 0, 0]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("later", [HOUR, 5 * DAY])
 def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
     """Also to those who do not hear of losses, be it before operators had to answer or long after."""

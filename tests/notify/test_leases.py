@@ -123,7 +123,7 @@ def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: 
             is_locked = threading.Event()
             threads.append(threading.Thread(target=lock, args=(is_locked,)))
             threads[-1].start()
-            assert is_locked.wait(10)
+            assert is_locked.wait(120)
         return answer
 
     def lock(is_locked: threading.Event) -> None:

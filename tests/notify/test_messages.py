@@ -56,6 +56,7 @@ def test_a_template_that_fails_loses_nothing(site: Site) -> None:
     assert site.notices() == ["a template for ml is wrong"]
 
 
+@pytest.mark.slow
 def test_operators_hear_once_that_a_template_is_wrong_and_once_that_it_is_not(site: Site) -> None:
     """Each further digest that it fails says nothing new."""
     template = site.folder / "templates" / "site.txt.j2"
@@ -73,6 +74,7 @@ def test_operators_hear_once_that_a_template_is_wrong_and_once_that_it_is_not(si
     assert notices == ["a template for ml is wrong", "the templates for ml work again"]
 
 
+@pytest.mark.slow
 def test_times_without_news_are_told(site: Site) -> None:
     """Where upstream published nothing for longer than `stale_after`, the digest says when."""
     site.configure(CONFIG.replace("stale_after: 4000d", "stale_after: 12h").replace("    template: site.html.j2\n", ""))

@@ -57,6 +57,7 @@ def site(folder: Path, *pas: dict[str, bytes], port: int = 9) -> Site:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_little_time")
 def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Path) -> None:
     """What changed in it is told when it can be read again; operators hear of both."""
@@ -82,6 +83,7 @@ def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Pat
     assert "pa: reading it took more than 1 seconds of processor time." in " ".join(notice.split())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_little_time")
 def test_after_two_passes_it_is_left_alone(tmp_path: Path) -> None:
     """The third pass starts no process for it, and says so; the fourth reads what was repaired."""
@@ -109,13 +111,13 @@ def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> N
         made.publish(1)
         wait_for(lambda: '"in_hand":[{' in in_hand(tmp_path), seconds=60)
         for _ in range(20):
-            client = HTTPConnection("127.0.0.1", port, timeout=10)
+            client = HTTPConnection("127.0.0.1", port, timeout=60)
             client.request("GET", "/healthz")
             assert client.getresponse().status == 200
             client.close()
         assert '"in_hand":[{' in in_hand(tmp_path), "it is still being read"
         daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(30) == 0
+        assert daemon.wait(120) == 0
     assert "digest.stored" not in log(made)
     assert '"in_hand":[]' in in_hand(tmp_path), "what a signal interrupts is not suspect"
 

@@ -58,6 +58,7 @@ def wait(site: Site, days: int) -> None:
     site.run()
 
 
+@pytest.mark.slow
 def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> None:
     site = Site(tmp_path, STATES)
     play(site, config=CONFIG + "retention: {metadata: 60d}\n")
@@ -79,6 +80,7 @@ def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> 
     assert [each.channel for each in site.deliveries() if each.channel != "desk"] == []
 
 
+@pytest.mark.slow
 def test_a_feed_keeps_all_of_its_entries(tmp_path: Path) -> None:
     site = Site(tmp_path, STATES)
     play(site)
@@ -89,6 +91,7 @@ def test_a_feed_keeps_all_of_its_entries(tmp_path: Path) -> None:
     assert feed.count("<entry>") == 3
 
 
+@pytest.mark.slow
 def test_what_waits_or_can_be_retried_keeps_its_bytes(tmp_path: Path) -> None:
     site = Site(tmp_path, STATES)
     play(site, replies={"kim@example.org": "550 5.1.1 no such user"})

@@ -158,6 +158,7 @@ def test_what_was_not_told_is_not_remembered(tmp_path: Path, monkeypatch: pytest
     }
 
 
+@pytest.mark.slow
 def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY))
     readers.site.configure(CONFIG.replace("version: 1", "version: 1\nretention: {metadata: 60d, payload: 10d}"))

@@ -49,6 +49,7 @@ def weekly_mails(site: Site, times: list[datetime]) -> list[str]:
     return [" ".join(text.split()) for text in site.told()]
 
 
+@pytest.mark.slow
 def test_a_weekly_mail_of_what_is_published_weekly_says_nothing_of_gaps(site: Site) -> None:
     """Nor of its age, though it is older than `stale_after` when the mail is made."""
     weeks = [START + number * WEEK - 2 * DAY for number in range(1, 14)]
@@ -57,6 +58,7 @@ def test_a_weekly_mail_of_what_is_published_weekly_says_nothing_of_gaps(site: Si
     assert not [text for text in mails if GAP in text or "no news" in text]
 
 
+@pytest.mark.slow
 def test_a_month_without_news_is_a_gap_in_it(site: Site) -> None:
     weeks = [START + number * WEEK - 2 * DAY for number in range(1, 10)]
     mails = weekly_mails(site, [*weeks, weeks[-1] + 4 * WEEK])

@@ -127,6 +127,7 @@ def _children(process: int) -> Iterator[int]:
                 yield from _children(child)
 
 
+@pytest.mark.slow
 def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
     """Not in the log, the state, notices, figures, other processes, nor by any command."""
     folder, path = site.folder, site.folder / "cachewatch.yaml"
@@ -166,7 +167,7 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
                         wait_for(lambda name=name: settled(site, name), daemon)
                     pages = [read(f"http://127.0.0.1:{port}/{page}") for page in ("metrics", "healthz", "readyz")]
                 daemon.terminate()
-                assert daemon.wait(30) == 0
+                assert daemon.wait(120) == 0
             finally:
                 daemon.kill()
     assert len(seen) > 10
@@ -236,7 +237,7 @@ def settled(site: Site, channel: str) -> bool:
 
 
 def wait_for(holds: object, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 180
     while not holds():  # type: ignore[operator]
         assert process.poll() is None, "the daemon ended"
         assert time.monotonic() < end, "it does not come to pass"

@@ -78,6 +78,7 @@ def net(made: Site, package: str = "pa", subscription: str = "ml") -> list[tuple
     return [change for each in told(made, package, subscription) for change in each]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path, kind: str) -> None:
     made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN[kind]}, pa("2.0", 11))
@@ -94,6 +95,7 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
     ]
 
 
+@pytest.mark.slow
 def test_it_stays_unread_for_as_long_as_it_takes(tmp_path: Path) -> None:
     broken = [{PATH: content} for content in BROKEN.values()]
     made = site(tmp_path, pa("1.0", 10), *broken, broken[-1], pa("2.0", 11))
@@ -137,6 +139,7 @@ def test_one_that_was_unreadable_at_the_beginning_is_compared_with_its_last_read
     assert net(made) == [("1.0", "2.0")]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("then", [pa("1.0", 10), {}], ids=["repaired", "gone"])
 @pytest.mark.parametrize("broken", [["empty"], ["empty", "binary"]], ids=["once", "twice"])
 def test_one_that_nobody_could_ever_read_is_named_when_that_is_over(
@@ -151,6 +154,7 @@ def test_one_that_nobody_could_ever_read_is_named_when_that_is_over(
     assert net(made) == [("1.0" if then else "", "2.0")]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("form", ["link", "folder"])
 def test_a_document_that_is_no_file_for_a_while_is_compared_later(tmp_path: Path, form: str) -> None:
     made = Site(tmp_path, [state(number, pa("1.0", 10)) for number in range(4)])

@@ -314,7 +314,7 @@ def test_nothing_unseen_is_safe() -> None:
 
 
 def test_names_are_ascii(run: Run, tmp_path: Path) -> None:
-    """A digest that looks like another is seen as what it is, wherever a name is shown."""
+    """A letter that looks like another is seen as what it is, wherever a name is shown."""
     for name, version in (("before.md", "1"), ("after.md", "1.\u0430")):
         (tmp_path / name).write_bytes(document([record(1, versions=[version], stacks=["\u0435", "root"])]))
     for arguments in (

@@ -123,6 +123,7 @@ def test_the_context_is_plain_data() -> None:
     check(view(sample_digest()))
 
 
+@pytest.mark.slow
 def test_the_commands(run: Run, tmp_path: Path) -> None:
     """List, show, render and check: what a user does to make a template."""
     listed = run("template", "list")

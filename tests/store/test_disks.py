@@ -112,7 +112,7 @@ def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: 
             ballast.unlink()
             wait_for(lambda: log(site).count("delivery.sent") == 2, 60)
             daemon.terminate()
-            assert daemon.wait(25) == 0
+            assert daemon.wait(120) == 0
         reader.execute("COMMIT")
         found = reader.execute("SELECT state, may_have_arrived, attempts FROM deliveries").fetchall()
     assert len(taken) == len(set(taken)) == 2
@@ -136,7 +136,7 @@ def test_a_full_disk_under_a_daemon_is_said_once_for_each_job(site: Site, disk: 
         wait_for(lambda: len(list((site.folder / "out" / "ml").glob("*.txt"))) == 1, seconds=60)
         wait_for(lambda: healthz(listen).startswith("ok"))
         daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(30) == 0
+        assert daemon.wait(120) == 0
     assert len(seen) == len(set(seen))
     assert "free some disk space; nothing was lost" in log(site)
     assert "job.recovered" in log(site)
@@ -154,7 +154,7 @@ def fill(ballast: Path, disk: Path) -> None:
 
 def healthz(listen: str) -> str:
     """Return what the daemon says of itself."""
-    client = HTTPConnection(listen, timeout=10)
+    client = HTTPConnection(listen, timeout=60)
     client.request("GET", "/healthz")
     return client.getresponse().read().decode()
 

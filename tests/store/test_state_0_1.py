@@ -100,6 +100,7 @@ def test_what_was_held_waits_for_an_answer_as_long_as_anything(site: Site) -> No
     assert site.held() == []
 
 
+@pytest.mark.slow
 def test_what_changed_since_is_told_and_nothing_twice(site: Site) -> None:
     """A document that 0.1 could not read is compared with its last readable version; a first tag of its kind is news."""
     with post() as server:

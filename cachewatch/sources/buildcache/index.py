@@ -23,7 +23,7 @@ _HASH = re.compile(r"[a-z0-9]{16,64}")
 _MOST_FAULTS = 20
 _MOST_NAMED = 3
 
-# Keys that look like those of records, and keys in which a digest or digit is escaped.
+# Keys that look like those of records, and keys in which a letter or digit is escaped.
 _KEY = re.compile(rb'"[a-z0-9]{16,64}"\s*:\s*\{')
 _ESCAPED_KEY = re.compile(rb'\\u00[0-9a-fA-F]{2}[^"]{0,400}"\s*:\s*\{')
 

@@ -78,7 +78,7 @@ class CacheSource:
         self._is_list = cache.is_catalogue or is_catalogue(cache.address)
         for name in (cache.tag, cache.stack):
             if not is_name(name.encode()):
-                raise UsageError(f"{name!a}: a tag and a stack have digests, digits and . _ + @ - in their names")
+                raise UsageError(f"{name!a}: a tag and a stack have letters, digits and . _ + @ - in their names")
         if cache.stack == UNION_STACK:
             raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
         place = parse_address(root_of(cache.address))

@@ -1,0 +1,49 @@
+"""What is said, and what fails, where tools of the tests are missing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from tools import summary
+
+TESTS = """
+import pytest
+from tools import program
+
+def test_one():
+    program("no-such-browser")
+
+def test_another():
+    program("no-such-browser")
+
+def test_passes():
+    pass
+"""
+SAID = "2 tests were skipped because tools are missing (no-such-browser); `make test-tools` installs them"
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+@pytest.mark.parametrize("is_ci", [False, True], ids=["at home", "in CI"])
+def test_missing_tools_are_one_line(tmp_path: Path, is_ci: bool, processes: str) -> None:
+    """Tests that need them are skipped; only CI fails."""
+    (tmp_path / "test_these.py").write_text(TESTS)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST"))}
+    environment |= {"PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"} | ({"CI": "true"} if is_ci else {})
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-n", processes, "."]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.stdout.count("no-such-browser") == done.stdout.count(SAID) == 1
+    assert "1 passed, 2 skipped" in done.stdout
+    assert done.returncode == (1 if is_ci else 0)
+
+
+def test_what_is_skipped_for_another_reason_has_a_line_of_its_own() -> None:
+    """No tool helps there."""
+    assert summary([]) == []
+    assert summary(["missing: strace", "missing: jq", "mounting takes root", "mounting takes root"]) == [
+        "2 tests were skipped because tools are missing (jq, strace); `make test-tools` installs them",
+        "2 tests were skipped: mounting takes root",
+    ]

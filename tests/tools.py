@@ -1,0 +1,46 @@
+"""Programs that some tests use and that the project does not install; `make test-tools` installs all of them."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cachewatch-tests"
+# Where programs are that may not be in the PATH.
+_PLACES = {"exim4": Path("/usr/sbin/exim4"), "smtp-sink": CACHE / "postfix/usr/sbin/smtp-sink"}
+_MISSING = "missing: "
+
+
+def program(name: str) -> str:
+    """Return where a program is; without it the test is skipped."""
+    elsewhere = _PLACES.get(name)
+    found = shutil.which(name) or (str(elsewhere) if elsewhere and elsewhere.exists() else None)
+    if found is None:
+        pytest.skip(_MISSING + name)
+    return found
+
+
+def need(file: Path, name: str) -> Path:
+    """Return a file that a tool consists of; without it the test is skipped."""
+    if not file.is_file():
+        pytest.skip(_MISSING + name)
+    return file
+
+
+def summary(reasons: Sequence[str]) -> list[str]:
+    """Sum up why tests were skipped: a line for missing tools, and one for everything else."""
+    tools = [reason.removeprefix(_MISSING) for reason in reasons if reason.startswith(_MISSING)]
+    others = [reason for reason in reasons if not reason.startswith(_MISSING)]
+    lines = []
+    if tools:
+        names = ", ".join(sorted(set(tools)))
+        lines.append(f"{_tests(tools)} skipped because tools are missing ({names}); `make test-tools` installs them")
+    if others:
+        lines.append(f"{_tests(others)} skipped: {'; '.join(sorted(set(others)))}")
+    return lines
+
+
+def _tests(reasons: Sequence[str]) -> str:
+    return "1 test was" if len(reasons) == 1 else f"{len(reasons)} tests were"
