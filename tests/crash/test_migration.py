@@ -106,6 +106,6 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "cursors": ("subscription", "stream", "source", "tag", "revision"),
     "deliveries": ("id", "digest", "channel", "target", "state", "said", "message_id", "payload"),
     "attempts": ("id",),
-    "digests": ("key", "title", "state", "digest"),
+    "digests": ("key", "title", "state", "rendered"),
     "sources": ("name", "revision"),
 }
