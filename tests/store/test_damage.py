@@ -131,7 +131,7 @@ def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
 def test_what_cannot_be_made_anew_is_a_dead_digest(site: Site, server: Post, run: Run) -> None:
     """Its digest is damaged too. The others get theirs, and operators a notice with what to do."""
     flip(site, "deliveries", "payload", "target = 'kim@example.org'")
-    flip(site, "digests", "digest", "subscription = 'ml'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
     done = run("once", "--config", site.folder / "cachewatch.yaml")
     assert done.exit_code == 7, done.error
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
@@ -147,7 +147,7 @@ def test_what_cannot_be_made_anew_is_a_dead_digest(site: Site, server: Post, run
 def test_what_cannot_be_made_anew_holds_up_nobody(site: Site, server: Post) -> None:
     """What is behind it goes out in the same turn, and one delivery failed."""
     flip(site, "deliveries", "payload", "target = 'kim@example.org'")
-    flip(site, "digests", "digest", "subscription = 'ml'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
     assert deliver(site.open(), "mail") == 1
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
 
@@ -258,7 +258,7 @@ def test_a_weekly_digest_that_was_held_is_made_anew_at_once(tmp_path: Path) -> N
 
 
 def test_the_archive_leaves_out_what_is_damaged(site: Site) -> None:
-    flip(site, "digests", "digest", "subscription = 'ml'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
     assert site.told() == []
 
 
@@ -324,6 +324,6 @@ def _play(site: Site, server: Post, run: Run, damage: str, state: State) -> None
 
 def test_a_resend_of_what_is_damaged_is_refused_in_a_sentence(site: Site, server: Post) -> None:
     site.run()
-    flip(site, "digests", "digest", "subscription = 'ml'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
     with pytest.raises((DamagedRow, UsageError), match="damaged"):
         manual.resend(site.open(), mails(site)["kim"].id)
