@@ -247,6 +247,7 @@ def test_hundreds_of_polls_leave_nothing_behind(upstream: Upstream, folder: Path
     assert mirror.repair() is None
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("partial", [True, False])
 def test_packs_are_put_together(
     upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch
