@@ -85,15 +85,15 @@ def _folder(path: Path) -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in a line or two what was skipped."""
-    is_complete = "CI" not in os.environ
+    is_ci = bool(os.environ.get("CI"))
     for line in summary(_skipped(terminalreporter)):
-        terminalreporter.write_line(line, yellow=is_complete, red=not is_complete)
+        terminalreporter.write_line(line, yellow=not is_ci, red=is_ci)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail where everything should run, and something was skipped."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-    if "CI" in os.environ and isinstance(terminal, pytest.TerminalReporter) and _skipped(terminal):
+    if os.environ.get("CI") and isinstance(terminal, pytest.TerminalReporter) and _skipped(terminal):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

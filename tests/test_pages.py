@@ -49,6 +49,7 @@ def test_the_build_is_not_kept() -> None:
     assert "docs/_build/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_sphinx_builds_the_documentation(tmp_path: Path) -> None:
     """Without a warning, with every public name."""
     if find_spec("sphinx") is None:

@@ -176,6 +176,7 @@ def test_memory_of_parsing(shape: str) -> None:
     assert _peak(lambda: _parse(text)) < 30 * len(text)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", ["a list", "lists", "mappings", "keys", "lines of keys", "list of YAML", "quotes"])
 def test_memory_of_patience(shape: str) -> None:
     """What is read patiently takes no more than the limits allow, however it is written."""
@@ -206,6 +207,7 @@ def test_comparing_and_telling(shape: str, run: Run, tmp_path: Path) -> None:
         assert _grows_like_its_size(jobs), form
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("form", ["json", "text", "html"])
 def test_many_packages(form: str, run: Run, tmp_path: Path) -> None:
     """A revision of many packages is compared and told in time that grows as their number does."""
@@ -231,6 +233,7 @@ def test_index(shape: str) -> None:
     assert _peak(lambda: _refusing(read_index, indices[-1])) < 30 * len(indices[-1])
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", LOCKS)
 @pytest.mark.parametrize("read", [read_lock, read_manifest])
 def test_environment(read: Callable[[bytes, str], object], shape: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from gitservers import Faults, smart_http
+from station import wait_for
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
@@ -113,8 +114,7 @@ def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
         newest = upstream.commit(specs(11))
         diagnostics.stall = True
         with subprocess.Popen([sys.executable, "-c", ORPHANS, str(folder), url]) as service:
-            while not diagnostics.stalled:
-                time.sleep(0.05)
+            wait_for(lambda: diagnostics.stalled > 0)
             service.send_signal(signal.SIGKILL)
         diagnostics.stall = False
         left = fetches(folder)
@@ -125,8 +125,7 @@ def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
         assert lock.exists()
         for pid in left:
             os.kill(pid, signal.SIGKILL)
-        while fetches(folder):
-            time.sleep(0.05)
+        wait_for(lambda: not fetches(folder))
         assert Mirror(folder, url, timeout=60).update().after == newest
         assert not lock.exists()
 
@@ -187,8 +186,7 @@ def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
 
         thread = threading.Thread(target=update)
         thread.start()
-        while not diagnostics.stalled:
-            time.sleep(0.05)
+        wait_for(lambda: diagnostics.stalled > 0)
         other = Mirror(folder, f"{address}/upstream.git", timeout=60)
         other.pin("cursor", first)
         assert other.pins() == {"cursor": first}
@@ -249,6 +247,7 @@ def test_hundreds_of_polls_leave_nothing_behind(upstream: Upstream, folder: Path
     assert mirror.repair() is None
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("partial", [True, False])
 def test_packs_are_put_together(
     upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch
@@ -490,8 +489,7 @@ def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: 
 
         thread = threading.Thread(target=update)
         thread.start()
-        while not diagnostics.stalled:
-            time.sleep(0.05)
+        wait_for(lambda: diagnostics.stalled > 0)
         begin = time.monotonic()
         running.interrupt()
         thread.join(500)
@@ -617,8 +615,7 @@ def test_what_a_user_of_the_machine_can_see(
 
 
 def _watch(seen: dict[str, str], diagnostics: Faults) -> None:
-    while not diagnostics.stalled:
-        time.sleep(0.05)
+    wait_for(lambda: diagnostics.stalled > 0)
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")

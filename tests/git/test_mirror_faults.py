@@ -86,6 +86,7 @@ def test_every_protocol(upstream: Upstream, tmp_path: Path) -> None:
             assert is_whole(mirror.folder), base
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("cut", [(n, reset) for n in (0, 1, 20, 60, 1000, 50_000, 150_000) for reset in (False, True)])
 def test_a_connection_that_is_cut(
     upstream: Upstream, folder: Path, url: str, faults: Faults, cut: tuple[int, bool]
@@ -450,6 +451,7 @@ def test_a_clone_that_is_damaged_while_nothing_runs_is_replaced_though_nothing_i
     assert is_whole(folder)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("is_restarted", [True, False])
 @pytest.mark.parametrize("partial", [True, False])
 @pytest.mark.parametrize("name", CORRUPTIONS)

@@ -165,6 +165,7 @@ def test_a_daemon_polls_at_once_after_a_poll_of_a_time_to_come(site: Site, shift
         wait_for(lambda: "source.polled" in log.read_text())
 
 
+@pytest.mark.slow
 def test_a_daemon_whose_clock_is_set_back_goes_on(site: Site) -> None:
     """It is 30 days ahead for a while; what it did then holds up nothing, and a lease of then ends as any other."""
     offset = site.folder / "offset"

@@ -232,6 +232,7 @@ def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None
         assert site.run().dead == 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")
 def test_time_before_a_digest_was_made_does_not_count_for_it(site: Site) -> None:
     """Its channel did not work for eight hours, but it waited for one of them."""
@@ -583,6 +584,7 @@ def test_exim_puts_it_into_the_mailboxes(site: Site) -> None:
     assert header(kim, "List-Id") == "cachewatch ml <ml.cachewatch.example.org>"
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("command", ["once", "daemon"])
 def test_a_second_process_is_refused(site: Site, command: str, run: Run) -> None:
     with hanging() as port:
@@ -626,6 +628,7 @@ def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: 
     assert {received.recipient for received in server.received} == {"kim@example.org", "lee@example.org"}
 
 
+@pytest.mark.slow
 def test_a_daemon_refuses_a_bad_configuration_and_goes_on(site: Site) -> None:
     with post() as server:
         configure(site, server.port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))

@@ -144,6 +144,7 @@ def told(site: Site, subscription: str) -> int:
     return len(list((site.folder / "out" / subscription).glob("*")))
 
 
+@pytest.mark.slow
 def test_a_pass_delivers_what_answered_and_waits_for_the_rest(tmp_path: Path) -> None:
     """Six sources hang side by side: whoever does not depend on them has the digest, and who does waits for them."""
     site = Site(tmp_path, STATES)
@@ -201,6 +202,7 @@ def test_a_pass_that_is_ended_while_a_source_hangs(tmp_path: Path) -> None:
     assert site.run().failed_sources == 0
 
 
+@pytest.mark.slow
 def test_sources_that_hang_leave_room_for_those_that_answered(tmp_path: Path) -> None:
     """However many hang, and for how long: the daemon goes on to ask whoever answered last time."""
     site = Site(tmp_path, STATES)

@@ -80,6 +80,7 @@ def notice(site: Site, title: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_readers_get_after_a_day_what_nobody_answers(site: Site) -> None:
     """In every form, and once: it is what they were told last."""
     lose(site)

@@ -80,6 +80,7 @@ def test_a_daemon_that_was_suspended_gives_nothing_up(site: Site) -> None:
     assert mail(site).give_up <= site.now + 5 * DAY
 
 
+@pytest.mark.slow
 def test_a_pass_each_night_gives_up_in_the_end(site: Site) -> None:
     """Between two of them counts as much as the longest pause between two attempts: 5 days are 25 nights."""
     nights = 0

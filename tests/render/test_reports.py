@@ -162,6 +162,7 @@ def test_headings_add_up_to_the_total(run: Run, tmp_path: Path, options: tuple[s
     assert len(headings) > 6
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", scripted.WEEKS)
 def test_a_scripted_week(run: Run, golden: Golden, tmp_path: Path, name: str) -> None:
     """A week of one cause, exactly: the cause is a heading, and a screen holds it."""

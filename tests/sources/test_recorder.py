@@ -471,6 +471,7 @@ def test_a_draft_of_a_killed_run_does_not_stay(mirror: Path, into: Path, monkeyp
     assert not list(into.glob(".cachewatch.*.tmp"))
 
 
+@pytest.mark.slow
 def test_killed_at_any_point(mirror: Path, into: Path) -> None:
     """Whenever it is killed, the repository is sound, has the old state or the new one, and the next run succeeds."""
     add(mirror, into)

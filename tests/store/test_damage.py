@@ -262,6 +262,7 @@ def test_the_archive_leaves_out_what_is_damaged(site: Site) -> None:
     assert site.told() == []
 
 
+@pytest.mark.slow
 def test_no_bit_ends_in_a_traceback(site: Site, server: Post, run: Run) -> None:
     """Twenty-five bits, each in another place of what is stored as bytes."""
     dice = random.Random(2026)

@@ -119,6 +119,7 @@ def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: 
     assert found == [("sent", 0, 1)] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loopback")
 def test_a_full_disk_under_a_daemon_is_said_once_for_each_job(site: Site, disk: Path) -> None:
     """However often they are tried; with room they recover, and everything is told."""

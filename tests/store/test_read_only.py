@@ -135,6 +135,7 @@ def _become(arguments: tuple[str, ...], output: Path, error: Path) -> NoReturn:
         os._exit(99)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("how", [closed, in_use, killed])
 def test_another_user_reads(site: Site, run: Run, how: Callable[[Site], AbstractContextManager[None]]) -> None:
     """Each command prints what it prints for the owner, and leaves everything as it is."""
@@ -169,6 +170,7 @@ def view(site: Site) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("how", [closed, in_use, killed])
 def test_a_read_only_mount_is_read(
     site: Site, view: Path, run: Run, tmp_path: Path, how: Callable[[Site], AbstractContextManager[None]]

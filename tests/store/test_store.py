@@ -340,6 +340,7 @@ def test_what_is_asked_again_and_again_does_not_look_through_history(database: D
     assert plan == expected
 
 
+@pytest.mark.slow
 def test_a_claim_takes_as_many_steps_after_many_digests_as_after_few(database: Database) -> None:
     """Counted are the instructions of SQLite's machine, with ten and with a thousand old digests of each reader."""
 
