@@ -2,7 +2,6 @@
 
 import os
 import selectors
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.channels.clean import without_secret_url
 from cachewatch.config.model import Config, Source
-from cachewatch.daemon import endpoints
+from cachewatch.daemon import endpoints, signals
 from cachewatch.daemon.failures import Failures
 from cachewatch.daemon.monitor import Monitor, Page
 from cachewatch.daemon.scheduler import Scheduler
@@ -62,9 +61,7 @@ class Daemon:
     def run(self) -> int:
         """Run until a signal says stop; return the exit code."""
         context = self._context
-        bell = _signals_as_bytes(
-            {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._ask_reload}
-        )
+        bell = signals.handle(stop=self._stop, reload=self._ask_reload)
         self._take_up()
         self._plan()
         self._scheduler.start()
@@ -254,12 +251,3 @@ class Daemon:
         if stopper.is_alive():
             os._exit(0)  # threads that wait for a server would keep us
         return 0
-
-
-def _signals_as_bytes(handlers: dict[signal.Signals, Callable[[int, Any], None]]) -> int:
-    """Handle signals, and return what can be waited on for one: a handler may take no lock that a waiter holds."""
-    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    return reader
