@@ -76,14 +76,14 @@ def main() -> int:
 
 def _serve(path: Path) -> int:
     """Be the daemon; SIGUSR1 lets it poll, and keep house at every hundredth time."""
-    from cachewatch.cli import running  # noqa: PLC0415
+    from cachewatch.cli import once_and_daemon  # noqa: PLC0415
     from cachewatch.config.reading import read_config  # noqa: PLC0415
     from cachewatch.daemon import Daemon  # noqa: PLC0415
     from cachewatch.store.lock import only_one  # noqa: PLC0415
 
     config = read_config(path)
     with only_one(config.state):
-        context = vars(running)["_service"](config, "json")
+        context = vars(once_and_daemon)["_service"](config, "json")
         daemon = Daemon(context, lambda: read_config(path))
         waker, times = vars(daemon)["_waker"], count(1)
 

@@ -42,19 +42,19 @@ def main() -> None:
     _timed("load GitPython", lambda: __import__("cachewatch.git.catalogue"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
     from cachewatch import diff  # noqa: PLC0415
-    from cachewatch.cli import garbage  # noqa: PLC0415
+    from cachewatch.cli import garbage_collection  # noqa: PLC0415
     from cachewatch.core.events import Tally  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
-    from cachewatch.render.blocks import Requested  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
     from cachewatch.render.reports import NoCollector, write_text  # noqa: PLC0415
-    from cachewatch.sources import contents  # noqa: PLC0415
+    from cachewatch.render.text_blocks import Requested  # noqa: PLC0415
+    from cachewatch.sources import document_contents  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
 
-    garbage.keep()
+    garbage_collection.keep()
     selection = Selection()
     diff.read = _timed_steps("wait for git, and read", diff.read)  # type: ignore[attr-defined]
-    contents.parse = _timed("parse", contents.parse)  # type: ignore[attr-defined]
+    document_contents.parse = _timed("parse", document_contents.parse)  # type: ignore[attr-defined]
     compare_all = diff.compare_all  # type: ignore[attr-defined]
     diff.compare_all = _timed("compare", lambda pairs, **options: list(compare_all(pairs, **options)))  # type: ignore[attr-defined]
     diff.items_of = _timed("take apart", diff.items_of)  # type: ignore[attr-defined]

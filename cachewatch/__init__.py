@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         open,  # noqa: A004  cachewatch.open, as gzip.open
         parse_document,
     )
-    from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution
+    from cachewatch.core.environment_coverage import Availability, Coverage, Environment, Need, Resolution
     from cachewatch.core.model import (
         Delta,
         Diagnostic,

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from cachewatch.core import changesets as streams
 from cachewatch.core import compare as comparing
-from cachewatch.core import tags as tag_names
-from cachewatch.core.coverage import Coverage, Environment, cover
+from cachewatch.core import tag_names
+from cachewatch.core.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
 from cachewatch.core.selection import Selection, select
 from cachewatch.core.source import Comparison, Listing
@@ -26,7 +26,7 @@ from cachewatch.sources import folders
 from cachewatch.sources.opening import needs_git, open_comparison
 
 if TYPE_CHECKING:
-    from cachewatch.environments.caches import CacheContents
+    from cachewatch.environments.cache_contents import CacheContents
     from cachewatch.git.repository import Repository
     from cachewatch.git.revisions import Revision
 
@@ -46,7 +46,7 @@ class BuildCache(Struct, frozen=True, kw_only=True):
     login_file: Path | None = None
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.caches import published  # noqa: PLC0415  slow to load
+        from cachewatch.environments.cache_contents import published  # noqa: PLC0415  slow to load
         from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415
 
         if revision is not None:
@@ -232,7 +232,7 @@ class OpenCatalogue:
             return comparison
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.caches import listed, recorded_in  # noqa: PLC0415  slow to load
+        from cachewatch.environments.cache_contents import listed, recorded_in  # noqa: PLC0415  slow to load
 
         self._check_open()
         if self._repository is not None:

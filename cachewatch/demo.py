@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cachewatch.git.writing import NewRevision, write_repository
+from cachewatch.git.fast_import import NewRevision, write_repository
 from cachewatch.runtime import resources
 
 Record = dict[str, Any]

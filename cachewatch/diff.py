@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cachewatch.core import tags
+from cachewatch.core import tag_names
 from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, SeesAll
 from cachewatch.core.compare import compare_all, load_deepdiff
-from cachewatch.core.compare.part import part_of
+from cachewatch.core.compare.selecting import part_of
 from cachewatch.core.events import Tally, events_of
 from cachewatch.core.model import (
     Diagnostic,
@@ -32,13 +32,13 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.source import Blob, Comparison, Content, Difference, Readers, TagPair
 from cachewatch.core.statements import Items, Judgement, StatementKind, items_of, judge, statements_of
 from cachewatch.core.statements.assembling import counted
-from cachewatch.core.statements.judging import Survey, SurveyResult
+from cachewatch.core.statements.whole_tag import Survey, SurveyResult
 from cachewatch.documents import Known
 from cachewatch.errors import WorkFailed
-from cachewatch.runtime.companion import Ask
 from cachewatch.runtime.isolation import INLINE, Isolation
 from cachewatch.runtime.parallel import in_processes
-from cachewatch.sources.contents import (
+from cachewatch.runtime.preloaded_process import Ask
+from cachewatch.sources.document_contents import (
     Documents,
     Problems,
     Read,
@@ -122,14 +122,14 @@ def _alone(
     readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], *, is_forked: bool
 ) -> Callable[[Documents], Compared]:
     """Compare in the process that we are in, which reads for itself if it was forked."""
-    is_pruned, others = tags.is_mutable(pair.after.tag), _others(pair)
+    is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
     own = readers.again() if is_forked else readers
     return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
 
 
 def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Compared]:
     """Read here, let another process compare, and meanwhile count what nobody has to read."""
-    is_pruned, count = tags.is_mutable(pair.after.tag), pair.difference.count_unchanged
+    is_pruned, count = tag_names.is_mutable(pair.after.tag), pair.difference.count_unchanged
     others = _others(pair)
     return lambda documents: (((), assistant(Contents(tuple(read(documents, readers)), is_pruned, others), count)),)
 
@@ -138,7 +138,7 @@ def _isolated(
     readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], isolation: Isolation
 ) -> Callable[[Documents], Compared]:
     """Read here, and compare where it can end nothing but itself."""
-    work = partial(_compare_batch, selection, make_collector, tags.is_mutable(pair.after.tag), _others(pair))
+    work = partial(_compare_batch, selection, make_collector, tag_names.is_mutable(pair.after.tag), _others(pair))
     return lambda documents: isolation.each(work, read(documents, readers), about_pair)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
-from cachewatch.render.digest import DigestCollector, read_tag_digest
+from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
 from cachewatch.report.digest import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.sources.opening import open_comparison
 

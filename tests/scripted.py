@@ -12,7 +12,7 @@ from pathlib import Path
 from helpers import Record, catalogue, record
 from weeks import _PACKAGES, _digest
 
-from cachewatch.git.writing import NewRevision, write_repository
+from cachewatch.git.fast_import import NewRevision, write_repository
 from cachewatch.report.digest import Digest
 
 Packages = dict[str, list[Record]]

@@ -16,8 +16,8 @@ import pytest
 from conftest import Run
 from helpers import Record, document, record, records
 
-from cachewatch.core.safetext import safe
 from cachewatch.core.schedule import parse_days, parse_when
+from cachewatch.core.untrusted_text import safe
 from cachewatch.documents import limits, parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest

@@ -84,7 +84,7 @@ class History:
 def histories(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, History]:
     """Each series of states, recorded one after the other as if it were one mirror that changes."""
     from cachewatch.sources.buildcache.opening import Cache  # noqa: PLC0415
-    from cachewatch.sources.recorder import record  # noqa: PLC0415
+    from cachewatch.sources.cache_recorder import record  # noqa: PLC0415
 
     made: dict[str, History] = {}
     for kind in ("v3", "v2"):

@@ -17,8 +17,8 @@ from cachewatch import demo
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.demo import rewrite
 from cachewatch.diff import changesets
-from cachewatch.git.writing import NewRevision, write_repository
-from cachewatch.render.digest import DigestCollector, read_tag_digest
+from cachewatch.git.fast_import import NewRevision, write_repository
+from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
 from cachewatch.report.digest import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.runtime import resources
 from cachewatch.sources.opening import open_comparison

@@ -25,7 +25,7 @@ def open_channel(config: ChannelConfig) -> Channel:
 
 
 def _email(config: EmailConfig) -> Channel:
-    from cachewatch.channels.email import EmailChannel
+    from cachewatch.channels.smtp_channel import EmailChannel
 
     return EmailChannel(config)
 
@@ -61,7 +61,7 @@ def _webhook(config: WebhookConfig) -> Channel:
 
 
 def _apprise(config: AppriseConfig) -> Channel:
-    from cachewatch.channels.chat import AppriseChannel
+    from cachewatch.channels.apprise_channel import AppriseChannel
 
     return AppriseChannel(config)
 

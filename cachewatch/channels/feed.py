@@ -8,9 +8,9 @@ from uuid import NAMESPACE_URL, uuid5
 from xml.etree import ElementTree as ET
 
 from cachewatch import __version__
-from cachewatch.channels.clean import markup, one_line
-from cachewatch.channels.places import Place
-from cachewatch.channels.publish import of_error
+from cachewatch.channels.path_templates import Place
+from cachewatch.channels.untrusted_text import markup, one_line
+from cachewatch.channels.write_failures import of_error
 from cachewatch.config.model import FeedConfig
 from cachewatch.core.delivery import (
     SENT,
@@ -21,7 +21,7 @@ from cachewatch.core.delivery import (
     SentHistory,
     Transport,
 )
-from cachewatch.runtime.files import publish, read
+from cachewatch.runtime.atomic_files import publish, read
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _MOST_BYTES = 4 * 2**20  # of a whole feed: readers fetch it again and again

@@ -7,12 +7,12 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from cachewatch.channels.clean import markup, plain_lines
-from cachewatch.channels.places import Place
-from cachewatch.channels.publish import of_error
+from cachewatch.channels.path_templates import Place
+from cachewatch.channels.untrusted_text import markup, plain_lines
+from cachewatch.channels.write_failures import of_error
 from cachewatch.config.model import FileConfig
 from cachewatch.core.delivery import SENT, DeliveryResult, Message, RenderedDigest, SentHistory, Transport
-from cachewatch.runtime.files import publish, read
+from cachewatch.runtime.atomic_files import publish, read
 
 _TYPES = {"md": "text/markdown", "html": "text/html", "json": "application/json", "txt": "text/plain"}
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-from cachewatch.channels.headers import LOCAL
-from cachewatch.channels.mail import MailChannel, addresses
-from cachewatch.channels.message import Mail
-from cachewatch.channels.publish import of_error
+from cachewatch.channels.mail_channel import MailChannel, addresses
+from cachewatch.channels.mail_headers import LOCAL
+from cachewatch.channels.mail_message import Mail
+from cachewatch.channels.write_failures import of_error
 from cachewatch.config.model import MaildirConfig
 from cachewatch.core.delivery import SENT, DeliveryResult, Message, RenderedDigest, SentHistory, Transport
 

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from cachewatch import http
-from cachewatch.channels.clean import one_line, without_secret_url
-from cachewatch.channels.presets import webhook_body
+from cachewatch.channels.chat_forms import webhook_body
+from cachewatch.channels.untrusted_text import one_line, without_secret_url
 from cachewatch.config.model import Secret, WebhookConfig
 from cachewatch.core.delivery import (
     SENT,

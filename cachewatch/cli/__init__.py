@@ -15,30 +15,30 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
-from cachewatch.cli import garbage
-from cachewatch.core.safetext import safe_lines
+from cachewatch.cli import garbage_collection
+from cachewatch.core.untrusted_text import safe_lines
 from cachewatch.errors import CachewatchError
 
 _COMMANDS = {
     "backup": "cachewatch.cli.backup",
     "config": "cachewatch.cli.config",
     "coverage": "cachewatch.cli.coverage",
-    "daemon": "cachewatch.cli.running",
+    "daemon": "cachewatch.cli.once_and_daemon",
     "deliveries": "cachewatch.cli.deliveries",
     "demo": "cachewatch.cli.demo",
     "diff": "cachewatch.cli.diff",
     "explain": "cachewatch.cli.explain",
     "init": "cachewatch.cli.init",
-    "kinds": "cachewatch.cli.about",
-    "once": "cachewatch.cli.running",
+    "kinds": "cachewatch.cli.kinds_and_schema",
+    "once": "cachewatch.cli.once_and_daemon",
     "preview": "cachewatch.cli.preview",
     "record": "cachewatch.cli.record",
-    "schema": "cachewatch.cli.about",
+    "schema": "cachewatch.cli.kinds_and_schema",
     "show": "cachewatch.cli.show",
     "site": "cachewatch.cli.site",
     "status": "cachewatch.cli.status",
     "template": "cachewatch.cli.template",
-    "test": "cachewatch.cli.trial",
+    "test": "cachewatch.cli.try_channel",
 }
 
 
@@ -56,7 +56,7 @@ class LazyCommands(click.Group):
         """Load one command."""
         if name not in _COMMANDS:
             return None
-        with garbage.loading():
+        with garbage_collection.loading():
             command = getattr(importlib.import_module(_COMMANDS[name]), name)
         return command if isinstance(command, click.Command) else None
 
@@ -96,5 +96,5 @@ def main() -> NoReturn:
     except OSError as error:
         _fail(3, partial(click.echo, f"cachewatch: {error.strerror}", err=True))
     finally:
-        garbage.keep()
+        garbage_collection.keep()
     sys.exit(status if isinstance(status, int) else 0)

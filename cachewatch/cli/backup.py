@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from cachewatch.cli.configured import configured_without_secrets
-from cachewatch.cli.serving import reading
+from cachewatch.cli.load_configuration import configured_without_secrets
+from cachewatch.cli.open_state import reading
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
 

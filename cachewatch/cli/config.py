@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from cachewatch.cli.configured import CONFIG_OPTION, configured_without_secrets, load
+from cachewatch.cli.load_configuration import CONFIG_OPTION, configured_without_secrets, load
 from cachewatch.cli.output import write
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.model import Config, Subscription
 from cachewatch.core.durations import duration_in_words
-from cachewatch.core.safetext import safe
 from cachewatch.core.schedule import Schedule, parse_when, quiet_until
+from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import ConfigError, UsageError
 
 _NEXT = 3
@@ -55,8 +55,8 @@ def check(
 
 def _warn_of_filters(config: Config) -> bool:
     """Warn of filters that match nothing in their sources, and tell whether there was anything to say."""
-    from cachewatch.cli.filters import unknown_filters  # noqa: PLC0415  git is slow to load
-    from cachewatch.cli.serving import elsewhere  # noqa: PLC0415
+    from cachewatch.cli.open_state import elsewhere  # noqa: PLC0415
+    from cachewatch.cli.unknown_filters import unknown_filters  # noqa: PLC0415  git is slow to load
 
     with elsewhere(config) as context:
         found = list(unknown_filters(context))
@@ -86,8 +86,8 @@ def _check_templates(config: Config) -> None:
     """Render the user's own templates on sample data, so that an undefined name is found now and not on a Monday."""
     if config.templates_dir is None:
         return
-    from cachewatch.render.mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
-    from cachewatch.render.samples import sample_digest  # noqa: PLC0415
+    from cachewatch.render.digest_mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
+    from cachewatch.render.sample_digest import sample_digest  # noqa: PLC0415
 
     for template in sorted({s.template or "digest.html.j2" for s in config.subscriptions.values()}):
         render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)

@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.diff import may_paint
-from cachewatch.cli.examples import examples
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.output import write
-from cachewatch.core.coverage import Availability, Coverage, cover
-from cachewatch.core.safetext import safe
+from cachewatch.core.environment_coverage import Availability, Coverage, cover
+from cachewatch.core.untrusted_text import safe
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import UsageError
 from cachewatch.render.colour import Palette
@@ -70,16 +70,16 @@ def coverage(
     LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
     It is compared with a recorded revision (--repo) or with a live build cache (--source).
     """
-    from cachewatch.cli.cacheoptions import single_tag  # noqa: PLC0415
-    from cachewatch.environments import caches  # noqa: PLC0415
+    from cachewatch.cli.build_cache_options import single_tag  # noqa: PLC0415
+    from cachewatch.environments import cache_contents  # noqa: PLC0415
 
     environment = open_environment(lockfile)
     if source is not None and repo is not None:
         raise UsageError("--repo and --source cannot be combined; give one of them")
     if source is None:
-        held = caches.recorded(repo or ".", rev, tag, environment.packages)
+        held = cache_contents.recorded(repo or ".", rev, tag, environment.packages)
     else:
-        held = caches.published(
+        held = cache_contents.published(
             single_tag(source, tag, view=view, token_file=token_file, login_file=login_file), environment.packages
         )
     found = cover(environment, held.holdings, is_pruned=held.is_pruned)

@@ -7,13 +7,13 @@ from functools import partial
 import click
 import msgspec
 
-from cachewatch.cli.configured import configured, configured_without_secrets
+from cachewatch.cli.load_configuration import configured, configured_without_secrets
+from cachewatch.cli.open_state import reading, working_on
 from cachewatch.cli.output import write_lines
-from cachewatch.cli.serving import reading, working_on
 from cachewatch.config.model import Config
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import UsageError
-from cachewatch.notify import manual
+from cachewatch.notify import operator_actions
 from cachewatch.notify.context import Context
 from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import OPEN, Delivery, State
@@ -63,7 +63,7 @@ def show(*, config: Config, number: int, raw: bool) -> None:
         if found is None:
             raise UsageError(f"no delivery {number}; see `cachewatch deliveries list`")
         if raw:
-            sys.stdout.buffer.write(manual.parcel_of(connection, context, number).payload)
+            sys.stdout.buffer.write(operator_actions.parcel_of(connection, context, number).payload)
             return
         stored = digests.find(connection, found.digest)
         story = outbox.story(connection, number)
@@ -91,7 +91,7 @@ def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool) -> None:
 
     The same bytes are due now.
     """
-    _each(config, numbers, "due now", partial(manual.retry, is_forced=is_forced))
+    _each(config, numbers, "due now", partial(operator_actions.retry, is_forced=is_forced))
 
 
 @deliveries.command()
@@ -102,7 +102,7 @@ def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
 
     Each goes out as a new message that refers to the old one.
     """
-    _each(config, numbers, "queued again", manual.resend)
+    _each(config, numbers, "queued again", operator_actions.resend)
 
 
 @deliveries.command()
@@ -114,7 +114,7 @@ def release(*, config: Config, names: tuple[str, ...]) -> None:
     Name each digest by its key or its subscription. If a subscription has several held digests, write
     SUBSCRIPTION/regular or SUBSCRIPTION/urgent.
     """
-    _each(config, names, "released", manual.release)
+    _each(config, names, "released", operator_actions.release)
 
 
 @deliveries.command()
@@ -132,9 +132,9 @@ def drop(*, config: Config, names: tuple[str, ...], reason: str) -> None:
 def _drop(context: Context, name: str, reason: str) -> None:
     # Keys of digests are long; nobody has so many deliveries.
     if name.isdecimal() and len(name) < 10:
-        manual.drop_delivery(context, int(name), reason)
+        operator_actions.drop_delivery(context, int(name), reason)
     else:
-        manual.drop_digest(context, name, reason)
+        operator_actions.drop_digest(context, name, reason)
 
 
 @deliveries.command()
@@ -147,7 +147,7 @@ def restore(*, config: Config, channel: str, target: str) -> None:
     An address is suppressed after it has refused several digests in a row.
     """
     with working_on(config) as context:
-        manual.restore(context, channel, target)
+        operator_actions.restore(context, channel, target)
     click.echo(f"{target}: receives digests again")
 
 

@@ -12,18 +12,18 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli import garbage
-from cachewatch.cli.examples import examples
-from cachewatch.cli.named import Unknown, unknown_names
+from cachewatch.cli import garbage_collection
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import ProgressLine
+from cachewatch.cli.unknown_names import Unknown, unknown_names
 from cachewatch.core.changesets import Changeset, Collector, Outcome
 from cachewatch.core.model import Diagnostic, Kind
-from cachewatch.core.safetext import safe
 from cachewatch.core.selection import Selection, every_kind, select
+from cachewatch.core.untrusted_text import safe
 from cachewatch.diff import assistance, changesets
 from cachewatch.errors import UsageError
-from cachewatch.runtime.companion import companion
+from cachewatch.runtime.preloaded_process import companion
 from cachewatch.sources.opening import needs_git, open_comparison
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
@@ -143,8 +143,8 @@ def diff(
         report=line.git if is_shown else None,
     )
     with ExitStack() as stack:
-        stack.enter_context(garbage.searching_seldom())
-        with garbage.loading():
+        stack.enter_context(garbage_collection.searching_seldom())
+        with garbage_collection.loading():
             helps = jobs > 1 and needs_git(before, after)
             assistant = stack.enter_context(companion(assistance(selection, make_collector), is_wanted=helps))
             comparison = stack.enter_context(opened)
@@ -195,9 +195,9 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
 
         return StatCollector, partial(write_stat, wants=selection.wants)
-    from cachewatch.render.blocks import ALL, Requested  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
     from cachewatch.render.reports import NoCollector, write_markdown, write_text  # noqa: PLC0415
+    from cachewatch.render.text_blocks import ALL, Requested  # noqa: PLC0415
 
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import click
 
-from cachewatch.cli.configured import configured_without_secrets
+from cachewatch.cli.load_configuration import configured_without_secrets
+from cachewatch.cli.open_state import elsewhere, reading
 from cachewatch.cli.output import write_lines
-from cachewatch.cli.serving import elsewhere, reading
 from cachewatch.config.model import Config
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.explaining import Explanation
-from cachewatch.notify.queries import explain_package
+from cachewatch.notify.package_queries import explain_package
 from cachewatch.store.database import has_state
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cachewatch.cli.examples import examples
+from cachewatch.cli.help_examples import examples
 from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
 from cachewatch.config.reading import read_config
 from cachewatch.config.value_types import check_name

@@ -16,7 +16,7 @@ from time import monotonic
 
 import click
 
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 
 _VARIABLES = ("CACHEWATCH_PAGER", "GIT_PAGER", "PAGER")
 _DEFAULT = "less"

@@ -4,15 +4,15 @@ import sys
 
 import click
 
-from cachewatch.channels.clean import markup, plain_lines
-from cachewatch.cli.configured import configured
-from cachewatch.cli.examples import examples
-from cachewatch.cli.serving import reading
+from cachewatch.channels.untrusted_text import markup, plain_lines
+from cachewatch.cli.help_examples import examples
+from cachewatch.cli.load_configuration import configured
+from cachewatch.cli.open_state import reading
 from cachewatch.config.model import Config, MailConfig, WebhookConfig
 from cachewatch.errors import UsageError
-from cachewatch.notify.composing import PendingDigest, compose
-from cachewatch.notify.messages import ChannelMessages, build_messages
-from cachewatch.notify.streams import REGULAR, URGENT, Stream, streams_of
+from cachewatch.notify.assembling_digests import PendingDigest, compose
+from cachewatch.notify.building_messages import ChannelMessages, build_messages
+from cachewatch.notify.digest_streams import REGULAR, URGENT, Stream, streams_of
 
 _FORMS = ("text", "html", "markdown", "json", "eml")
 

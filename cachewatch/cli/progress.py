@@ -2,7 +2,7 @@
 
 import sys
 
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 
 # About half a second of work; less needs no line.
 LONG_BYTES = 12 * 2**20

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cachewatch.cli.cacheoptions import cache_of, cache_options
-from cachewatch.core.safetext import safe
+from cachewatch.cli.build_cache_options import cache_of, cache_options
+from cachewatch.core.untrusted_text import safe
 from cachewatch.render.phrases import number
 
 if TYPE_CHECKING:
-    from cachewatch.sources.recorder import Recorded, TagCounts
+    from cachewatch.sources.cache_recorder import Recorded, TagCounts
 
 _INTO = "catalogue.git"
 
@@ -40,7 +40,7 @@ def record(
     (a cache_spack_io_index.json). A revision is added only if something changed since the last one, so this
     can run as often as you like.
     """
-    from cachewatch.sources.recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
+    from cachewatch.sources.cache_recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
 
     done = add_revision(cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes)
     if not quiet:

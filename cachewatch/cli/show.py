@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import click
 
 from cachewatch.cli.diff import may_paint
-from cachewatch.cli.examples import examples
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.output import write
-from cachewatch.core import tags
+from cachewatch.core import tag_names
 from cachewatch.core.model import Document, Side
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 from cachewatch.documents import parse
 from cachewatch.errors import DocumentError, UnreadableDocument
 from cachewatch.render.colour import Palette
-from cachewatch.render.inventory import render_inventory
+from cachewatch.render.package_table import render_inventory
 from cachewatch.sources import folders
 
 
@@ -59,7 +59,7 @@ def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, outp
         found.document,
         found.side,
         unchanged_since=found.unchanged_since,
-        is_pruned=tags.is_mutable(found.side.tag),
+        is_pruned=tag_names.is_mutable(found.side.tag),
         palette=Palette(is_on=is_painted),
     )
     write([f"{line}\n".encode() for line in lines], output, is_for_people=True)

@@ -9,8 +9,8 @@ import click
 
 from cachewatch.cli.progress import ProgressLine
 from cachewatch.core.model import Diagnostic
-from cachewatch.core.safetext import safe
 from cachewatch.core.selection import Globs
+from cachewatch.core.untrusted_text import safe
 
 _MOST_WARNINGS = 20
 
@@ -66,8 +66,8 @@ def site(
     from cachewatch.git.clones import open_repository  # noqa: PLC0415
     from cachewatch.git.revisions import resolve  # noqa: PLC0415
     from cachewatch.site import NoArchive, StateArchive, build  # noqa: PLC0415  git is slow to load
-    from cachewatch.site.reading import plan, read  # noqa: PLC0415
-    from cachewatch.site.writing import Folder  # noqa: PLC0415
+    from cachewatch.site.read_history import plan, read  # noqa: PLC0415
+    from cachewatch.site.write_pages import Folder  # noqa: PLC0415
 
     is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
     line = ProgressLine(is_shown=is_shown)

@@ -5,12 +5,13 @@ from datetime import datetime
 import click
 import msgspec
 
-from cachewatch.cli.configured import configured_without_secrets
+from cachewatch.cli.load_configuration import configured_without_secrets
+from cachewatch.cli.open_state import reading
 from cachewatch.cli.output import write_lines
-from cachewatch.cli.serving import reading
 from cachewatch.config.model import Config
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.readiness import Finding, Readiness, judge
+from cachewatch.notify.sentences import in_a_row
 from cachewatch.notify.status import (
     AlertStatus,
     ChannelStatus,
@@ -20,7 +21,6 @@ from cachewatch.notify.status import (
     StreamStatus,
     read_status,
 )
-from cachewatch.notify.wording import in_a_row
 from cachewatch.render.words import how_long
 from cachewatch.store.health import SourceHealth
 from cachewatch.store.timestamps import utc_now

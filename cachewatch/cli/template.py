@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.output import write
-from cachewatch.core.safetext import safe_lines
+from cachewatch.core.untrusted_text import safe_lines
 from cachewatch.errors import TemplateError, UsageError
 
 # What there is to override, and what it is for.
@@ -101,9 +101,9 @@ def check(context: click.Context, templates_dir: Path | None) -> None:
 
 
 def _rendered(name: str, folder: Path | None) -> str:
-    from cachewatch.render.alerts import render_notice  # noqa: PLC0415
-    from cachewatch.render.mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
-    from cachewatch.render.samples import sample_digest, sample_notice  # noqa: PLC0415
+    from cachewatch.render.digest_mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
+    from cachewatch.render.operator_mail import render_notice  # noqa: PLC0415
+    from cachewatch.render.sample_digest import sample_digest, sample_notice  # noqa: PLC0415
 
     base, _, form = name.removesuffix(".j2").rpartition(".")
     if name.startswith("_") or form not in ("html", "txt", "md") or not base:

@@ -7,7 +7,7 @@ from shutil import which
 
 from cachewatch.config.model import Config, EmailConfig, SendmailConfig, Subscription
 from cachewatch.core.patterns import Globs
-from cachewatch.runtime.mounts import shared_kind
+from cachewatch.runtime.filesystems import shared_kind
 
 
 def advise(config: Config, day: date) -> Iterator[str]:

@@ -15,7 +15,7 @@ from cachewatch.config.model import Config
 from cachewatch.config.nodes import Broken, Context, Mistake, Node
 from cachewatch.config.whole import read_whole
 from cachewatch.errors import ConfigError
-from cachewatch.runtime.untrusted import read_inside
+from cachewatch.runtime.untrusted_files import read_inside
 
 _MOST_BYTES = 2**20
 _MOST_DEPTH = 32

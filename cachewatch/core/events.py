@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from cachewatch.core.model import Document, Event, Kind, PackageChange, SpecCounts, Status
-from cachewatch.core.statements.judging import Observation
 from cachewatch.core.statements.values import Items, Statement, StatementKind
+from cachewatch.core.statements.whole_tag import Observation
 
 
 class Tally(Struct):

@@ -10,8 +10,8 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.layout import DOCUMENT
 from cachewatch.core.model import Diagnostic, Side, Unreadable
+from cachewatch.core.repository_layout import DOCUMENT
 
 # What documents have, about; git takes as long to tell their sizes as to read some of them.
 USUAL_BYTES = 20_000

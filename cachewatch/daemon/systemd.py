@@ -4,7 +4,7 @@ import os
 import socket
 from contextlib import suppress
 
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 
 
 def notify(*, status: str = "", is_ready: bool = False, is_stopping: bool = False, is_alive: bool = False) -> None:

@@ -5,7 +5,7 @@ Most documents are seven lines, two of which hold JSON: those take the quick way
 slower. Both ways give one answer; `tests/documents/test_documents.py` holds them to it.
 """
 
-from cachewatch.core.facts import Facts, facts_of
+from cachewatch.core.fact_values import Facts, facts_of
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.limits import MAX_BYTES, brief, check

@@ -5,7 +5,7 @@ docs/limits.md lists these. A document above one of them is unreadable, with the
 
 from collections.abc import Iterator, Mapping
 
-from cachewatch.core.facts import Facts
+from cachewatch.core.fact_values import Facts
 from cachewatch.core.model import Signature
 from cachewatch.errors import UnreadableDocument
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cachewatch.core import spelling
-from cachewatch.core.facts import Facts
+from cachewatch.core.fact_values import Facts
 from cachewatch.documents.limits import MAX_PATIENT_BYTES
 from cachewatch.documents.records import Records
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from cachewatch.core.spelling import UNION_STACK
-from cachewatch.core.tags import in_order
+from cachewatch.core.tag_names import in_order
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._+@-]*")
 _WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}

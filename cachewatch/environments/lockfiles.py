@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.core import spelling
-from cachewatch.core.coverage import Environment, Need
+from cachewatch.core.environment_coverage import Environment, Need
 from cachewatch.core.versions import parse_ranges
 from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
-from cachewatch.runtime.untrusted import read_inside
+from cachewatch.runtime.untrusted_files import read_inside
 from cachewatch.sources.buildcache.nodes import Arch, Node, compiler_of, variants_of
 
 LOCK_FILE = "spack.lock"

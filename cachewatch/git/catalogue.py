@@ -7,9 +7,9 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import tags
-from cachewatch.core.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
+from cachewatch.core import tag_names
 from cachewatch.core.model import Side, Unreadable
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.core.source import (
     Blob,
     Comparison,
@@ -162,11 +162,11 @@ def _states(
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
         yield States(_named(before, tag_before, old), _named(after, tag_after, new))
         return
-    for tag in filter(wanted, tags.in_order(old.keys() | new.keys())):
+    for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
         if tag.encode() in had.odd | has.odd:
             continue  # not what it was, and neither gone nor new
         later = State(after, tag, new.get(tag))
-        earlier = tags.predecessor(tag, new) if tag not in old else None
+        earlier = tag_names.predecessor(tag, new) if tag not in old else None
         if earlier is None:
             yield States(State(before, tag, old.get(tag)), later, is_new_tag=tag not in old, is_lost_tag=tag not in new)
         else:
@@ -179,7 +179,7 @@ def _is_news(name: bytes, had: Folders, has: Folders) -> bool:
 
 
 def _nothing_to_compare(repository: Repository, had: Folders, has: Folders) -> str:
-    there = tags.in_order(had.ids.keys() | has.ids.keys())
+    there = tag_names.in_order(had.ids.keys() | has.ids.keys())
     if not there:
         return f"{repository.path}: neither revision has a catalogue, which is a folder {CATALOGUE}"
     return f"{repository.path}: no tag matches; there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
@@ -187,7 +187,7 @@ def _nothing_to_compare(repository: Repository, had: Folders, has: Folders) -> s
 
 def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
     if tag not in trees:
-        near = ", ".join(tags.in_order(trees)[:5]) or "none at all"
+        near = ", ".join(tag_names.in_order(trees)[:5]) or "none at all"
         raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}; it has {near}, ...")
     return State(revision, tag, trees[tag])
 

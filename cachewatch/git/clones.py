@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git.hardening import git_command
 from cachewatch.git.repository import Repository, fetch
-from cachewatch.runtime.files import open_lock
+from cachewatch.runtime.atomic_files import open_lock
 
 _SCHEMES = ("https", "http", "ssh", "git", "file")
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import BrokenSource, UsageError
 from cachewatch.git.hardening import SSH
 

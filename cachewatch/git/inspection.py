@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource
-from cachewatch.runtime.untrusted import RefusedFile, check_regular, read_regular
+from cachewatch.runtime.untrusted_files import RefusedFile, check_regular, read_regular
 
 _LARGEST_CONFIG = 2**20
 _MOST_INCLUDED = 100

@@ -11,8 +11,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from cachewatch.core.layout import DOCUMENT, Wanted, is_name
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
+from cachewatch.core.repository_layout import DOCUMENT, Wanted, is_name
 from cachewatch.core.source import Blob, Difference, DocumentPair
 from cachewatch.errors import SourceError
 from cachewatch.git.repository import Repository

@@ -7,9 +7,9 @@ is never read. What stays of a package is one small value (records.py), from whi
 """
 
 from cachewatch.history.arrivals import Interval, Lag, intervals_of, lags_of
-from cachewatch.history.records import NO_STACK, Copies, PackageHistory, Present, Step, TagHistory
 from cachewatch.history.totals import Totals, totals_of
-from cachewatch.history.walking import read_tag, walk
+from cachewatch.history.values import NO_STACK, Copies, PackageHistory, Present, Step, TagHistory
+from cachewatch.history.walk_revisions import read_tag, walk
 
 __all__ = [
     "NO_STACK",

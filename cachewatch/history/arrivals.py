@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from cachewatch.history.records import PackageHistory, TagHistory
+from cachewatch.history.values import PackageHistory, TagHistory
 
 _DAY = 86400.0
 

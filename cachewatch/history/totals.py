@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from cachewatch.history.records import NO_STACK, TagHistory
+from cachewatch.history.values import NO_STACK, TagHistory
 
 
 class Totals(Struct, frozen=True, kw_only=True):

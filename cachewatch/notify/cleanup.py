@@ -4,8 +4,8 @@ from cachewatch.config.model import FeedConfig
 from cachewatch.errors import CachewatchError
 from cachewatch.notify import outages
 from cachewatch.notify.context import Context
-from cachewatch.notify.repair import set_aside_damaged
-from cachewatch.store import cursors, departures, digests, outbox, slots
+from cachewatch.notify.damaged_rows import set_aside_damaged
+from cachewatch.store import cursors, digests, outbox, reported_removals, scheduled_runs
 
 
 def clean_up(context: Context) -> None:
@@ -31,8 +31,8 @@ def _forget(context: Context) -> None:
         now = outages.certain(connection, context.clock())
         digests_gone = digests.forget(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
-        slots.forget(connection, now - retention.metadata)
+        scheduled_runs.forget(connection, now - retention.metadata)
         cursors.forget_vanished(connection, now - retention.metadata)
-        departures.forget(connection, now - retention.metadata)
+        reported_removals.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)

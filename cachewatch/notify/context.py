@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from cachewatch.config.model import Config, Source
 from cachewatch.core.delivery import DeliveryResult
 from cachewatch.git.repository import Repository
-from cachewatch.notify.cloned import WatchedClone
-from cachewatch.notify.watched import Watched
+from cachewatch.notify.watched_clone import WatchedClone
+from cachewatch.notify.watched_source import Watched
 from cachewatch.runtime.log import Log
 from cachewatch.store.cursors import Advance
 from cachewatch.store.database import Connection, Database, after_commit
@@ -74,7 +74,7 @@ class Context(Struct, kw_only=True):
         folder = self.clone_folder(source.name)
         if source.type == "git":
             return WatchedClone(source, folder)
-        from cachewatch.notify.recorded import RecordedHistory  # noqa: PLC0415  what asks servers is slow to load
+        from cachewatch.notify.watched_cache import RecordedHistory  # noqa: PLC0415  what asks servers is slow to load
 
         return RecordedHistory(source, folder)
 

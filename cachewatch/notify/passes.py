@@ -9,18 +9,18 @@ from contextlib import suppress
 from msgspec import Struct
 
 from cachewatch.core.compare import load_deepdiff
+from cachewatch.notify.alert_review import review
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context, EndingError
-from cachewatch.notify.creating import create_digest
-from cachewatch.notify.delivering import deliver_all
-from cachewatch.notify.polls import Polls
+from cachewatch.notify.crashing_documents import Suspects
+from cachewatch.notify.creating_digests import create_digest
+from cachewatch.notify.daily_summary import summarize
+from cachewatch.notify.digest_streams import Stream, streams_of
+from cachewatch.notify.polling_all import Polls
 from cachewatch.notify.recovery import recover
-from cachewatch.notify.renames import take_over_renamed
-from cachewatch.notify.review import review
-from cachewatch.notify.sharing import Comparisons, grouped
-from cachewatch.notify.streams import Stream, streams_of
-from cachewatch.notify.summaries import summarize
-from cachewatch.notify.suspects import Suspects
+from cachewatch.notify.renamed_subscriptions import take_over_renamed
+from cachewatch.notify.sending_deliveries import deliver_all
+from cachewatch.notify.shared_comparisons import Comparisons, grouped
 from cachewatch.runtime.isolation import Isolated
 from cachewatch.runtime.worker import Worker
 from cachewatch.store import suppressions

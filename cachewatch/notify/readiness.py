@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import quiet_until
+from cachewatch.notify.sentences import in_a_row
 from cachewatch.notify.status import ChannelStatus, Status, StreamStatus
-from cachewatch.notify.wording import in_a_row
 from cachewatch.render.phrases import number
 from cachewatch.render.words import how_long
 from cachewatch.store.alerts import AlertKind

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from cachewatch.config.model import Config, MailConfig, MaildirConfig, Subscription
-from cachewatch.notify.operators import OPERATORS
+from cachewatch.notify.operator_notices import OPERATORS
 
 
 class Way(Struct, frozen=True):

@@ -3,11 +3,11 @@
 import socket
 
 from cachewatch.config.advice import obsolete_keys
-from cachewatch.notify import clocks, operators, outages
+from cachewatch.notify import operator_notices, outages, wrong_clocks
 from cachewatch.notify.context import Context
-from cachewatch.notify.operators import Notice
-from cachewatch.notify.repair import bury_unknown, set_aside_damaged
-from cachewatch.runtime.mounts import shared_kind
+from cachewatch.notify.damaged_rows import bury_unknown, set_aside_damaged
+from cachewatch.notify.operator_notices import Notice
+from cachewatch.runtime.filesystems import shared_kind
 from cachewatch.store import outbox
 
 
@@ -38,7 +38,7 @@ def say_obsolete_keys(context: Context) -> None:
 
 def recover(context: Context) -> None:
     """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work."""
-    clocks.correct(context)
+    wrong_clocks.correct(context)
     outages.account(context)
     _requeue_expired(context)
 
@@ -68,4 +68,4 @@ def _tell_of_loss(context: Context) -> None:
         ),
     )
     with context.database.write() as connection:
-        operators.notify_within(connection, context, notice)
+        operator_notices.notify_within(connection, context, notice)

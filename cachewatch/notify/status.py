@@ -9,9 +9,9 @@ from msgspec import Struct
 from cachewatch.config.model import Config, Silence
 from cachewatch.core.schedule import quiet_until
 from cachewatch.notify.context import Context
-from cachewatch.notify.held import goes_out_at
-from cachewatch.notify.streams import Stream, streams_of
-from cachewatch.store import alerts, digests, health, held, outbox, slots, suppressions
+from cachewatch.notify.digest_streams import Stream, streams_of
+from cachewatch.notify.held_digests import goes_out_at
+from cachewatch.store import alerts, digests, health, held, outbox, scheduled_runs, suppressions
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestSummary
@@ -108,7 +108,7 @@ def read_status(context: Context) -> Status:
 
 
 def _stream(connection: Connection, stream: Stream) -> StreamStatus:
-    slot = slots.pending(connection, stream.subscription.name, stream.name)
+    slot = scheduled_runs.pending(connection, stream.subscription.name, stream.name)
     return StreamStatus(
         subscription=stream.subscription.name,
         stream=stream.name,

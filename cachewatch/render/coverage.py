@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from cachewatch.core.coverage import Availability, Coverage, Resolution
-from cachewatch.core.safetext import safe
+from cachewatch.core.environment_coverage import Availability, Coverage, Resolution
+from cachewatch.core.untrusted_text import safe
 from cachewatch.render.colour import Palette
+from cachewatch.render.json_records import encode
 from cachewatch.render.phrases import number
-from cachewatch.render.records import encode
 
 SCHEMA = "cachewatch.coverage/2"
 

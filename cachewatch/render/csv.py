@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.model import FACTS, MatchKind, PackageChange, Spec
-from cachewatch.core.safetext import UNSEEN, safe
+from cachewatch.core.untrusted_text import UNSEEN, safe
 
 COLUMNS = (
     "tag",

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from msgspec import Struct
 
 from cachewatch.core.delivery import RenderedDigest
-from cachewatch.render.headlines import WIDEST
+from cachewatch.render.subject_and_headline import WIDEST
 
 _CLIPPED = 102_000  # bytes of HTML, about where Gmail cuts
 _ROOMY = 90_000  # leaves room for what lists and gateways add

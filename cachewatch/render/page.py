@@ -9,14 +9,14 @@ from msgspec.structs import asdict
 
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.model import Side
-from cachewatch.core.safetext import safe
 from cachewatch.core.statements import Severity, StatementKind
+from cachewatch.core.untrusted_text import safe
 from cachewatch.render import words
-from cachewatch.render.blocks import Block, Requested
 from cachewatch.render.phrases import number
 from cachewatch.render.reports import read_report
-from cachewatch.render.sections import tell
+from cachewatch.render.section_order import tell
 from cachewatch.render.templates import render
+from cachewatch.render.text_blocks import Block, Requested
 from cachewatch.report.changes import Report
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from cachewatch.core.model import Place
-from cachewatch.core.safetext import safe_name
 from cachewatch.core.spelling import NO_COMPILER
 from cachewatch.core.statements import Line, Statement, StatementKind
 from cachewatch.core.statements.values import Story
+from cachewatch.core.untrusted_text import safe_name
 
 # How many stacks and the like are named in one place.
 MOST_NAMES = 3

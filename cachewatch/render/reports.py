@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
-from cachewatch.render.blocks import Requested
 from cachewatch.render.colour import Palette
-from cachewatch.render.sections import tell
+from cachewatch.render.diff_totals import Wants
+from cachewatch.render.section_order import tell
 from cachewatch.render.text import render_text
-from cachewatch.render.totals import Wants
+from cachewatch.render.text_blocks import Requested
 from cachewatch.report.changes import Report
 
 

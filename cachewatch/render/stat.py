@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.model import PackageChange
-from cachewatch.core.safetext import safe_name
 from cachewatch.core.statements import Statement
 from cachewatch.core.statements.values import Counts
+from cachewatch.core.untrusted_text import safe_name
+from cachewatch.render.diff_totals import Shares, Wants, signed, total
 from cachewatch.render.phrases import SHARES
 from cachewatch.render.reports import report_of
-from cachewatch.render.totals import Shares, Wants, signed, total
 
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 

@@ -19,7 +19,7 @@ from cachewatch.errors import TemplateError
 from cachewatch.render import filters, words
 from cachewatch.runtime import resources
 from cachewatch.runtime.parallel import apart
-from cachewatch.runtime.untrusted import read_inside
+from cachewatch.runtime.untrusted_files import read_inside
 
 # HTML and XML; all else is text, where an ampersand is one.
 _MARKUP = ("html.j2", "xml.j2")

@@ -5,10 +5,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from cachewatch.core.statements import Severity, StatementKind
-from cachewatch.render.blocks import Block, BlockEntry, Shown
 from cachewatch.render.colour import Palette
+from cachewatch.render.compared_revisions import heading
 from cachewatch.render.phrases import number
-from cachewatch.render.sides import heading
+from cachewatch.render.text_blocks import Block, BlockEntry, Shown
 from cachewatch.report.changes import Report
 
 NARROWEST = 60

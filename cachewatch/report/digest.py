@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from cachewatch.core.coverage import CoverageChange
+from cachewatch.core.environment_coverage import CoverageChange
 from cachewatch.core.model import Side, Unreadable
 from cachewatch.core.statements import Statement
 from cachewatch.report.changes import Report

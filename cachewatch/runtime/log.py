@@ -15,7 +15,7 @@ from structlog.processors import JSONRenderer, TimeStamper
 from structlog.stdlib import BoundLogger, ProcessorFormatter, add_log_level, filter_by_level
 from structlog.typing import EventDict, Processor
 
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 
 _LOGGER = "cachewatch"
 _HEAD = ("time", "level", "event")

@@ -34,9 +34,9 @@ _STANDARD = range(3)
 _PRELOADED = [
     "__main__",
     "cachewatch.diff",
-    "cachewatch.core.compare.delta",
-    "cachewatch.render.digest",
-    "cachewatch.environments.changes",
+    "cachewatch.core.compare.added_and_removed",
+    "cachewatch.render.digest_collector",
+    "cachewatch.environments.revision_changes",
 ]
 
 

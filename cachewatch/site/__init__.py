@@ -15,16 +15,16 @@ from cachewatch.history import totals_of
 from cachewatch.runtime import resources
 from cachewatch.runtime.parallel import in_processes
 from cachewatch.site.archive import Archive, ArchivedDigest, NoArchive, StateArchive
-from cachewatch.site.listing import package_rows, search_index
-from cachewatch.site.naming import page, shown
 from cachewatch.site.overview import index_page, stacks_plot
+from cachewatch.site.package_lists import package_rows, search_index
 from cachewatch.site.packages import package_page
-from cachewatch.site.reading import Catalogue
+from cachewatch.site.page_names import page, shown
+from cachewatch.site.read_history import Catalogue
 from cachewatch.site.revisions import revision_list
+from cachewatch.site.shared_words import Times
 from cachewatch.site.stacks import stack_pages
 from cachewatch.site.tagpages import tag_pages, tag_rows
-from cachewatch.site.telling import Times
-from cachewatch.site.writing import Built, Folder, key_of
+from cachewatch.site.write_pages import Built, Folder, key_of
 
 __all__ = ["Archive", "ArchivedDigest", "NoArchive", "StateArchive", "build"]
 

@@ -46,7 +46,7 @@ class StateArchive:
 
         Raises StateError if it cannot be used, and UsageError where `feed` is no address.
         """
-        from cachewatch.store.reading import DatabaseToRead  # noqa: PLC0415  SQLAlchemy is slow to load
+        from cachewatch.store.read_only import DatabaseToRead  # noqa: PLC0415  SQLAlchemy is slow to load
 
         if feed is not None and urlsplit(feed).scheme not in ("", "http", "https"):
             raise UsageError(f"--feed {feed}: neither a path from the site nor an http(s) address")

@@ -4,17 +4,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
-from cachewatch.core import tags
+from cachewatch.core import tag_names
 from cachewatch.history import Lag, Totals, lags_of
 from cachewatch.render.phrases import number
 from cachewatch.site import plots
 from cachewatch.site.archive import ArchivedDigest
-from cachewatch.site.naming import page, shown
+from cachewatch.site.page_names import page, shown
+from cachewatch.site.page_values import Curve, DigestRow, IndexPage, LagRow, Link, Plot
 from cachewatch.site.plots import Tick
-from cachewatch.site.reading import Catalogue
+from cachewatch.site.read_history import Catalogue
 from cachewatch.site.revisions import happenings
-from cachewatch.site.telling import KINDS, Times, curve, days, figures, stack_link, table
-from cachewatch.site.views import Curve, DigestRow, IndexPage, LagRow, Link, Plot
+from cachewatch.site.shared_words import KINDS, Times, curve, days, figures, stack_link, table
 
 _MOST_ON_INDEX = 6
 # The axis of all revisions ends with the newest; what it brought takes a little room to be seen.
@@ -29,7 +29,7 @@ def index_page(catalogue: Catalogue, totals: Totals, times: Times, digests: Sequ
     return IndexPage(
         tag=shown(past.tag),
         lead=_lead(times),
-        left_over=_left_over(totals.left_over[-1]) if tags.is_mutable(past.tag) else "",
+        left_over=_left_over(totals.left_over[-1]) if tag_names.is_mutable(past.tag) else "",
         figures=figures(
             package=totals.packages[-1],
             spec=totals.specs[-1],

@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from cachewatch.core import tags
+from cachewatch.core import tag_names
 from cachewatch.core.versions import newest, version_key
 from cachewatch.history import Interval, PackageHistory, Present, Step, intervals_of
 from cachewatch.render.phrases import number
 from cachewatch.site import plots
-from cachewatch.site.naming import page, shown
-from cachewatch.site.telling import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link
-from cachewatch.site.views import (
+from cachewatch.site.page_names import page, shown
+from cachewatch.site.page_values import (
     Bar,
     Cell,
     Happening,
@@ -22,6 +21,7 @@ from cachewatch.site.views import (
     StayRow,
     TagRow,
 )
+from cachewatch.site.shared_words import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link
 
 _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200
@@ -41,7 +41,7 @@ def package_page(
     steps = history.steps if history else ()
     stays = intervals_of(history) if history else []
     runs = _runs([step for step in steps if not step.is_baseline])
-    is_pruned = tags.is_mutable(tag)
+    is_pruned = tag_names.is_mutable(tag)
     targets = tuple(sorted(present.targets))
     # The axis ends with the last change of this package, so that only a change makes another page.
     revisions = [step.revision for step in steps]

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from cachewatch.core.versions import sorted_versions
 from cachewatch.history import PackageHistory, TagHistory, Totals
-from cachewatch.site.naming import page, shown
-from cachewatch.site.telling import Times, counts_of
-from cachewatch.site.views import Happening, Link
+from cachewatch.site.page_names import page, shown
+from cachewatch.site.page_values import Happening, Link
+from cachewatch.site.shared_words import Times, counts_of
 
 _MOST_NAMED = 40
 

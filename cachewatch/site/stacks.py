@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from cachewatch.history import Present, TagHistory, Totals
-from cachewatch.site.listing import package_row
-from cachewatch.site.naming import shown
+from cachewatch.site.package_lists import package_row
+from cachewatch.site.page_names import shown
+from cachewatch.site.page_values import Happening, StackPage
 from cachewatch.site.revisions import named
-from cachewatch.site.telling import Times, figures, line_plot
-from cachewatch.site.views import Happening, StackPage
+from cachewatch.site.shared_words import Times, figures, line_plot
 
 _MOST_NAMED = 40
 _MOST_REVISIONS = 40

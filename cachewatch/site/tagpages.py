@@ -3,23 +3,23 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from cachewatch.core import tags
+from cachewatch.core import tag_names
 from cachewatch.core.versions import is_newer, newest
 from cachewatch.history import Present
-from cachewatch.site.listing import package_row
-from cachewatch.site.naming import page, shown
-from cachewatch.site.reading import Catalogue
-from cachewatch.site.telling import figures, signed
-from cachewatch.site.views import Figure, Link, PackageRow, TagPage, TagRow
+from cachewatch.site.package_lists import package_row
+from cachewatch.site.page_names import page, shown
+from cachewatch.site.page_values import Figure, Link, PackageRow, TagPage, TagRow
+from cachewatch.site.read_history import Catalogue
+from cachewatch.site.shared_words import figures, signed
 
 
 def tag_rows(catalogue: Catalogue) -> tuple[TagRow, ...]:
     """List all tags in the order of the catalogue."""
     all_tags = _by_tag(catalogue)
     rows = []
-    for tag in tags.in_order(all_tags):
+    for tag in tag_names.in_order(all_tags):
         packages = all_tags[tag]
-        before = tags.predecessor(tag, all_tags)
+        before = tag_names.predecessor(tag, all_tags)
         rows.append(
             TagRow(
                 Link(shown(tag), page("tag", tag)),
@@ -34,7 +34,7 @@ def tag_rows(catalogue: Catalogue) -> tuple[TagRow, ...]:
 def tag_pages(catalogue: Catalogue) -> Mapping[str, TagPage]:
     """Tell of every tag, and how it differs from the one before in its series."""
     all_tags = _by_tag(catalogue)
-    return {tag: _tag_page(tag, all_tags, tags.predecessor(tag, all_tags)) for tag in all_tags}
+    return {tag: _tag_page(tag, all_tags, tag_names.predecessor(tag, all_tags)) for tag in all_tags}
 
 
 def _by_tag(catalogue: Catalogue) -> dict[str, Mapping[str, Present]]:

@@ -6,13 +6,13 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cachewatch.core.layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.core.source import Blob, Content, Listing
 from cachewatch.documents import MAX_BYTES, identify
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
-from cachewatch.runtime.untrusted import read_inside
+from cachewatch.runtime.untrusted_files import read_inside
 
 _LARGEST_TAGS = 2**20
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cachewatch.core import tags
-from cachewatch.core.layout import CATALOGUE, DOCUMENT, Wanted
+from cachewatch.core import tag_names
 from cachewatch.core.model import Diagnostic, Side
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
 from cachewatch.core.source import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.errors import UsageError
 from cachewatch.sources import folders
@@ -119,7 +119,7 @@ def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[t
     had, has = ({listing.side.tag or "": listing for listing in side} for side in (old, new))
     return [
         (had.get(tag) or _nothing(old[0], tag), has.get(tag) or _nothing(new[0], tag))
-        for tag in tags.in_order(had.keys() | has.keys())
+        for tag in tag_names.in_order(had.keys() | has.keys())
         if wanted_tag(tag)
     ]
 

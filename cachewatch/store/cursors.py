@@ -9,8 +9,8 @@ from msgspec import Struct, field
 from sqlalchemy import Connection, delete, select, union, update
 from sqlalchemy.dialects.sqlite import insert
 
-from cachewatch.store import departures
-from cachewatch.store.departures import Departure, DepartureKind
+from cachewatch.store import reported_removals
+from cachewatch.store.reported_removals import Departure, DepartureKind
 from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
 from cachewatch.store.timestamps import to_datetime_or_none, to_text
@@ -130,9 +130,9 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
             else:
                 _keep_unread(connection, {**where, "tag": step.tag}, now)
             if is_told:
-                of = departures.stream_key(each.subscription, each.stream, each.source, step.tag)
-                departures.forget_returned(connection, of, step.returns)
-                departures.note(connection, of, step.departures, each.revision, now)
+                of = reported_removals.stream_key(each.subscription, each.stream, each.source, step.tag)
+                reported_removals.forget_returned(connection, of, step.returns)
+                reported_removals.note(connection, of, step.departures, each.revision, now)
 
 
 def _move(connection: Connection, by: Advance, step: CursorUpdate, now: datetime) -> None:

@@ -18,10 +18,10 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
-from cachewatch.runtime.mounts import shared_kind
-from cachewatch.store.copies import copy_whole
-from cachewatch.store.folder import make_private
+from cachewatch.runtime.filesystems import shared_kind
+from cachewatch.store.backup import copy_whole
 from cachewatch.store.migrations import migrate
+from cachewatch.store.private_folder import make_private
 from cachewatch.store.timestamps import Clock, to_text, utc_now
 
 __all__ = ["Connection", "Database", "after_commit"]

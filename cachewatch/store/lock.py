@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.runtime.files import open_lock
-from cachewatch.store.folder import make_private
+from cachewatch.runtime.atomic_files import open_lock
+from cachewatch.store.private_folder import make_private
 
 _SIGNATURE = 100  # bytes of the word that the holder leaves
 

@@ -14,13 +14,13 @@ from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
-from cachewatch.render.blocks import Requested
-from cachewatch.render.mail import render_digest
+from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.page import MOST_ROWS, write_page
 from cachewatch.render.reports import NoCollector
+from cachewatch.render.text_blocks import Requested
 from cachewatch.site import NoArchive, build
-from cachewatch.site.reading import plan, read
-from cachewatch.site.writing import Folder
+from cachewatch.site.read_history import plan, read
+from cachewatch.site.write_pages import Folder
 from cachewatch.sources.opening import open_comparison
 
 _HIGHEST = 1600  # pixels of a picture; what is below is more of the same

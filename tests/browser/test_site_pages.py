@@ -10,8 +10,8 @@ from browser.conftest import Audit, Show
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.site import NoArchive, build
-from cachewatch.site.reading import plan, read
-from cachewatch.site.writing import Folder
+from cachewatch.site.read_history import plan, read
+from cachewatch.site.write_pages import Folder
 
 _PAGES = (
     "index.html",

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.clean import plain_lines
-from cachewatch.channels.places import Place
+from cachewatch.channels.path_templates import Place
+from cachewatch.channels.untrusted_text import plain_lines
 from cachewatch.config.model import FeedConfig, FileConfig, Secret, WebhookConfig
-from cachewatch.core.safetext import safe
+from cachewatch.core.untrusted_text import safe
 
 # Also halves of characters, which text() leaves out unless asked.
 ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)

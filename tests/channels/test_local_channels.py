@@ -77,8 +77,10 @@ def test_a_channel_loads_only_what_it_needs(config: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     loaded = set(done.stdout.split())
 
-    assert "cachewatch.channels.publish" in loaded
-    assert loaded.isdisjoint({"cachewatch.http", "httpx2", "smtplib", "ssl", "apprise", "cachewatch.channels.smtp"})
+    assert "cachewatch.channels.write_failures" in loaded
+    assert loaded.isdisjoint(
+        {"cachewatch.http", "httpx2", "smtplib", "ssl", "apprise", "cachewatch.channels.smtp_session"}
+    )
 
 
 def test_an_archive_by_period(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from outgoing import no_shelf, rendered, send
 from servers import Says, serving
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.presets import chat_text, webhook_body
+from cachewatch.channels.chat_forms import chat_text, webhook_body
 from cachewatch.config.model import AppriseConfig, Secret, WebhookConfig
 from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult
 from cachewatch.errors import ConfigError

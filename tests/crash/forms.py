@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from cachewatch.store.steps import STEPS
+from cachewatch.store.migration_steps import STEPS
 
 
 def _next(connection: Connection) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
 from cachewatch.core.delivery import Message
-from cachewatch.notify import creating, delivering, messages
+from cachewatch.notify import building_messages, creating_digests, sending_deliveries
 from cachewatch.notify.context import Context
 from cachewatch.store import cursors
 
@@ -29,7 +29,7 @@ def _cursor_first() -> None:
 
 def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
-    pack = messages.build_messages
+    pack = building_messages.build_messages
 
     def pack_and_send(config: Config, stream: Any, digest: Any) -> Any:
         packed = pack(config, stream, digest)
@@ -39,18 +39,18 @@ def _send_first() -> None:
                     transport.deliver(message)
         return packed
 
-    vars(creating)["build_messages"] = pack_and_send
+    vars(creating_digests)["build_messages"] = pack_and_send
 
 
 def _random_id() -> None:
     """Give every attempt a Message-ID of its own."""
-    attempt = delivering._attempt
+    attempt = sending_deliveries._attempt
 
     def attempt_anew(transport: Any, message: Message) -> Any:
         header = f"Message-ID: <{uuid4()}@example.org>".encode()
         return attempt(transport, replace(message, payload=re.sub(rb"Message-ID:\s+<[^>]*>", header, message.payload)))
 
-    delivering._attempt = attempt_anew
+    sending_deliveries._attempt = attempt_anew
 
 
 def _no_flush() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cachewatch.notify import creating, delivering, messages, passes, pending, polling
+from cachewatch.notify import building_messages, creating_digests, due, passes, polling_source, sending_deliveries
 from cachewatch.notify.context import Context
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Database
@@ -10,12 +10,12 @@ from cachewatch.store.database import Database
 _PLACES: tuple[tuple[Any, str], ...] = (
     (Context, "pin"),
     (Database, "tidy"),
-    (creating, "store"),
-    (creating, "compose"),
-    (creating, "build_messages"),
+    (creating_digests, "store"),
+    (creating_digests, "compose"),
+    (creating_digests, "build_messages"),
     (cursors, "advance"),
-    (delivering, "_attempt"),
-    (delivering, "_settle"),
+    (sending_deliveries, "_attempt"),
+    (sending_deliveries, "_settle"),
     (digests, "add"),
     (digests, "forget"),
     (health, "save_channel"),
@@ -25,11 +25,11 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (outbox, "message"),
     (outbox, "requeue_interrupted"),
     (outbox, "settle"),
-    (messages, "_packed"),
+    (building_messages, "_packed"),
     (passes, "clean_up"),
-    (polling, "_succeeded"),
-    (pending, "begin"),
-    (pending, "has_news"),
+    (polling_source, "_succeeded"),
+    (due, "begin"),
+    (due, "has_news"),
 )
 
 POINTS = {

@@ -21,10 +21,10 @@ from functools import partial
 from typing import Any
 
 import cachewatch.cli
-import cachewatch.cli.running
+import cachewatch.cli.once_and_daemon
 from cachewatch.cli import main
 from cachewatch.core.compare import load_deepdiff
-from cachewatch.store import database, reading, timestamps
+from cachewatch.store import database, read_only, timestamps
 from cachewatch.store.migrations import migrate
 from crash.forms import NEXT_STEPS
 from crash.mutants import MUTANTS
@@ -66,10 +66,10 @@ def _run(request: dict[str, Any]) -> None:
     os.dup2(log, 2)
     later = timedelta(hours=request.get("hours", 0))
     now = timestamps.utc_now
-    vars(cachewatch.cli.running)["utc_now"] = lambda: now() + later
+    vars(cachewatch.cli.once_and_daemon)["utc_now"] = lambda: now() + later
     if request.get("next_form"):
         vars(database)["migrate"] = partial(migrate, steps=NEXT_STEPS)
-        vars(reading)["STEPS"] = NEXT_STEPS
+        vars(read_only)["STEPS"] = NEXT_STEPS
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):

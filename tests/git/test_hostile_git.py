@@ -9,8 +9,8 @@ import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.hardening import git_command
-from cachewatch.git.mirror import Mirror
 from cachewatch.git.repository import Repository, git_version
+from cachewatch.git.service_clone import Mirror
 
 Git = Callable[[str], None]
 AUTHOR = ("-c", "user.name=a", "-c", "user.email=b")

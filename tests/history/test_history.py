@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.source import Blob, Content, Reader
 from cachewatch.git.catalogue import list_revision
-from cachewatch.git.filehistory import FileHistories, find_trails
+from cachewatch.git.document_history import FileHistories, find_trails
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.history import (
@@ -211,8 +211,8 @@ def test_since_makes_a_baseline(zlib: Path) -> None:
 
 def test_several_processes_tell_the_same(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many processes there are."""
-    monkeypatch.setattr("cachewatch.history.walking._WORTH_TWO_PROCESSES", 0)
-    monkeypatch.setattr("cachewatch.history.walking._RUN_BYTES", 1)
+    monkeypatch.setattr("cachewatch.history.walk_revisions._WORTH_TWO_PROCESSES", 0)
+    monkeypatch.setattr("cachewatch.history.walk_revisions._RUN_BYTES", 1)
 
     assert walk(_trails(demo_repository), jobs=2) == walk(_trails(demo_repository), jobs=1)
 

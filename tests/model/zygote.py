@@ -32,15 +32,15 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 import cachewatch
-from cachewatch.cli import main, running, serving
+from cachewatch.cli import main, once_and_daemon, open_state
 from cachewatch.config.reading import read_config
 from cachewatch.core.compare import load_deepdiff
 from cachewatch.errors import CachewatchError
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.context import Context
-from cachewatch.notify.delivering import deliver
 from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling import poll
+from cachewatch.notify.polling_source import poll
+from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store.lock import only_one
 from model.mutants import MUTANTS
 
@@ -111,7 +111,7 @@ def _stay(request: Request) -> int:
     config = read_config(Path(request["config"]))
     _CLOCK.now = datetime.fromisoformat(request["moment"])
     with only_one(config.state):
-        context = running._service(config, "text")
+        context = once_and_daemon._service(config, "text")
         while "end" not in request:
             _CLOCK.now = datetime.fromisoformat(request["moment"])
             _prepare(request)
@@ -176,8 +176,8 @@ class _Faults:
 
 
 _CLOCK = _Clock()
-vars(running)["utc_now"] = _CLOCK
-vars(serving)["Context"] = partial(Context, clock=_CLOCK)
+vars(once_and_daemon)["utc_now"] = _CLOCK
+vars(open_state)["Context"] = partial(Context, clock=_CLOCK)
 vars(time)["sleep"] = _CLOCK.sleep
 _FAULTS = _Faults()
 event.listen(Engine, "before_cursor_execute", _FAULTS.meet)

@@ -13,10 +13,10 @@ from mailservers import free_port, post
 from station import Site, day, running, wait_for
 
 from cachewatch.errors import StateError, UsageError
-from cachewatch.notify import manual
+from cachewatch.notify import operator_actions
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
 from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling import poll
+from cachewatch.notify.polling_source import poll
 from cachewatch.notify.status import read_status
 from cachewatch.store import alerts, suppressions
 
@@ -162,10 +162,10 @@ def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None
     site.run()
     site.publish(1)
     site.run(later=HOUR)
-    manual.release(site.open(), "ml")
+    operator_actions.release(site.open(), "ml")
     assert open_alerts(site) == [("suspicious-loss", "public", "develop")]
     assert "hpc" in read_status(site.open()).alerts[0].detail
-    manual.drop_digest(site.open(), "hpc", "upstream repaired it")
+    operator_actions.drop_digest(site.open(), "hpc", "upstream repaired it")
     assert open_alerts(site) == []
     site.run(later=HOUR)
     # The command was run by the clock of this machine, which is far ahead of that of the site.
@@ -179,11 +179,11 @@ def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
     site.publish(1)
     site.run(later=HOUR)
     with pytest.raises(UsageError, match="ml has 2 held digests; name one of them: ml/regular, ml/urgent"):
-        manual.release(site.open(), "ml")
-    assert manual.release(site.open(), "ml/urgent").stream == "urgent"
-    assert manual.release(site.open(), "ml").stream == "regular"
+        operator_actions.release(site.open(), "ml")
+    assert operator_actions.release(site.open(), "ml/urgent").stream == "urgent"
+    assert operator_actions.release(site.open(), "ml").stream == "regular"
     with pytest.raises(UsageError, match="there is no digest ml"):
-        manual.release(site.open(), "ml")
+        operator_actions.release(site.open(), "ml")
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, l
         assert "cachewatch deliveries restore mail kim@example.org" in said
         assert open_alerts(site) == [("address-suppressed", "mail", "kim@example.org")]
         server.by_recipient = {}
-        manual.restore(site.open(), "mail", "kim@example.org")
+        operator_actions.restore(site.open(), "mail", "kim@example.org")
         assert open_alerts(site) == []
         site.publish(5)
         site.run(later=HOUR)
@@ -339,7 +339,7 @@ def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path
     site.publish(1)
     site.run(later=HOUR)
     context = site.open()
-    manual.release(context, "ml")
+    operator_actions.release(context, "ml")
     site.publish(2)
     site.now += HOUR
     poll(context, context.config.sources["public"])
@@ -361,8 +361,8 @@ def test_the_alerts_of_0_1_go_on(tmp_path: Path, loopback: None) -> None:
     site.run()
     # In any order: both are of one moment.
     assert set(site.notices()[before:]) == {"3 alerts are open", "lee@example.org receives no more digests"}
-    manual.release(site.open(), "bulk")
-    manual.restore(site.open(), "mail", "lee@example.org")
+    operator_actions.release(site.open(), "bulk")
+    operator_actions.restore(site.open(), "mail", "lee@example.org")
     site.run(later=HOUR)
     assert {"no digest for bulk is held any more", "lee@example.org receives digests again"} <= set(site.notices())
     assert open_alerts(site) == [("source-failed", "away", "")]

@@ -13,11 +13,11 @@ from station import Site, day
 from upstream import git
 
 from cachewatch.errors import UsageError
-from cachewatch.git.mirror import Mirror
-from cachewatch.notify import manual
+from cachewatch.git.service_clone import Mirror
+from cachewatch.notify import operator_actions
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling import poll
+from cachewatch.notify.polling_source import poll
 from cachewatch.notify.status import read_status
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
@@ -210,7 +210,7 @@ def test_a_mass_event_is_held_until_released(site: Site) -> None:
     context = site.open()
     with context.database.read() as connection:
         (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
-    manual.release(context, key[:12])
+    operator_actions.release(context, key[:12])
     site.run()
     (text,) = site.told()
     assert "change-two" in text
@@ -240,7 +240,7 @@ def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
     site.run()
     site.run(later=timedelta(days=1000))
     (held,) = read_status(site.open()).held
-    manual.release(site.open(), held.key)
+    operator_actions.release(site.open(), held.key)
     site.run()
     (file,) = (site.folder / "out" / "ml").iterdir()
     assert "change-two" in file.read_text()
@@ -277,8 +277,8 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
     (notice,) = (site.folder / "desk").rglob("*.txt")
     assert "cachewatch deliveries release ml\n" in notice.read_text()
     with pytest.raises(UsageError, match=f"superseded; {keys[1][:12]} replaced it"):
-        manual.release(site.open(), keys[0])
-    assert manual.release(site.open(), "ml").key == keys[1]
+        operator_actions.release(site.open(), keys[0])
+    assert operator_actions.release(site.open(), "ml").key == keys[1]
 
 
 def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) -> None:
@@ -306,7 +306,7 @@ def test_a_dropped_digest_is_told_to_nobody(site: Site) -> None:
     context = site.open()
     with context.database.read() as connection:
         (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
-    manual.drop_digest(context, key, "a test of theirs")
+    operator_actions.drop_digest(context, key, "a test of theirs")
     site.publish(3)
     site.configure(CONFIG)
     site.run()
@@ -466,7 +466,7 @@ def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
     site.publish(1)
     site.run(later=timedelta(days=1))
     collect_garbage(site)
-    manual.release(site.open(), held.key)
+    operator_actions.release(site.open(), held.key)
     site.run(later=timedelta(days=7))
     first, second = site.told()
     assert "change-two" in first

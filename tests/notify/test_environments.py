@@ -15,7 +15,7 @@ from station import Site
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.notify.status import read_status
 from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.recorder import record as record_state
+from cachewatch.sources.cache_recorder import record as record_state
 
 CONFIG = """\
 version: 1

@@ -16,10 +16,10 @@ from station import Site, wait_for
 
 from cachewatch.core.delivery import DeliveryResult, Message, Transport
 from cachewatch.errors import StateError, UsageError
-from cachewatch.notify import delivering, manual
+from cachewatch.notify import operator_actions, sending_deliveries
 from cachewatch.notify.context import Context
-from cachewatch.notify.delivering import deliver
 from cachewatch.notify.recovery import recover, resume
+from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store import database, outbox
 from cachewatch.store.outbox import Delivery, Lease, State
 
@@ -65,7 +65,7 @@ def server(site: Site) -> Iterator[Post]:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivering, "_PATIENCE", (0.01,))
+    monkeypatch.setattr(sending_deliveries, "_PATIENCE", (0.01,))
 
 
 @contextmanager
@@ -114,8 +114,8 @@ def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: 
 def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process holds it longer than a writer waits; the same pass writes the answer, and sends no copy."""
     monkeypatch.setattr(database, "_PRAGMAS", ("busy_timeout = 50", "foreign_keys = ON"))
-    monkeypatch.setattr(delivering, "_PATIENCE", (0.1,) * 100)
-    attempt, threads = delivering._attempt, []
+    monkeypatch.setattr(sending_deliveries, "_PATIENCE", (0.1,) * 100)
+    attempt, threads = sending_deliveries._attempt, []
 
     def attempt_and_lock(transport: Transport, message: Message) -> DeliveryResult:
         answer = attempt(transport, message)
@@ -132,7 +132,7 @@ def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: 
             is_locked.set()
             wait_for(lambda: "answer.unwritten" in site.said.getvalue())
 
-    monkeypatch.setattr(delivering, "_attempt", attempt_and_lock)
+    monkeypatch.setattr(sending_deliveries, "_attempt", attempt_and_lock)
     assert site.run().dead == 0
     threads[0].join()
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
@@ -164,7 +164,7 @@ def test_an_answer_after_the_end_of_the_lease_is_still_true(
     site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine was suspended while the server took the mail: it was given back meanwhile, and nobody claimed it."""
-    attempt = delivering._attempt
+    attempt = sending_deliveries._attempt
 
     def attempt_and_sleep(transport: Transport, message: Message) -> DeliveryResult:
         answer = attempt(transport, message)
@@ -172,7 +172,7 @@ def test_an_answer_after_the_end_of_the_lease_is_still_true(
         recover(site.open())
         return answer
 
-    monkeypatch.setattr(delivering, "_attempt", attempt_and_sleep)
+    monkeypatch.setattr(sending_deliveries, "_attempt", attempt_and_sleep)
     site.run()
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
     assert len(server.received) == 2
@@ -182,16 +182,16 @@ def test_an_answer_after_the_end_of_the_lease_is_still_true(
 def test_an_answer_that_another_run_has_overtaken_changes_nothing(
     site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt = delivering._attempt
+    attempt = sending_deliveries._attempt
 
     def attempt_and_lose(transport: Transport, message: Message) -> DeliveryResult:
-        monkeypatch.setattr(delivering, "_attempt", attempt)
+        monkeypatch.setattr(sending_deliveries, "_attempt", attempt)
         answer = attempt(transport, message)
         site.now += 10 * HOUR
         deliver(site.open(), "mail")  # another host
         return answer
 
-    monkeypatch.setattr(delivering, "_attempt", attempt_and_lose)
+    monkeypatch.setattr(sending_deliveries, "_attempt", attempt_and_lose)
     site.run()
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
     assert sorted(received.recipient[:3] for received in server.received) == ["kim", "kim", "lee"]
@@ -215,8 +215,8 @@ def test_what_is_being_sent_is_retried_only_by_force(site: Site, server: Post, r
     context = site.open()
     number = claimed(context).id
     with pytest.raises(UsageError, match=f"is being sent by {context.owner}, and comes back by itself at .* --force"):
-        manual.retry(site.open(), number)
-    manual.retry(site.open(), number, is_forced=True)
+        operator_actions.retry(site.open(), number)
+    operator_actions.retry(site.open(), number, is_forced=True)
     site.run()
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
     assert mails(site)["kim"].may_have_arrived

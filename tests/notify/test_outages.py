@@ -9,9 +9,9 @@ from mailservers import free_port, post
 from station import Site
 
 from cachewatch.notify.backoff import LONGEST_PAUSE
-from cachewatch.notify.delivering import deliver
 from cachewatch.notify.outages import certain
 from cachewatch.notify.recovery import recover
+from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store.outbox import Delivery, State
 
 pytestmark = pytest.mark.usefixtures("loopback")

@@ -20,7 +20,7 @@ from cachewatch.daemon.exposition import expose
 from cachewatch.notify.context import Context
 from cachewatch.notify.metrics import SERIES, DaemonStatus, metrics
 from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling import poll
+from cachewatch.notify.polling_source import poll
 from cachewatch.notify.readiness import Readiness, judge
 from cachewatch.notify.status import read_status
 from cachewatch.store import health, outbox

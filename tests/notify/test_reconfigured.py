@@ -14,8 +14,8 @@ from station import Site, running, wait_for
 from cachewatch.config.model import EmailConfig
 from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
-from cachewatch.notify import manual
-from cachewatch.notify.review import review
+from cachewatch.notify import operator_actions
+from cachewatch.notify.alert_review import review
 from cachewatch.store import digests, health
 from cachewatch.store.outbox import State
 
@@ -80,7 +80,7 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
         with pytest.raises(
             UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
         ):
-            manual.retry(site.open(), kim.id)
+            operator_actions.retry(site.open(), kim.id)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
     assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
     assert (kim.said, kim.attempts) == ("kim@example.org is no longer a recipient of ml", 1)
@@ -100,10 +100,10 @@ def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> Non
         with pytest.raises(
             UsageError, match=r"kim@example.org is no longer a recipient of ml; see `channels:` and `to:`"
         ):
-            manual.resend(site.open(), kim.id)
+            operator_actions.resend(site.open(), kim.id)
         configure(site, ("  mail:", "  post:"), ("[mail,", "[post,"), port=server.port)
         with pytest.raises(UsageError, match="its channel mail is no longer configured"):
-            manual.resend(site.open(), kim.id)
+            operator_actions.resend(site.open(), kim.id)
         site.run(later=HOUR)
     assert len(server.received) == 2
 
@@ -187,7 +187,7 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
         shown = run("status", "--config", path).output
         assert "a subscription that is no longer configured" in shown
         assert f"`cachewatch deliveries release {key[:12]}`" in shown
-        manual.release(site.open(), key[:12])
+        operator_actions.release(site.open(), key[:12])
         site.run(later=HOUR)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
     assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
@@ -224,6 +224,6 @@ def test_alerts_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
     assert [(alert["kind"], alert["name"]) for alert in alerts] == [("channel-down", "mail")]
     for each in site.deliveries():
         if each.channel == "mail":
-            manual.drop_delivery(site.open(), each.id, "nobody reads it")
+            operator_actions.drop_delivery(site.open(), each.id, "nobody reads it")
     review(site.open())
     assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []

@@ -11,7 +11,7 @@ from mailservers import post
 from station import Site
 
 from cachewatch.errors import UsageError
-from cachewatch.notify import manual
+from cachewatch.notify import operator_actions
 from cachewatch.store.outbox import State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -75,7 +75,7 @@ def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> 
     assert raw.exit_code == 2
     assert "retention: payload" in raw.error
     with pytest.raises(UsageError, match="retention: payload"):
-        manual.resend(site.open(), first.id)
+        operator_actions.resend(site.open(), first.id)
     wait(site, 60)
     assert [each.channel for each in site.deliveries() if each.channel != "desk"] == []
 
@@ -142,7 +142,7 @@ def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: P
             site.publish(number)
             site.run(later=DAY / 2)
         (waiting,) = site.held()
-        manual.release(site.open(), waiting.key)
+        operator_actions.release(site.open(), waiting.key)
         received = server.commands.count("RCPT")
         result = site.run()
         assert server.commands.count("RCPT") == received

@@ -13,10 +13,10 @@ import weeks
 from conftest import Golden
 
 from cachewatch.core.delivery import RenderedDigest
-from cachewatch.render.alerts import render_notice
+from cachewatch.render.digest_mail import MAX_HTML, render_digest
 from cachewatch.render.lint import lint_digest
-from cachewatch.render.mail import MAX_HTML, render_digest
-from cachewatch.render.samples import sample_digest, sample_notice
+from cachewatch.render.operator_mail import render_notice
+from cachewatch.render.sample_digest import sample_digest, sample_notice
 from cachewatch.report.digest import Digest
 
 

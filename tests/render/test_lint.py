@@ -8,8 +8,8 @@ from digests import digest_of, read
 from msgspec.structs import replace
 
 from cachewatch.core.delivery import RenderedDigest
+from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.lint import Grade, lint_digest
-from cachewatch.render.mail import render_digest
 
 
 @pytest.fixture

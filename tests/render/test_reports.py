@@ -16,8 +16,8 @@ from conftest import Golden, Run
 from helpers import START, catalogue, document, history, record, records
 from pairs import some_pair
 
-from cachewatch.core.safetext import safe
-from cachewatch.git.writing import NewRevision, write_repository
+from cachewatch.core.untrusted_text import safe
+from cachewatch.git.fast_import import NewRevision, write_repository
 from cachewatch.render.colour import Palette
 
 

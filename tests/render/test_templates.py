@@ -9,9 +9,9 @@ from conftest import Run
 
 from cachewatch.errors import TemplateError
 from cachewatch.render import filters, templates
-from cachewatch.render.context import view
-from cachewatch.render.mail import render_digest
-from cachewatch.render.samples import sample_digest, sample_notice
+from cachewatch.render.digest_mail import render_digest
+from cachewatch.render.sample_digest import sample_digest, sample_notice
+from cachewatch.render.template_context import view
 from cachewatch.render.templates import render_all
 from cachewatch.runtime import resources
 

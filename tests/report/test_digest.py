@@ -13,7 +13,7 @@ from helpers import Record, catalogue, history, records
 
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.render import digest as digest_module
+from cachewatch.render import digest_collector as digest_module
 from cachewatch.report.digest import Outage, TagDigest, find_outages, longest_pause
 
 Packages = Mapping[str, list[Record]]

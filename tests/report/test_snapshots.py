@@ -10,10 +10,10 @@ from oracle import told
 from pairs import some_pair
 
 from cachewatch.core.compare import compare
-from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution, compare_coverage
+from cachewatch.core.environment_coverage import Availability, Coverage, Environment, Need, Resolution, compare_coverage
 from cachewatch.core.model import PackageCounts, Place
 from cachewatch.documents import parse
-from cachewatch.render.needs import environment_verdict, move_data, move_headline, move_verdict
+from cachewatch.render.environment_needs import environment_verdict, move_data, move_headline, move_verdict
 from cachewatch.report.snapshots import Outcome, PackageOutcome, SnapshotMove, move_of, outcome_of
 
 Packages = dict[str, list[Record]]

@@ -9,7 +9,7 @@ import pytest
 
 from cachewatch import __version__
 from cachewatch.errors import WorkFailed
-from cachewatch.notify.suspects import NAME, Suspects
+from cachewatch.notify.crashing_documents import NAME, Suspects
 from cachewatch.runtime.isolation import INLINE, Isolated, Piece
 from cachewatch.runtime.worker import Limits, Worker
 

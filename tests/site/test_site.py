@@ -18,10 +18,10 @@ from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.site import ArchivedDigest, build
-from cachewatch.site.naming import file_name, shown
+from cachewatch.site.page_names import file_name, shown
 from cachewatch.site.plots import bars, clock, steps
-from cachewatch.site.reading import Catalogue, plan, read
-from cachewatch.site.writing import Folder
+from cachewatch.site.read_history import Catalogue, plan, read
+from cachewatch.site.write_pages import Folder
 from cachewatch.store import digests
 from cachewatch.store.database import Database
 from cachewatch.store.digests import DigestRecord, DigestState

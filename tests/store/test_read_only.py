@@ -22,7 +22,7 @@ from cachewatch.errors import StateError
 from cachewatch.notify.passes import run_pass
 from cachewatch.store.database import NAME, Database
 from cachewatch.store.lock import only_one
-from cachewatch.store.reading import DatabaseToRead
+from cachewatch.store.read_only import DatabaseToRead
 
 _NOBODY = 65534
 DATA = Path(__file__).parents[1] / "data"

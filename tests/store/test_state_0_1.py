@@ -15,7 +15,7 @@ from data.make_state_0_1 import CONFIG, STATES
 from mailservers import header, post
 from station import Site
 
-from cachewatch.notify import manual
+from cachewatch.notify import operator_actions
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.status import read_status
 from cachewatch.store import health
@@ -74,7 +74,7 @@ def test_what_was_held_can_be_released(site: Site) -> None:
         run_with(site, server.port)
         (held,) = site.held()
         assert held.subscription == "bulk"
-        manual.release(site.open(), "bulk")
+        operator_actions.release(site.open(), "bulk")
         run_with(site, server.port)
     texts = [
         message_from_bytes(each.content, policy=policy.default).get_body(("plain",))
@@ -105,7 +105,7 @@ def test_what_changed_since_is_told_and_nothing_twice(site: Site) -> None:
     """A document that 0.1 could not read is compared with its last readable version; a first tag of its kind is news."""
     with post() as server:
         run_with(site, server.port)
-        manual.drop_digest(site.open(), "bulk", "a test")
+        operator_actions.drop_digest(site.open(), "bulk", "a test")
         site.publish(6)
         run_with(site, server.port, later=DAY)
         run_with(site, server.port, later=3 * DAY)

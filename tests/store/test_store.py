@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event, inspect
 
 from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.store import alerts, cursors, digests, health, held, outbox, slots, suppressions
+from cachewatch.store import alerts, cursors, digests, health, held, outbox, scheduled_runs, suppressions
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
 from cachewatch.store.database import NAME, Connection, Database, after_commit
@@ -25,10 +25,10 @@ from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.health import Counter
 from cachewatch.store.held import Hold, HoldEvent, HoldKind
 from cachewatch.store.lock import only_one
+from cachewatch.store.migration_steps import STEPS
 from cachewatch.store.migrations import migrate
 from cachewatch.store.outbox import OPEN, Lease, State
 from cachewatch.store.schema import metadata
-from cachewatch.store.steps import STEPS
 from cachewatch.store.timestamps import to_text
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
@@ -317,7 +317,7 @@ _PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
         ["SEARCH digests USING COVERING INDEX digests_by_stream (subscription=? AND stream=? AND created<?)"],
     ),
     "pending": (
-        lambda connection: slots.pending(connection, "ml", "regular"),
+        lambda connection: scheduled_runs.pending(connection, "ml", "regular"),
         ["SEARCH slots USING INDEX slots_pending (subscription=? AND stream=?)"],
     ),
 }
@@ -417,13 +417,13 @@ def test_held_digests_wait_and_go_together_with_their_deliveries(database: Datab
 
 def test_slots_are_planned_anew_and_finished(database: Database) -> None:
     with database.write() as connection:
-        slots.plan(connection, "ml", "regular", "mon", NOW)
-        slots.plan(connection, "ml", "regular", "tue", NOW + DAY)
-        slot = slots.pending(connection, "ml", "regular")
+        scheduled_runs.plan(connection, "ml", "regular", "mon", NOW)
+        scheduled_runs.plan(connection, "ml", "regular", "tue", NOW + DAY)
+        slot = scheduled_runs.pending(connection, "ml", "regular")
         assert slot is not None
         assert (slot.schedule, slot.due) == ("tue", NOW + DAY)
-        slots.finish(connection, slot, "one", NOW)
-        assert slots.pending(connection, "ml", "regular") is None
+        scheduled_runs.finish(connection, slot, "one", NOW)
+        assert scheduled_runs.pending(connection, "ml", "regular") is None
 
 
 def test_an_alert_is_news_once(database: Database) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http import Client, Limits, Request, check_url, shown
-from cachewatch.runtime.untrusted import LargeFile, read_inside
+from cachewatch.runtime.untrusted_files import LargeFile, read_inside
 from cachewatch.sources.buildcache import File, Mirror
 
 # The public index of develop has hundreds of megabytes.

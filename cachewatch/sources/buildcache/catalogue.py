@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core.layout import is_name
+from cachewatch.core.repository_layout import is_name
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile, Mirror, Validator
 from cachewatch.sources.buildcache.layouts import fetch_v2_at, fetch_v3_at

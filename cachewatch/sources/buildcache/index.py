@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from cachewatch.core.layout import is_name
 from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.repository_layout import is_name
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile

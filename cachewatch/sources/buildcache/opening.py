@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from cachewatch.core.layout import is_name
 from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.repository_layout import is_name
 from cachewatch.core.spelling import UNION_STACK
 from cachewatch.documents.writing import Binary, Listed
 from cachewatch.errors import SourceError, TooLarge, UsageError

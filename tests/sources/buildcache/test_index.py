@@ -24,7 +24,7 @@ from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_a
 from cachewatch.sources.buildcache.index import Index, read_index
 from cachewatch.sources.buildcache.layouts import fetch_index, read_manifest
 from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.recorder import record
+from cachewatch.sources.cache_recorder import record
 
 LLVM = "l" * 32
 

@@ -29,7 +29,7 @@ from cachewatch.sources.buildcache.address import Registry
 from cachewatch.sources.buildcache.index import read_index
 from cachewatch.sources.buildcache.oci import Image
 from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.recorder import Recorded, record
+from cachewatch.sources.cache_recorder import Recorded, record
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -1,0 +1,82 @@
+"""Make strangers' text harmless in headers, bodies, markup, names of files, and chats."""
+
+import re
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from cachewatch.core.untrusted_text import UNFIT, UNSEEN, safe
+
+_UNFIT = re.compile(f"[{UNFIT}]")
+# Whatever stands between the sign and the word: `@**all**` calls in Zulip, and nobody sees a soft hyphen.
+_MENTION = re.compile(
+    rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
+)
+_LINK = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
+_COMMAND = re.compile(r" {2,}(?:\$ )?(?:cachewatch|git|spack) ")
+_UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """Return `text` as one line of at most `most` characters, without anything that cannot be seen."""
+    line = safe(" ".join(text.split()))
+    return line if len(line) <= most else line[: most - 3].rstrip() + "..."
+
+
+def one_word(text: str, most: int = 60) -> str:
+    """Return an ASCII word for `text` that can stand in an identifier; different texts give different words."""
+    word = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:most]
+    return word if word == text else f"{word}-{_mark(text)}".lstrip("-")
+
+
+def file_name(text: str, most: int = 100) -> str:
+    """Return `text` as one part of a path; different texts give different parts."""
+    name = _UNFIT_FOR_NAME.sub("-", text).lstrip(".-")[:most]
+    return name if name and name == text else f"{name or 'x'}-{_mark(text)}"
+
+
+def plain_lines(text: str) -> str:
+    """Return the lines of a plain text, with everything that is not plainly visible written as an escape."""
+    lines = text.replace("\r\n", "\n").expandtabs().split("\n")
+    return "\n".join(map(safe, lines))
+
+
+def markup(text: str) -> str:
+    """Return HTML or XML in which no character is forbidden or turns the text around."""
+    return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def without_secret_url(text: str, url: str) -> str:
+    """Return `text` without the parts of `url` behind its server: who knows them may use it."""
+    parts = urlsplit(url)
+    for secret in (parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
+        text = text.replace(secret, "***") if len(secret) > 1 else text
+    return text
+
+
+def without_mentions(text: str) -> str:
+    """Return `text` in which no chat sees a call to anybody; `gcc@12` is none."""
+    return _MENTION.sub("\\g<0>\u200b", text)
+
+
+def without_links(text: str, own: str | None = None) -> str:
+    """Return `text` in which no chat sees a link; only `own` stays one, and commands can be copied."""
+    return "\n".join(line if _COMMAND.match(line) else _without_links(line, own) for line in text.split("\n"))
+
+
+def _without_links(line: str, own: str | None) -> str:
+    kept = line.split(own) if own else [line]
+    return (own or "").join(_LINK.sub("\u200b", part) for part in kept)
+
+
+def shortened(text: str, most: int, link: str | None = None) -> str:
+    """Return as many whole lines of `text` as `most` characters hold, and where the rest is if there is one."""
+    if len(text) <= most:
+        return text
+    rest = "... shortened" + (f": {link}" if link and len(link) < most // 2 else "")
+    kept = text[: most - len(rest) - 1]
+    kept = kept[: kept.rfind("\n")] if "\n" in kept else kept
+    return f"{kept}\n{rest}"
+
+
+def _mark(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]

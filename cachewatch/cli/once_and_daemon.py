@@ -1,0 +1,73 @@
+"""`cachewatch once` and `cachewatch daemon`: do what is due, now or for good."""
+
+import os
+
+import click
+
+from cachewatch.cli.help_examples import examples
+from cachewatch.cli.load_configuration import configured
+from cachewatch.cli.open_state import log_format
+from cachewatch.config.model import Config
+from cachewatch.config.reading import read_config
+from cachewatch.notify.context import Context
+from cachewatch.notify.passes import run_pass
+from cachewatch.notify.recovery import resume
+from cachewatch.runtime.log import open_log
+from cachewatch.store.database import Database
+from cachewatch.store.lock import only_one
+from cachewatch.store.timestamps import utc_now
+
+
+@click.command(
+    epilog=examples(
+        "cachewatch once --config /etc/cachewatch/cachewatch.yaml",
+        "cachewatch once --log-format json 2>> once.log",
+    )
+)
+@configured
+@log_format
+@click.pass_context
+def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
+    """Fetch, compare and deliver what is due, then exit.
+
+    For cron, CI or a systemd timer. Exits with 3 if a source could not be read, and with 7 if a delivery failed
+    permanently or its address is suppressed.
+    """
+    os.umask(0o077)
+    with only_one(config.state):
+        service = _service(config, log_format)
+        result = run_pass(service)
+        service.database.close()
+    context.exit(3 if result.failed_sources else 7 if result.undelivered else 0)
+
+
+@click.command(
+    epilog=examples(
+        "cachewatch daemon --config /etc/cachewatch/cachewatch.yaml",
+        "cachewatch daemon --log-format json",
+    )
+)
+@configured
+@log_format
+@click.pass_context
+def daemon(context: click.Context, /, *, config: Config, log_format: str) -> None:
+    """Fetch, compare and deliver whenever something is due.
+
+    Runs until it receives SIGTERM, which lets the current delivery finish. SIGHUP reloads the configuration.
+    """
+    from cachewatch.daemon import Daemon  # noqa: PLC0415  the scheduler is slow to load
+
+    os.umask(0o077)
+    with only_one(config.state):
+        service = _service(config, log_format)
+        code = Daemon(service, lambda: read_config(config.path)).run()
+        service.database.close()
+    context.exit(code)
+
+
+def _service(config: Config, form: str) -> Context:
+    """Open the state, which is ours alone now."""
+    database = Database(config.state, is_checked=True, clock=utc_now)
+    service = Context(config=config, database=database, log=open_log(form), clock=utc_now)
+    resume(service)
+    return service

@@ -1,0 +1,59 @@
+"""What the commands of the service share: the configuration, the state, and the log."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from cachewatch.config.model import Config
+from cachewatch.errors import AnotherInstance, OlderState, StateError
+from cachewatch.notify.context import Context
+from cachewatch.runtime.log import open_log
+from cachewatch.store.database import Database
+from cachewatch.store.lock import only_one
+from cachewatch.store.read_only import DatabaseToRead
+
+log_format = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of log events on standard error."
+)
+
+
+def working_on(config: Config) -> AbstractContextManager[Context]:
+    """Open the state of `config` for one command that changes it; it need not be ours alone."""
+    return _with(config, Database(config.state, must_exist=True))
+
+
+def reading(config: Config, *, may_be_older: bool = False) -> AbstractContextManager[Context]:
+    """Open the state of `config` for one command that changes nothing, and need not be allowed to."""
+    try:
+        database = DatabaseToRead(config.state, may_be_older=may_be_older)
+    except OlderState as older:
+        _upgrade(config, older)
+        database = DatabaseToRead(config.state)
+    return _with(config, database)
+
+
+@contextmanager
+def elsewhere(config: Config) -> Iterator[Context]:
+    """Open an empty state elsewhere: who only reads what was fetched must not come to own the service's folder."""
+    with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, Database(Path(folder))) as context:
+        yield context
+
+
+def _upgrade(config: Config, older: OlderState) -> None:
+    """Upgrade a state that nobody works on; raise `older` where a process of that version still does, or we may not."""
+    try:
+        with only_one(config.state):
+            Database(config.state, must_exist=True).close()
+    except (AnotherInstance, StateError):
+        raise older from None
+
+
+@contextmanager
+def _with(config: Config, database: Database) -> Iterator[Context]:
+    try:
+        yield Context(config=config, database=database, log=open_log())
+    finally:
+        database.close()

@@ -1,0 +1,48 @@
+"""`cachewatch test`: send a real message through a channel, once and now."""
+
+import click
+
+from cachewatch.channels import open_channel
+from cachewatch.cli.load_configuration import configured
+from cachewatch.config.model import Config
+from cachewatch.core.delivery import DeliveryOutcome
+from cachewatch.errors import DeliveryError, UsageError
+from cachewatch.render.operator_mail import render_notice
+from cachewatch.report.digest import Notice
+from cachewatch.store.timestamps import utc_now
+
+
+@click.command(name="test")
+@configured
+@click.argument("channel")
+@click.option(
+    "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
+)
+def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
+    """Send a test message through CHANNEL, without retries."""
+    if channel not in config.channels:
+        raise UsageError(f"no channel {channel!r}; configured: {', '.join(config.channels)}")
+    opened = open_channel(config.channels[channel])
+    now = utc_now()
+    notice = Notice(
+        key=f"test-{now:%Y%m%dT%H%M%S%f}",
+        title="this is a test",
+        is_good=True,
+        said=(f"The channel {channel} works.", "No action is required."),
+        created=now,
+    )
+    rendered = render_notice(notice, to=to or config.operators.to)
+    messages = opened.build_messages(rendered)
+    if not messages:
+        raise UsageError(f"no recipients: use --to ADDRESS, or set `operators: to:` in {config.path}")
+    failed = []
+    with opened.open(lambda *_: ()) as transport:
+        for message in messages:
+            answer = transport.deliver(message)
+            click.echo(f"{message.target}: {answer.outcome}{': ' + answer.detail if answer.detail else ''}")
+            if answer.outcome is not DeliveryOutcome.SENT:
+                failed.append(message.target)
+    if failed:
+        raise DeliveryError(
+            f"the test message did not reach {', '.join(failed)}; fix `channels: {channel}:` in {config.path}"
+        )

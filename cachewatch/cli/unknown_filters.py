@@ -1,0 +1,119 @@
+"""Whether what the filters of a configuration name exists in its sources: what named.py asks for those of `diff`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.cli.unknown_names import FACTS, Asked, Values, facts_of, nothing_has, unmatched
+from cachewatch.config.model import Config, Match, Source
+from cachewatch.core import tag_names
+from cachewatch.core.patterns import Globs
+from cachewatch.errors import CachewatchError
+from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.trees import folders
+from cachewatch.notify.context import Context
+
+# What the keys of `match:` are called for `diff`.
+_FILTERS = {
+    "tags": "tag",
+    "packages": "package",
+    "stacks": "stack",
+    "targets": "target",
+    "oses": "os",
+    "compilers": "compiler",
+}
+
+
+class _Looked(Struct, frozen=True):
+    """What the newest revision of a source has, as far as that had to be read, and which filters match none of it."""
+
+    source: str
+    values: Values
+    lacks: Asked
+    all_tags: frozenset[str]
+
+
+def unknown_filters(context: Context) -> Iterator[str]:
+    """Yield a sentence for each source that cannot be asked, and for each filter that nothing in its sources matches."""
+    matches = dict(_matches(context.config))
+    looked: list[_Looked] = []
+    for source in context.config.sources.values():
+        asked = sorted({each for match in matches.values() if _sees(match, source) for each in _asked(match)})
+        try:
+            looked.append(_look(context, source, asked))
+        except CachewatchError as error:
+            yield f"sources.{source.name}: {_why_not(context, source, error)}; its filters were not checked"
+            continue
+        yield from _unknown(f"sources.{source.name}.tags", "tag", source.tags, _with_all_tags(looked[-1], source))
+    for where, match in matches.items():
+        seen = [each for each in looked if _sees(match, context.config.sources[each.source])]
+        for key, name in _FILTERS.items():
+            yield from _unknown(f"{where}.{key}", name, getattr(match, key), seen)
+
+
+def _matches(config: Config) -> Iterator[tuple[str, Match]]:
+    for subscription in config.subscriptions.values():
+        yield f"subscriptions.{subscription.name}.match", subscription.match
+    for silence in config.silences:
+        yield f"silences.{silence.name}.match", silence.match
+
+
+def _sees(match: Match, source: Source) -> bool:
+    return Globs(match.sources)(source.name)
+
+
+def _asked(match: Match) -> Iterator[tuple[str, str]]:
+    return ((name, pattern) for key, name in _FILTERS.items() for pattern in getattr(match, key))
+
+
+def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
+    if not context.clone_folder(source.name).exists():
+        return "nothing has been fetched yet; run `cachewatch once` first"
+    return str(error)
+
+
+def _with_all_tags(looked: _Looked, source: Source) -> Sequence[_Looked]:
+    """Return the same for the filter of the source itself, which chooses among all tags."""
+    values = {"tag": set(looked.all_tags)}
+    return [replace(looked, values=values, lacks=unmatched([("tag", pattern) for pattern in source.tags], values))]
+
+
+def _unknown(where: str, name: str, patterns: Sequence[str], looked: Sequence[_Looked]) -> Iterator[str]:
+    """Yield a sentence for every pattern that nothing in any of these sources matches."""
+    values = {name: {value for each in looked for value in each.values[name]}}
+    sources = ", ".join(each.source for each in looked)
+    for pattern in patterns:
+        if looked and all((name, pattern) in each.lacks for each in looked):
+            said = nothing_has(name, pattern, values, f"in the newest revision of {sources}")
+            yield f"{where}: {pattern}: {said}"
+
+
+def _look(context: Context, source: Source, asked: Asked) -> _Looked:
+    """Read the newest revision of a source until all filters match something, the cheapest first."""
+    with closing(context.open_repository(source)) as repository:
+        revision = resolve(repository, "HEAD")
+        trees = tags_of(repository, revision).ids
+        watched = tag_names.in_order(filter(Globs(source.tags), trees))
+        values: dict[str, set[str]] = {name: set() for name in _FILTERS.values()}
+        values["tag"].update(watched)
+        values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
+        declared = stacks_of(repository, revision)
+        values["stack"].update(stack for tag in watched for stack in declared.get(tag, ()))
+        lacks = unmatched(asked, values)
+        for tag in watched:
+            if not any(name in FACTS for name, _ in lacks):
+                break
+            _read(repository, replace(revision, tag=tag), values)
+            lacks = unmatched(lacks, values)
+        return _Looked(source.name, values, lacks, frozenset(trees))
+
+
+def _read(repository: Repository, revision: Revision, values: dict[str, set[str]]) -> None:
+    """Add what the documents of one tag have."""
+    listing = list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=lambda _: True)
+    for name, found in facts_of(list(listing.blobs.values()), listing.reader):
+        values[name] |= found

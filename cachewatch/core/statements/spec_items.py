@@ -1,0 +1,468 @@
+"""A package change in, its items out: each with the stories as which it can be told.
+
+Which story is told is only known when the whole tag is through (assembling.py): a place that
+is lost because its stack left is the stack's story.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.core.fact_values import VALUES
+from cachewatch.core.model import (
+    Kind,
+    MatchKind,
+    PackageChange,
+    Place,
+    PlaceChange,
+    Signature,
+    SignatureCount,
+    SpecClass,
+    SpecMatch,
+    StackChange,
+    Status,
+    Verdict,
+)
+from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.statements.values import RANKS, Build, Counts, Items, Replacement, StatementKind, Story
+from cachewatch.core.versions import Prerelease, Segment, newest, sorted_versions, version_key
+
+SeesStack = Callable[[str], bool]
+
+_REGRADED = {Verdict.UPGRADED: StatementKind.UPGRADED, Verdict.DOWNGRADED: StatementKind.DOWNGRADED}
+# What is told of an item of which no place has anything to say.
+_OF_RUNG = {
+    MatchKind.MOVED: StatementKind.MOVED,
+    MatchKind.UPGRADED: StatementKind.UPGRADED,
+    MatchKind.DOWNGRADED: StatementKind.DOWNGRADED,
+    MatchKind.RECOMPILED: StatementKind.RECONFIGURED,
+    MatchKind.RECONFIGURED: StatementKind.RECONFIGURED,
+}
+_OF_CLASS = {
+    SpecClass.PRUNED: StatementKind.PRUNED,
+    SpecClass.LOST: StatementKind.PLACE_LOST,
+    SpecClass.REPLACED: StatementKind.RETIRED,
+    SpecClass.RETIRED: StatementKind.RETIRED,
+    SpecClass.DROPPED: StatementKind.NARROWED,
+    SpecClass.SURPLUS: StatementKind.SURPLUS,
+    SpecClass.UNREFERENCED_NEW: StatementKind.UNREFERENCED,
+    SpecClass.GAINED: StatementKind.PLACE_GAINED,
+    SpecClass.SUCCESSOR: StatementKind.EXTENDED,
+    SpecClass.EXTENDED: StatementKind.EXTENDED,
+    SpecClass.NEW_COMBINATION: StatementKind.WIDENED,
+    SpecClass.EXTRA_COPY: StatementKind.EXTRA_COPY,
+}
+_KINDS_OF_RUNG = {
+    MatchKind.REBUILT: Kind.REBUILT,
+    MatchKind.MOVED: Kind.MOVED,
+    MatchKind.UPGRADED: Kind.UPGRADED,
+    MatchKind.DOWNGRADED: Kind.DOWNGRADED,
+    MatchKind.RECOMPILED: Kind.COMPILER,
+    MatchKind.RECONFIGURED: Kind.RECONFIGURED,
+}
+_PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
+_Age = tuple[bool, tuple[Segment, ...], Prerelease]
+_ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
+
+
+class _Key(Struct, frozen=True):
+    """What makes items equal."""
+
+    stories: tuple[Story, ...]
+    left: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()
+    replacement: Replacement | None = None
+    is_again: bool = False
+    is_prunable: bool = False
+
+
+class _Step(Struct, frozen=True, kw_only=True):
+    """Some equal items: what they were, and what they are now."""
+
+    before: Signature | None
+    after: Signature | None
+    counts: Counts
+    otherwise: Story
+    kinds: frozenset[Kind]
+    counterpart: Signature | None = None
+    is_again: bool = False
+    is_prunable: bool = False
+
+
+class _Others(Struct, frozen=True):
+    """What the specs of one side of some places are built with."""
+
+    compilers: frozenset[str]
+    oses: frozenset[str]
+    variants: frozenset[str]
+
+
+class _Sum(Struct):
+    counts: Counts = Counts()
+    stacks: set[str] = field(default_factory=set)
+    kinds: set[Kind] = field(default_factory=set)
+
+
+def items_of(change: PackageChange, sees_stack: SeesStack | None = None) -> tuple[Items, ...]:
+    """Return all items of `change`; of stacks, only those that are seen are named."""
+    return _Reader(change, sees_stack or (lambda _: True)).items()
+
+
+class _Reader:
+    """Reads one change; equal items become one."""
+
+    def __init__(self, change: PackageChange, sees_stack: SeesStack) -> None:
+        self._change = change
+        self._sees = sees_stack
+        self._judged: Mapping[Place, PlaceChange] = {Place(p.stack, p.target): p for p in change.places}
+        self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
+        self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
+        self._regraded = self._regraded_places()
+        self._sums: dict[_Key, _Sum] = {}
+        self._found_others: dict[tuple[str, tuple[str, ...], bool], _Others] = {}
+
+    def items(self) -> tuple[Items, ...]:
+        change = self._change
+        rebuilt = sum(p.count for p in change.pairings if p.rung is MatchKind.REBUILT)
+        if rebuilt:
+            self._add_rebuilt(rebuilt)
+        for step in self._steps():
+            self._add(step)
+        if not self._sums:
+            self._add_empty()
+        return self._whole(self._made())
+
+    def _steps(self) -> Iterator[_Step]:
+        yield from (self._of_pairing(p) for p in self._change.pairings if p.rung is not MatchKind.REBUILT)
+        yield from map(self._of_vanished, self._change.gone)
+        yield from map(self._of_new, self._change.new)
+        yield from map(self._of_kept, self._change.restacked)
+
+    def _of_pairing(self, pairing: SpecMatch) -> _Step:
+        before, after = pairing.before, pairing.after
+        kind = _OF_RUNG[pairing.rung]
+        if kind is StatementKind.RECONFIGURED:
+            otherwise = Story(kind=kind, before=_unlike(before, after), after=_unlike(after, before))
+        elif kind is StatementKind.MOVED:
+            otherwise = Story(kind=kind, before=before.versions)
+        else:
+            otherwise = Story(kind=kind, before=before.versions, after=after.versions)
+        moved = {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
+        moved |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
+        return _Step(
+            before=before,
+            after=after,
+            counts=Counts(pairing.count, pairing.count),
+            otherwise=otherwise,
+            kinds=frozenset({_KINDS_OF_RUNG[pairing.rung]}) | (moved if pairing.rung is MatchKind.MOVED else set()),
+            counterpart=after,
+        )
+
+    def _of_vanished(self, gone: SignatureCount) -> _Step:
+        kind, signature = _OF_CLASS[gone.spec_class], gone.signature
+        named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
+        return _Step(
+            before=signature,
+            after=None,
+            counts=Counts(vanished=gone.count),
+            otherwise=Story(kind=kind, before=signature.versions, after=named)
+            if signature.stacks
+            else Story(kind=kind),
+            kinds=frozenset({Kind.SPEC_REMOVED}),
+            counterpart=gone.counterpart,
+            is_prunable=gone.spec_class in _PRUNABLE,
+        )
+
+    def _of_new(self, new: SignatureCount) -> _Step:
+        kind, signature = _OF_CLASS[new.spec_class], new.signature
+        named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
+        is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
+        return _Step(
+            before=None,
+            after=signature,
+            counts=Counts(new=new.count),
+            otherwise=Story(kind=kind, before=named, after=() if is_copy else signature.versions),
+            kinds=frozenset({Kind.SPEC_ADDED, Kind.LEFT_OVER} if not signature.stacks else {Kind.SPEC_ADDED}),
+            counterpart=new.counterpart,
+            is_again=kind is StatementKind.EXTRA_COPY and signature in self._change.specs_before.counts,
+        )
+
+    def _of_kept(self, kept: StackChange) -> _Step:
+        is_unreferenced = not kept.after.stacks
+        kinds = {Kind.STACK_ADDED} if kept.gained else set()
+        kinds |= {Kind.STACK_REMOVED} if kept.lost else set()
+        kinds |= {Kind.LEFT_OVER} if is_unreferenced else set()
+        kind = StatementKind.UNREFERENCED if is_unreferenced else StatementKind.MOVED
+        return _Step(
+            before=kept.before,
+            after=kept.after,
+            counts=Counts(kept=1),
+            otherwise=Story(kind=kind, before=kept.before.versions),
+            kinds=frozenset(kinds),
+            is_again=is_unreferenced and kept.before in self._change.came.counts,
+        )
+
+    def _add(self, step: _Step) -> None:
+        before, after = step.before, step.after
+        old, new = (self._places(side) for side in (before, after))
+        stories = (*self._stories(before, after, old, new), step.otherwise)
+        is_moved = not (old and new) or old != new
+        left = self._stacks(before, after) if is_moved else frozenset()
+        joined = self._stacks(after, before) if is_moved else frozenset()
+        replacement = _replacement(before, after, step.counterpart)
+        key = _Key(stories, left, joined, replacement, step.is_again, step.is_prunable)
+        found = self._sums.setdefault(key, _Sum())
+        found.counts += step.counts
+        found.stacks.update(place.stack for place in (*old, *new))
+        found.kinds |= self._kinds(step, old | new)
+
+    def _add_rebuilt(self, count: int) -> None:
+        key = _Key((Story(kind=StatementKind.REBUILT),), is_again=True)
+        stacks = {
+            s for p in self._change.pairings if p.rung is MatchKind.REBUILT for s in p.after.stacks if self._sees(s)
+        }
+        self._sums[key] = _Sum(Counts(count, count), stacks, {Kind.REBUILT})
+
+    def _add_empty(self) -> None:
+        """Note that a document without specs came or went."""
+        kind = {
+            Status.ADDED: StatementKind.PACKAGE_ADDED,
+            Status.REMOVED: StatementKind.PACKAGE_REMOVED,
+        }.get(self._change.status)
+        if kind is not None:
+            self._sums[_Key((Story(kind=kind),))] = _Sum(kinds=set(self._change.kinds))
+
+    def _made(self) -> Iterator[Items]:
+        for key, found in self._sums.items():
+            yield Items(
+                package=self._change.package,
+                stories=key.stories,
+                left=key.left,
+                joined=key.joined,
+                stacks=frozenset(found.stacks),
+                replacement=key.replacement,
+                is_again=key.is_again,
+                is_prunable=key.is_prunable,
+                counts=found.counts,
+                kinds=frozenset(found.kinds & self._change.kinds),
+            )
+
+    def _whole(self, made: Iterable[Items]) -> tuple[Items, ...]:
+        """Sort, and give the first items the kinds that only the package as a whole has."""
+        ordered = sorted(made, key=lambda one: (RANKS[one.stories[0].kind], one.stories[0].before, -one.counts.total))
+        if not ordered:
+            return ()
+        missing = self._change.kinds.difference(*(one.kinds for one in ordered))
+        # What is rebuilt or pruned with the whole tag says nothing else of its package.
+        place = next((n for n, one in enumerate(ordered) if not (one.is_again or one.is_prunable)), 0)
+        ordered[place] = replace(ordered[place], kinds=ordered[place].kinds | missing)
+        return tuple(ordered)
+
+    def _stories(
+        self, before: Signature | None, after: Signature | None, old: frozenset[Place], new: frozenset[Place]
+    ) -> Iterator[Story]:
+        """Yield what the places of an item have to say, by rank."""
+        change = self._change
+        if change.status is Status.REMOVED:
+            yield Story(kind=StatementKind.PACKAGE_REMOVED, before=change_versions(change.before))
+            return
+        if change.status is Status.ADDED:
+            yield Story(kind=StatementKind.PACKAGE_ADDED, after=change_versions(change.after))
+            return
+        had, has = (frozenset(side.versions) if side else frozenset() for side in (before, after))
+        found: dict[Story, set[Place]] = {}
+        for place in old | new:
+            judged = self._judged.get(place)
+            if judged is None:
+                continue
+            went = had - self._has[place] if place in old else frozenset()
+            came = has - self._had[place] if place in new else frozenset()
+            for story in self._of_place(judged, went, came, is_old=place in old, is_new=place in new):
+                found.setdefault(story, set()).add(place)
+        for story in sorted(found, key=lambda s: (RANKS[s.kind], -len(found[s]), s.before, s.after)):
+            key = (story.kind, story.before, story.after)
+            yield self._regraded.get(key) or Story(
+                kind=story.kind, before=story.before, after=story.after, places=frozenset(found[story])
+            )
+
+    def _of_place(
+        self, judged: PlaceChange, went: frozenset[str], came: frozenset[str], *, is_old: bool, is_new: bool
+    ) -> Iterator[Story]:
+        verdict = judged.verdict
+        if verdict in _REGRADED:
+            if went or came:
+                yield Story(kind=_REGRADED[verdict], before=judged.before[-1:], after=judged.after[-1:])
+        elif verdict is Verdict.LOST:
+            if is_old:
+                yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
+        elif verdict is Verdict.GAINED:
+            if is_new:
+                yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after)
+        elif went:
+            yield Story(kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came))
+        elif came:
+            yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
+
+    def _regraded_places(self) -> Mapping[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], Story]:
+        """Return what each change of the newest version did, in all places of the package."""
+        places: dict[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], set[Place]] = {}
+        stays: dict[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], set[Place]] = {}
+        for place, judged in self._judged.items():
+            if judged.verdict in _REGRADED and self._sees(place.stack):
+                key = (_REGRADED[judged.verdict], judged.before[-1:], judged.after[-1:])
+                places.setdefault(key, set()).add(place)
+                older = key[1] if judged.verdict is Verdict.UPGRADED else key[2]
+                if self._had[place].issuperset(older) and self._has[place].issuperset(older):
+                    stays.setdefault(key, set()).add(place)
+        return {
+            key: Story(
+                kind=key[0],
+                before=key[1],
+                after=key[2],
+                places=frozenset(found),
+                stays=frozenset(stays.get(key, ())),
+                behind=self._behind(key[2]) if key[0] is StatementKind.UPGRADED else (),
+                of_stacks=len(self._newest_in),
+            )
+            for key, found in places.items()
+        }
+
+    def _behind(self, version: tuple[str, ...]) -> tuple[str, ...]:
+        if not version:
+            return ()
+        older = bisect_left(self._ages, version_key(version[0])[:3], key=lambda stack: stack[0])
+        return tuple(sorted(stack for _, stack in self._ages[:older]))
+
+    @cached_property
+    def _ages(self) -> Sequence[tuple[_Age, str]]:
+        """The stacks that have the package now, that with the oldest newest version first."""
+        return sorted((version_key(has)[:3], stack) for stack, has in self._newest_in.items())
+
+    @cached_property
+    def _went(self) -> Sequence[_ChangedFact]:
+        return _changed_facts(self._change, is_added=False)
+
+    @cached_property
+    def _came(self) -> Sequence[_ChangedFact]:
+        return _changed_facts(self._change, is_added=True)
+
+    @cached_property
+    def _newest_in(self) -> Mapping[str, str]:
+        """The newest version of each stack that has the package now."""
+        versions: dict[str, set[str]] = {}
+        for signature in self._change.specs_after.counts:
+            for stack in filter(self._sees, signature.stacks if signature.versions else ()):
+                versions.setdefault(stack, set()).update(signature.versions)
+        return {stack: newest(has) for stack, has in versions.items()}
+
+    def _kinds(self, step: _Step, places: Iterable[Place]) -> set[Kind]:
+        kinds = set(step.kinds)
+        for place in places:
+            if place in self._judged:
+                kinds |= self._judged[place].kinds
+        for signature, changed in ((step.before, self._went), (step.after, self._came)):
+            if signature is not None and changed:
+                kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
+        if self._change.status is not Status.CHANGED:
+            kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
+        return kinds
+
+    def _places(self, signature: Signature | None) -> frozenset[Place]:
+        if signature is None:
+            return frozenset()
+        return frozenset(Place(stack, signature.target) for stack in signature.stacks if self._sees(stack))
+
+    def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
+        """Return the stacks of `one` that `other` is not in."""
+        stacks = set(one.stacks if one else ()) - set(other.stacks if other else ())
+        return frozenset(filter(self._sees, stacks))
+
+    def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
+        """Name what of `signature` its places have on one side only."""
+        others = self._others(signature.target, signature.stacks, is_before=is_before)
+        named = []
+        if signature.compiler not in others.compilers and signature.compiler != NO_COMPILER:
+            named.append(signature.compiler)
+        if signature.os not in others.oses:
+            named.append(signature.os)
+        named += [v for v in signature.variants if v not in others.variants]
+        return tuple(named)
+
+    def _others(self, target: str, stacks: tuple[str, ...], *, is_before: bool) -> _Others:
+        """Return what the specs of the other side are built with that are for `target` and in any of `stacks`."""
+        key = (target, stacks, is_before)
+        if key not in self._found_others:
+            side = self._change.specs_after if is_before else self._change.specs_before
+            wanted = set(stacks)
+            found = [s for s in side.counts if s.target == target and not wanted.isdisjoint(s.stacks)]
+            self._found_others[key] = _Others(
+                frozenset(s.compiler for s in found),
+                frozenset(s.os for s in found),
+                frozenset(v for s in found for v in s.variants),
+            )
+        return self._found_others[key]
+
+
+# Of which kind a change of each fact is, gone and come.
+_KINDS_OF_FACTS = {
+    "versions": (Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
+    "stacks": (Kind.STACK_REMOVED, Kind.STACK_ADDED),
+    "compilers": (Kind.COMPILER, Kind.COMPILER),
+    "oses": (Kind.OS, Kind.OS),
+    "platforms": (Kind.OS, Kind.OS),
+    "targets": (Kind.TARGET, Kind.TARGET),
+    "variants": (Kind.VARIANT, Kind.VARIANT),
+}
+
+
+def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFact]:
+    """Return the values of facts that came or went, each with its kind and how to find them in a signature."""
+    found = []
+    for name, kinds in _KINDS_OF_FACTS.items():
+        delta = change.facts[name]
+        values = delta.added if is_added else delta.removed
+        if values:
+            found.append((kinds[is_added], frozenset(values), VALUES[name]))
+    return found
+
+
+def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """Return the versions of one side of a package, oldest first."""
+    return tuple(sorted_versions(facts["versions"]))
+
+
+def build_of(signature: Signature) -> Build:
+    """Return with what and for what a spec was built."""
+    return Build(signature.compiler, signature.os, signature.target)
+
+
+def _replacement(
+    before: Signature | None, after: Signature | None, counterpart: Signature | None
+) -> Replacement | None:
+    """Return what took the place of compiler, system or target, unless the version changed too."""
+    old = before or counterpart
+    new = after if before is None else counterpart
+    if old is None or new is None or old.versions != new.versions:
+        return None
+    pairs = [(a, b) if a != b else ("", "") for a, b in _attributes(old, new)]
+    if not any(a or b for a, b in pairs):
+        return None
+    return Replacement(Build(*(a for a, _ in pairs)), Build(*(b for _, b in pairs)))
+
+
+def _attributes(old: Signature, new: Signature) -> tuple[tuple[str, str], ...]:
+    return (old.compiler, new.compiler), (old.os, new.os), (old.target, new.target)
+
+
+def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:
+    """Name compiler and variants of `one` that `other` does not have."""
+    compiler = [] if one.compiler == other.compiler else [one.compiler]
+    variants = set(other.variants)
+    return (*compiler, *(v for v in one.variants if v not in variants))
+
+
+def _sorted(versions: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted_versions(versions))

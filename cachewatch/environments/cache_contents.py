@@ -1,0 +1,106 @@
+"""What there is of some packages: in a recorded revision, or in a live cache right now."""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from cachewatch.core import spelling, tag_names
+from cachewatch.core.environment_coverage import Holdings
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
+from cachewatch.core.source import Blob, Content, Listing
+from cachewatch.documents import MAX_BYTES, Known, parse
+from cachewatch.documents.writing import Listed
+from cachewatch.errors import DocumentError, SourceError, UsageError
+from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed
+
+if TYPE_CHECKING:
+    from cachewatch.git.repository import Repository
+
+
+class CacheContents(Struct, frozen=True):
+    """The specs of some packages, and where they are from."""
+
+    holdings: Holdings
+    where: str
+    is_pruned: bool
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> CacheContents:
+    """Return what one tag of a revision has of `packages`."""
+    from cachewatch.git.clones import open_repository  # noqa: PLC0415  git is slow to load
+
+    opened = open_repository(repository, report=None)
+    try:
+        return recorded_in(opened, repository, f"{revision}:{tag}" if tag else revision, packages)
+    finally:
+        opened.close()
+
+
+def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
+    """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
+    from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+
+    found = resolve(opened, revision)
+    listing = list_revision(
+        opened, found, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages
+    )
+    return listed(listing, repository)
+
+
+def published(cache: Cache, packages: Collection[str]) -> CacheContents:
+    """Return what a live cache has of `packages` right now."""
+    with CacheSource(cache) as source:
+        for found in source.read({}):
+            if isinstance(found, Failed):
+                raise SourceError(f"{found.tag}: {found.message}")
+            if found.tag == cache.tag:
+                specs = {package: found.specs[package] for package in packages if package in found.specs}
+                holdings = {
+                    package: {spec.binary.hash: _signature(spec) for spec in specs[package]} for package in specs
+                }
+                where = f"{cache.address} as it is now"
+                return CacheContents(holdings, where, tag_names.is_mutable(cache.tag), found.diagnostics)
+    raise UsageError(f"{cache.address}: has no tag {cache.tag}")
+
+
+def _signature(spec: Listed) -> Signature:
+    binary = spec.binary
+    return Signature(
+        versions=(binary.version,),
+        compiler=spelling.compiler(binary.compiler),
+        os=binary.os,
+        platform=binary.platform,
+        target=binary.target,
+        variants=spelling.variants(binary.variants),
+        stacks=spelling.stacks(spec.stacks),
+    )
+
+
+def listed(listing: Listing, name: str) -> CacheContents:
+    """Return what the documents of one tag hold; `name` says in messages where they are."""
+    known = Known()
+    holdings: dict[str, Mapping[str, Signature]] = {}
+    diagnostics = list(listing.diagnostics)
+    blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
+    for (package, blob), content in zip(blobs.items(), listing.reader.read(blobs.values()), strict=True):
+        document = _parse(content, blob, known)
+        if isinstance(document, Diagnostic):
+            diagnostics.append(document)
+        else:
+            holdings[package] = document.specs
+            diagnostics += document.diagnostics
+    side = listing.side
+    where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
+    return CacheContents(holdings, where, tag_names.is_mutable(side.tag), tuple(diagnostics))
+
+
+def _parse(content: Content, blob: Blob, known: Known) -> Document | Diagnostic:
+    if isinstance(content, str):
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path, known)
+    except DocumentError as error:
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))

@@ -1,0 +1,169 @@
+"""The history of every document: in which revisions it changed, and to what.
+
+Only trees are read here, level by level as in trees.py, so a revision costs what it touched.
+The history is that of first parents: what was published, one state after the other.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from msgspec import Struct
+
+from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted, is_name
+from cachewatch.core.source import Blob, Reader
+from cachewatch.errors import SourceError
+from cachewatch.git.catalogue import GitReader
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision
+from cachewatch.git.trees import TreeChange, diff_trees, sizes_of
+
+# How many pairs of trees one git process is given: bounds what is held at once.
+_REVISIONS_AT_ONCE = 64
+_PACKAGES_AT_ONCE = 10_000
+_FOLDER = b"40000"
+_FILES = (b"100644", b"100755", b"100664")
+
+Item = TypeVar("Item")
+
+
+class FileVersion(Struct, frozen=True):
+    """One revision of a history."""
+
+    commit: str
+    time: datetime | None
+
+
+class FileHistory(Struct, frozen=True):
+    """One document: the numbers of the revisions that changed it, and what each made of it.
+
+    None is a revision that removed it. Numbers count from the oldest revision, which is 0.
+    """
+
+    package: str
+    steps: tuple[tuple[int, Blob | None], ...]
+
+
+class FileHistories(Struct, frozen=True):
+    """All documents of one tag through a history, by package."""
+
+    tag: str
+    revisions: tuple[FileVersion, ...]
+    trails: tuple[FileHistory, ...]
+    reader: Reader
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def find_trails(
+    repository: Repository, until: Revision, *, tag: str, since: Revision | None, wanted_package: Wanted
+) -> FileHistories:
+    """Follow every document of `tag` from `since` (or the beginning) to `until`."""
+    revisions = _revisions(repository, until, since)
+    trees = _trees(repository, revisions, tag)
+    steps: defaultdict[str, list[tuple[int, str | None]]] = defaultdict(list)
+    diagnostics: dict[str, Diagnostic] = {}
+    for number, package, entry in _changes(repository, trees, wanted_package):
+        if isinstance(entry, str):
+            path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+            diagnostics[path] = Diagnostic(
+                path, DiagnosticKind.UNREADABLE, f"{entry} (revision {revisions[number].commit[:10]})"
+            )
+        else:
+            steps[package].append((number, entry.after))
+    ids = {object_id for found in steps.values() for _, object_id in found if object_id}
+    repository.obtain(ids)
+    sizes = sizes_of(repository, ids)
+    folder = f"{CATALOGUE}/{tag}"
+    trails = tuple(
+        FileHistory(package, tuple((number, _blob(object_id, sizes, folder, package)) for number, object_id in found))
+        for package, found in sorted(steps.items())
+    )
+    return FileHistories(tag, revisions, trails, GitReader(repository), tuple(diagnostics.values()))
+
+
+def _revisions(repository: Repository, until: Revision, since: Revision | None) -> tuple[FileVersion, ...]:
+    asked = ["rev-list", "--first-parent", "--timestamp", until.commit]
+    lines = repository.run([*asked, f"^{since.commit}"] if since else asked).decode().split("\n")
+    found = [_moment(line) for line in reversed(lines) if line]
+    return tuple(found if since is None else [FileVersion(since.commit, since.time), *found])
+
+
+def _moment(line: str) -> FileVersion:
+    seconds, _, commit = line.partition(" ")
+    try:
+        return FileVersion(commit, datetime.fromtimestamp(int(seconds), UTC))
+    except (OverflowError, ValueError, OSError):
+        return FileVersion(commit, None)
+
+
+def _trees(repository: Repository, revisions: Sequence[FileVersion], tag: str) -> list[str | None]:
+    """Return the tree of `tag` in each revision."""
+    names = (f"{revision.commit}:{CATALOGUE}/{tag}" for revision in revisions)
+    printed = repository.run(["cat-file", "--batch-check=%(objectname) %(objecttype)"], names).decode()
+    found: list[str | None] = []
+    for line in printed.splitlines():
+        object_id, _, kind = line.rpartition(" ")
+        found.append(object_id if kind == "tree" else None)
+    return found
+
+
+def _changes(
+    repository: Repository, trees: Sequence[str | None], wanted: Wanted
+) -> Iterator[tuple[int, str, TreeChange | str]]:
+    """Yield (revision, package, change of its document, or why that cannot be used), oldest first."""
+    pairs = [(number, before, after) for number, (before, after) in enumerate(zip([None, *trees], trees, strict=False))]
+    differing = [(number, before, after) for number, before, after in pairs if before != after]
+    for run in _runs(differing, _REVISIONS_AT_ONCE):
+        found = list(_packages(repository, run, wanted))
+        for some in _runs(found, _PACKAGES_AT_ONCE):
+            yield from _documents(repository, some)
+
+
+def _packages(
+    repository: Repository, run: Sequence[tuple[int, str | None, str | None]], wanted: Wanted
+) -> Iterator[tuple[int, str, str | None, str | None]]:
+    """Yield (revision, package, its folder before, and after) for each package whose folder differs."""
+    entries = list(diff_trees(repository, [(before, after) for _, before, after in run]))
+    often = Counter((place, entry.name) for place, entry in entries)
+    for place, entry in entries:
+        if often[place, entry.name] == 1 and is_name(entry.name) and wanted(entry.name.decode()):
+            before = entry.before if entry.before_mode == _FOLDER else None
+            after = entry.after if entry.after_mode == _FOLDER else None
+            yield run[place][0], entry.name.decode(), before, after
+
+
+def _documents(
+    repository: Repository, run: Sequence[tuple[int, str, str | None, str | None]]
+) -> Iterator[tuple[int, str, TreeChange | str]]:
+    entries = [
+        (place, entry)
+        for place, entry in diff_trees(repository, [(before, after) for _, _, before, after in run])
+        if entry.name == DOCUMENT.encode()
+    ]
+    often = Counter(place for place, _ in entries)
+    for place, entry in entries:
+        number, package, *_ = run[place]
+        if often[place] > 1:
+            yield number, package, "stands twice in its folder"
+        elif entry.after and entry.after_mode not in _FILES:
+            yield number, package, f"is not a regular file (mode {entry.after_mode.decode()})"
+        else:
+            yield number, package, entry
+
+
+def _blob(object_id: str | None, sizes: Mapping[str, int], folder: str, package: str) -> Blob | None:
+    if object_id is None:
+        return None
+    if object_id not in sizes:
+        raise SourceError(
+            f"{folder}/{package}/{DOCUMENT}: a version of it is not in this clone; fetch it, or give --repo the URL"
+        )
+    return Blob(object_id, sizes[object_id], folder, package)
+
+
+def _runs(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
+    found = list(items)
+    for start in range(0, len(found), most):
+        yield found[start : start + most]

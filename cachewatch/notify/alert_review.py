@@ -1,0 +1,116 @@
+"""Review all alerts: which are over, and which follow from the state.
+
+What is held and which addresses are suppressed stand in the state, and so do the alerts about
+them: they are opened and resolved to agree with it, whoever changed it. No alert stays open that
+nothing could resolve any more, such as one of a source that the configuration names no more.
+"""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from cachewatch.config.model import Config
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within, resolve_within
+from cachewatch.notify.context import Context
+from cachewatch.notify.digest_streams import streams_of
+from cachewatch.notify.held_digests import alert_key, place, questions
+from cachewatch.notify.recipients import is_reader, is_used
+from cachewatch.notify.unread_documents import unreadable
+from cachewatch.store import alerts, cursors, held, outbox, suppressions
+from cachewatch.store.alerts import OpenAlert
+from cachewatch.store.database import Connection
+
+
+def review(context: Context) -> None:
+    """Bring the alerts up to date, and notify operators of what is new."""
+    with context.database.read() as connection:
+        causes = (alerts.has_any, held.all_held, cursors.unreadable, suppressions.all_suppressed)
+        if not any(each(connection) for each in causes):
+            return
+    with context.database.write() as connection:
+        alerts.believe_no_future(connection, context.clock())
+        resolve_settled(connection, context)
+        for alert in _following(connection, context.config):
+            open_within(connection, context, alert)
+        for over in alerts.all_resolved(connection):
+            resolve_within(connection, context, over.key, _end(context.config, over))
+
+
+def resolve_settled(connection: Connection, context: Context) -> None:
+    """Resolve what is settled, or what nothing could settle any more; the next review notifies operators."""
+    for alert in alerts.all_open(connection):
+        if not _lasts(connection, context.config, alert.key):
+            alerts.mark_resolved(connection, alert.key, context.clock())
+
+
+def suppression(channel: str, target: str, said: str) -> Alert:
+    """Return the alert about an address that kept refusing."""
+    return Alert(
+        key=AlertKey(AlertKind.ADDRESS_SUPPRESSED, channel, target),
+        title=f"{target} receives no more digests",
+        lines=(
+            f"It refused several digests in a row through {channel}: {said}",
+            "New digests for it are kept and not sent until it is restored.",
+        ),
+        commands=(f"cachewatch deliveries restore {channel} {target}", "cachewatch deliveries list --dead"),
+    )
+
+
+def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
+    """Tell whether an alert can still come to an end by itself, or has to be decided."""
+    match key.kind:
+        case AlertKind.SOURCE_FAILED | AlertKind.SOURCE_INCOMPLETE | AlertKind.SOURCE_STALE:
+            lasts = key.name in config.sources
+        case AlertKind.DOCUMENTS_UNREADABLE:
+            lasts = key.name in config.sources and not _streams(config).isdisjoint(
+                alerts.unread_by(connection, key.name, key.part)
+            )
+        case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE | AlertKind.DIGEST_HELD:
+            digests = held.all_held(connection)
+            lasts = any(alert_key(digest, hold.event) == key for digest in digests for hold in digest.holds)
+        case AlertKind.DIGEST_FAILED:
+            lasts = (key.name, key.part) in _streams(config)
+        case AlertKind.TEMPLATE_FAILED:
+            lasts = key.name in config.subscriptions
+        case AlertKind.CHANNEL_DOWN:
+            lasts = is_used(config, key.name) or key.name in outbox.oldest_open(connection)
+        case AlertKind.DELIVERY_FAILED:
+            lasts = is_reader(config, key.name, key.part) and outbox.has_failed(connection, key.name, key.part)
+        case AlertKind.ADDRESS_SUPPRESSED:
+            is_left_out = suppressions.is_suppressed(connection, key.name, key.part)
+            lasts = is_left_out and is_reader(config, key.name, key.part)
+        case _:
+            assert_never(key.kind)
+    return lasts
+
+
+def _streams(config: Config) -> set[tuple[str, str]]:
+    return {(stream.subscription.name, stream.name) for stream in streams_of(config)}
+
+
+def _following(connection: Connection, config: Config) -> Iterator[Alert]:
+    """Yield the alerts that follow from the state."""
+    yield from questions(config, held.all_held(connection))
+    for (source, tag), reasons in cursors.unreadable(connection).items():
+        alert = unreadable(source, tag, reasons)
+        if _lasts(connection, config, alert.key):
+            yield alert
+    for each in suppressions.all_suppressed(connection):
+        if is_reader(config, each.channel, each.target):
+            yield suppression(each.channel, each.target, each.said)
+
+
+def _end(config: Config, over: OpenAlert) -> str:
+    key = over.key
+    match key.kind:
+        case AlertKind.SUSPICIOUS_LOSS:
+            return f"no digest is held for a loss in {place(key.name, key.part)}"
+        case AlertKind.LARGE_CHANGE:
+            return f"no large change in {place(key.name, key.part)} is held"
+        case AlertKind.DIGEST_HELD:
+            return f"no digest for {key.name} is held any more"
+        case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:
+            return f"all documents of {key.part} in {key.name} can be read again"
+        case AlertKind.ADDRESS_SUPPRESSED if is_reader(config, key.name, key.part):
+            return f"{key.part} receives digests again"
+        case _:
+            return f"closed: {over.title}"

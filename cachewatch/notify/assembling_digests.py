@@ -1,0 +1,184 @@
+"""Assemble the digest that a stream is due from the diffs of its sources. Nothing is written."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.statements import StatementKind
+from cachewatch.core.statements.values import is_of_tag
+from cachewatch.notify import sentences
+from cachewatch.notify.comparison_notes import TagNotes
+from cachewatch.notify.context import Context
+from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.pinned_snapshots import environment_of, found_pins, joined
+from cachewatch.notify.shared_comparisons import Comparisons
+from cachewatch.notify.source_differences import SourceDiff, open_source
+from cachewatch.render.first_screen import sentence_of_tag
+from cachewatch.report.digest import Digest, Silenced, TagDigest
+from cachewatch.store.cursors import Advance
+from cachewatch.store.digests import find as stored_digest
+from cachewatch.store.held import Hold, HoldEvent, HoldKind
+
+# SourceDiff of every key: digests of another form are other digests.
+_FORM = 1
+
+
+class PendingDigest(Struct, frozen=True, kw_only=True):
+    """A digest that nobody has seen yet, and how far its sources are compared with it."""
+
+    digest: Digest
+    advances: tuple[Advance, ...]
+    is_empty: bool
+    hold: str  # why operators have to be asked first; empty if they have not
+    holds: tuple[Hold, ...] = ()  # what they are asked about
+
+
+def compose(
+    context: Context,
+    stream: Stream,
+    *,
+    occasion: str = "",
+    since: str | None = None,
+    comparisons: Comparisons | None = None,
+) -> PendingDigest:
+    """Compare what the stream was told last, or the revision `since`, with the newest revisions.
+
+    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams.
+    """
+    comparisons, environment = comparisons or Comparisons(), environment_of(stream.subscription.match)
+    parts: list[SourceDiff] = []
+    for source in stream.sources:
+        with open_source(
+            context, stream, source, since=since, environment=environment, comparisons=comparisons
+        ) as opened:
+            parts.append(opened.compare() if opened else SourceDiff())
+    return _assembled(context, stream, parts, occasion)
+
+
+def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> PendingDigest:
+    """Assemble a digest of what changed in each source."""
+    hidden = sum((part.hidden for part in parts), start=Counter[str]())
+    tags = tuple(tag for part in parts for tag in part.tags)
+    now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
+    digest = Digest(
+        key=_key(context, stream, parts, occasion),
+        subscription=stream.subscription.name,
+        description=stream.subscription.description,
+        created=now,
+        period=_period(parts, now, is_urgent=stream.is_urgent),
+        is_urgent=stream.is_urgent,
+        spans=tuple(span for part in parts for span in part.spans),
+        tags=tags,
+        returns=tuple(each for part in parts for each in part.returns),
+        environment=joined(part.coverage for part in parts if part.coverage),
+        pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
+        silenced=tuple(_silenced(context, hidden)),
+        why=sentences.why(stream),
+        commands=tuple(sentences.command(stream, span) for part in parts for span in part.spans),
+        zone=context.config.timezone,
+        operator=", ".join(context.config.operators.to),
+        links=context.config.links,
+        rows=stream.subscription.limit.rows,
+    )
+    return PendingDigest(
+        digest=digest,
+        advances=tuple(part.advance for part in parts if part.advance),
+        is_empty=digest.is_empty and not any(part.is_lost or part.has_returned for part in parts),
+        hold=_reason(holds),
+        holds=holds,
+    )
+
+
+def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
+    for silence in context.config.silences:
+        if hidden[silence.name]:
+            yield Silenced(silence.name, hidden[silence.name], silence.reason, silence.until.isoformat())
+
+
+def _key(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> str:
+    """Return the same key for the same steps until they are stored; who goes back and takes them again gets another."""
+    steps = sorted(step for part in parts for step in part.steps)
+    made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
+    key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+    with context.database.read() as connection:
+        for time in count(2):
+            if stored_digest(connection, key) is None:
+                break
+            key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
+    return key
+
+
+def _period(parts: list[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
+    """Name the span so that it can be a file's name: one day with its hour, or two days."""
+    sides = [span for part in parts for span in part.spans]
+    end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    begin = min((span.before.time for span in sides if span.before.time), default=end)
+    same_day = begin[:10] == end[:10]
+    period = end.replace(":", "") if same_day else f"{begin[:10]}..{end[:10]}"
+    return f"{period}-urgent" if is_urgent else period
+
+
+def unconfirmed(draft: PendingDigest) -> PendingDigest:
+    """Return the same to be sent though operators did not answer, which readers are told first."""
+    said = f"not confirmed by the operators: {draft.hold}"
+    spans = tuple(
+        replace(span, notes=(said, *span.notes) if number == 0 else span.notes)
+        for number, span in enumerate(draft.digest.spans)
+    )
+    digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)
+    return replace(draft, digest=digest, hold="", holds=())
+
+
+def _holds(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
+    """Yield what operators have to be asked about: what is suspicious, or else what is large."""
+    suspicious = [hold for part in parts for hold in _suspicions(part)]
+    yield from suspicious or _large(parts, limit)
+
+
+def _suspicions(part: SourceDiff) -> Iterator[Hold]:
+    if part.vanished and part.advance is not None:
+        said = f"all watched tags are gone ({', '.join(part.vanished)})"
+        yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
+    for tag, noted in zip(part.tags, part.notes, strict=True):
+        if noted.suspicion:
+            event = HoldEvent(tag.source, noted.tag, HoldKind.SUSPICIOUS)
+            yield Hold(event=event, said=noted.suspicion, content=tuple(_content(tag, noted)))
+
+
+def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
+    """Yield the tags in which too much changed, or the sources if no tag alone did."""
+    pairs = [pair for part in parts for pair in zip(part.tags, part.notes, strict=True)]
+    changed = sum(_changed(tag) for tag, _ in pairs)
+    if changed <= limit:
+        return
+    said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
+    tags = [(tag, noted) for tag, noted in pairs if _changed(tag) > limit]
+    for tag, noted in tags:
+        event = HoldEvent(tag.source, noted.tag, HoldKind.LARGE)
+        yield Hold(event=event, said=said, content=tuple(_content(tag, noted)))
+    if not tags:
+        for source in sorted({tag.source for tag, _ in pairs if _changed(tag)}):
+            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=said)
+
+
+def _changed(tag: TagDigest) -> int:
+    return tag.report.specs.net_added + tag.report.specs.net_removed
+
+
+def _content(tag: TagDigest, noted: TagNotes) -> Iterator[str]:
+    for one in tag.statements:
+        if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
+            yield sentence_of_tag(one)
+    yield from noted.facts
+
+
+def _reason(holds: tuple[Hold, ...]) -> str:
+    said = ", ".join(dict.fromkeys(hold.said for hold in holds))
+    is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in holds)
+    return f"a suspicious loss: {said}" if is_suspicious else said

@@ -1,0 +1,100 @@
+"""Build the final bytes of a digest for every channel and target."""
+
+from datetime import timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.channels import open_channel
+from cachewatch.config.model import ChannelConfig, Config, MailConfig
+from cachewatch.core.delivery import Message, RenderedDigest
+from cachewatch.errors import TemplateError
+from cachewatch.notify.digest_streams import Stream
+from cachewatch.render.digest_mail import MAX_HTML, render_digest
+from cachewatch.report.digest import Digest
+from cachewatch.runtime.log import Log
+
+_LOG = Log()
+
+
+class ChannelMessages(Struct, frozen=True, kw_only=True):
+    """What one channel is to deliver."""
+
+    channel: str
+    rendered: RenderedDigest
+    short: RenderedDigest  # for whom that is too large
+    messages: tuple[Message, ...]
+    lasting: timedelta
+    problem: str = ""  # why the site's own templates could not be used
+
+
+class _Look(Struct, frozen=True):
+    """What digests of one digest differ in from channel to channel."""
+
+    max_html: int = MAX_HTML
+    unsubscribe: str | None = None
+    archive_url: str | None = None
+
+
+class _Rendered(Struct, frozen=True):
+    rendered: RenderedDigest
+    short: RenderedDigest
+    problem: str
+
+
+def build_messages(config: Config, stream: Stream, digest: Digest) -> tuple[ChannelMessages, ...]:
+    """Return what every channel of `stream` is to deliver; channels whose digests look alike share one."""
+    channels = [config.channels[name] for name in stream.channels]
+    looks = [_look(channel, digest) for channel in channels]
+    rendered_digests = {look: _letters(config, stream, digest, look) for look in dict.fromkeys(looks)}
+    return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
+
+
+def _look(config: ChannelConfig, digest: Digest) -> _Look:
+    if isinstance(config, MailConfig):
+        return _Look(config.max_html, config.unsubscribe, _archive(config, digest))
+    return _Look()
+
+
+def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
+    digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
+    (rendered, problem), (short, _) = (
+        _render(config, stream, digest, look.max_html, shortness) for shortness in (0, 2)
+    )
+    return _Rendered(rendered, short, problem)
+
+
+def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessages:
+    return ChannelMessages(
+        channel=config.name,
+        rendered=rendered_digests.rendered,
+        short=rendered_digests.short,
+        messages=tuple(open_channel(config).build_messages(rendered_digests.rendered)),
+        lasting=config.retry.lasting,
+        problem=rendered_digests.problem,
+    )
+
+
+def _render(
+    config: Config, stream: Stream, digest: Digest, max_html: int, shortness: int
+) -> tuple[RenderedDigest, str]:
+    """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
+    try:
+        rendered = render_digest(
+            digest,
+            to=stream.to,
+            max_html=max_html,
+            shortness=shortness,
+            templates_dir=config.templates_dir,
+            template=stream.subscription.template,
+        )
+        return rendered, ""
+    except TemplateError as error:
+        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
+        return render_digest(digest, to=stream.to, max_html=max_html, shortness=shortness), str(error)
+
+
+def _archive(config: MailConfig, digest: Digest) -> str | None:
+    if config.archive is None:
+        return None
+    return config.archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)

@@ -1,0 +1,122 @@
+"""Create the digest of a stream that is due: plan the ranges, compare them, assemble the digest, store it.
+
+The first three steps write nothing (composing.py). Storing is one transaction (storing.py): whatever ends the process,
+either the recipients will get the digest and the cursors have moved, or neither. Sending works from what is stored.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.schedule import is_quiet
+from cachewatch.errors import CachewatchError
+from cachewatch.notify import alerts, due
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
+from cachewatch.notify.assembling_digests import PendingDigest, compose, unconfirmed
+from cachewatch.notify.building_messages import ChannelMessages, build_messages
+from cachewatch.notify.context import Context
+from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.held_digests import waits_no_more
+from cachewatch.notify.shared_comparisons import Comparisons
+from cachewatch.notify.storing_digests import finish, reason_of, store
+from cachewatch.store import digests, held
+from cachewatch.store.held import Hold
+
+_A_MONTH = timedelta(days=28)
+
+
+class _Held(Struct, frozen=True):
+    keys: list[str]  # of the digests of a stream
+    holds: tuple[Hold, ...]
+
+
+def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
+    """Create and store the digest of `stream` if it is due; operators are notified of a failure."""
+    with _failures(context, stream):
+        due.begin(context, stream)
+        now = context.clock()
+        slot = due.due_slot(context, stream, now)
+        if is_quiet(context.config.quiet, now):
+            return  # held, and merged into the first digest afterwards
+        was_held = _held(context, stream, now)
+        has_waited = bool(was_held.keys) and waits_no_more(context.config, stream, was_held.holds, was_held.holds, now)
+        if slot is None and not has_waited and not (stream.is_each_revision and due.has_news(context, stream)):
+            return
+        draft = compose(context, stream, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
+        if draft.hold and not has_waited and due.is_held(context, stream, draft.advances):
+            # Operators were asked about this very step, and have not answered yet.
+            if slot is not None:
+                with context.database.write() as connection:
+                    finish(connection, stream, slot, None, now)
+            return
+        if draft.hold and waits_no_more(context.config, stream, draft.holds, was_held.holds, now):
+            draft = unconfirmed(draft)
+        packed = (
+            () if _is_left_out(context, stream, draft, now) else build_messages(context.config, stream, draft.digest)
+        )
+        context.pin(draft.advances)
+        with context.database.write() as connection:
+            if digests.held(connection, stream.subscription.name, stream.name) != was_held.keys:
+                return  # an operator answered meanwhile: the next pass goes on from there
+            store(connection, context, stream, draft, packed)
+            if slot is not None:
+                finish(connection, stream, slot, draft.digest.key if packed else None, now)
+        _log(context, stream, draft, packed)
+
+
+@contextmanager
+def _failures(context: Context, stream: Stream) -> Iterator[None]:
+    """Alert operators while digests of `stream` cannot be created."""
+    key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
+    name = f"{stream.subscription.name}/{stream.name}"
+    try:
+        yield
+    except CachewatchError as error:
+        context.go_on()  # whatever it worked with was perhaps ended by us
+        title = f"digests cannot be created for {name}"
+        alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))
+        # After that: where nothing can be stored, it is no diagnostic of this digest.
+        context.log.error("digest.failed", subscription=stream.subscription.name, stream=stream.name, error=str(error))
+    else:
+        alerts.resolve_now(context, key, f"digests can be created again for {name}")
+
+
+def _held(context: Context, stream: Stream, now: datetime) -> _Held:
+    """Return what of a stream is held, and for what; the time of what an older version held begins now."""
+    where = stream.subscription.name, stream.name
+    with context.database.read() as connection:
+        found = _Held(digests.held(connection, *where), held.holds_of(connection, *where))
+    if all(hold.counted_from is not None for hold in found.holds):
+        return found
+    with context.database.write() as connection:
+        for hold in found.holds:
+            held.count_from(connection, *where, hold.event, hold.counted_from or now)
+    return _Held(found.keys, tuple(replace(hold, counted_from=hold.counted_from or now) for hold in found.holds))
+
+
+def _is_left_out(context: Context, stream: Stream, draft: PendingDigest, now: datetime) -> bool:
+    """Tell whether there is nothing to send: nothing happened, and nobody wants an empty digest."""
+    if not draft.is_empty:
+        return False
+    if stream.is_urgent or stream.subscription.if_empty == "skip":
+        return True
+    if stream.subscription.if_empty == "send":
+        return False
+    with context.database.read() as connection:
+        last = digests.last_created(connection, stream.subscription.name, stream.name)
+    return last is not None and now - last < _A_MONTH
+
+
+def _log(context: Context, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...]) -> None:
+    event = "digest.empty" if not packed else "digest.held" if draft.hold else "digest.queued"
+    context.log.info(
+        event,
+        subscription=stream.subscription.name,
+        stream=stream.name,
+        digest=draft.digest.key[:12] if packed else None,
+        deliveries=sum(len(each.messages) for each in packed) or None,
+        reason=reason_of(draft),
+    )

@@ -1,0 +1,113 @@
+"""Poll one source for its newest revision, and record the result."""
+
+from msgspec.structs import replace
+
+from cachewatch.config.model import Source
+from cachewatch.errors import CachewatchError
+from cachewatch.notify import alerts, operator_notices, sentences
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
+from cachewatch.notify.context import Context
+from cachewatch.notify.operator_notices import Notice
+from cachewatch.notify.watched_source import News
+from cachewatch.store import health
+from cachewatch.store.database import Connection
+from cachewatch.store.health import Counter, SourceHealth
+
+
+def poll(context: Context, source: Source) -> bool:
+    """Fetch what is new, and tell whether the source could be read."""
+    if context.is_ending.is_set():
+        return False
+    try:
+        news = context.watched(source).update()
+    except CachewatchError as error:
+        said = str(error)
+    except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others
+        said = f"cachewatch failed: {error!r}; please report it"
+    else:
+        _succeeded(context, source, news)
+        return True
+    if not context.is_ending.is_set():  # or we ended it, and it is asked again when we are back
+        _failed(context, source, said)
+    return False
+
+
+def has_answered(context: Context, source: Source) -> bool:
+    """Tell whether a source answered when it was polled last."""
+    with context.database.read() as connection:
+        source_health = health.source(connection, source.name)
+    return source_health.succeeded_at is not None and not source_health.failures
+
+
+def _failed(context: Context, source: Source, said: str) -> None:
+    now = context.clock()
+    with context.database.write() as connection:
+        source_health = health.source(connection, source.name)
+        source_health = replace(source_health, polled_at=now, failures=source_health.failures + 1, error=said)
+        health.save_source(connection, source_health)
+        health.count(connection, Counter.of("poll_failures_total", source=source.name))
+        if source_health.failures >= context.config.operators.after_failures:
+            alerts.open_within(connection, context, _complaint(source_health))
+        _look_at_age(connection, context, source, source_health)
+    context.log.error("source.failed", source=source.name, failures=source_health.failures, error=said)
+
+
+def _complaint(source_health: SourceHealth) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.SOURCE_FAILED, source_health.name),
+        title=f"the source {source_health.name} cannot be read",
+        lines=(
+            source_health.error,
+            f"It {sentences.in_a_row(source_health.failures)}.",
+            "Stored data is kept, and the source is polled again as configured.",
+        ),
+    )
+
+
+def _succeeded(context: Context, source: Source, news: News) -> None:
+    now = context.clock()
+    with context.database.write() as connection:
+        before = health.source(connection, source.name)
+        is_new = news.revision != before.revision
+        source_health = SourceHealth(
+            name=source.name,
+            polled_at=now,
+            succeeded_at=now,
+            revision=news.revision,
+            revision_time=news.time,
+            changed_at=now if is_new else before.changed_at,
+        )
+        health.save_source(connection, source_health)
+        title = f"the source {source.name} can be read again"
+        alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
+        for warning in news.warnings:
+            title = f"notice about the source {source.name}"
+            notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
+            operator_notices.notify_within(connection, context, notice)
+        _look_at_trouble(connection, context, source, news)
+        _look_at_age(connection, context, source, source_health)
+    context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
+
+
+def _look_at_trouble(connection: Connection, context: Context, source: Source, news: News) -> None:
+    key = AlertKey(AlertKind.SOURCE_INCOMPLETE, source.name)
+    if not news.trouble:
+        alerts.resolve_within(connection, context, key, f"the source {source.name} is complete again")
+        return
+    alert = Alert(key=key, title=f"a part of the source {source.name} was skipped", lines=(news.trouble,))
+    alerts.open_within(connection, context, alert)
+
+
+def _look_at_age(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
+    key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
+    if not sentences.is_stale(source, source_health, now):
+        alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
+        return
+    lines = (
+        f"There is {sentences.staleness(source_health, now)}; `stale_after` is {sentences.days(source.stale_after)}.",
+        "It answers, but upstream may have stopped publishing."
+        if not source_health.failures
+        else "It cannot be read either.",
+    )
+    alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
+    alerts.open_within(connection, context, alert)

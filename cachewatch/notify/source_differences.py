@@ -1,0 +1,390 @@
+"""What changed in one source between the cursors of a stream and the newest revision."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from functools import partial
+
+from msgspec import Struct, field, structs
+
+from cachewatch.config.model import Source
+from cachewatch.core.environment_coverage import Coverage, Environment, compare_coverage
+from cachewatch.core.model import Kind
+from cachewatch.core.patterns import Globs
+from cachewatch.core.selection import Selection
+from cachewatch.core.source import Comparison
+from cachewatch.core.statements import StatementKind
+from cachewatch.diff import Judgements, changesets
+from cachewatch.environments.revision_changes import cover_both
+from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, count_between, lacks, resolve, times_between, times_until
+from cachewatch.notify import sentences
+from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, Wants, unwrapped
+from cachewatch.notify.comparison_notes import noted as note_tag
+from cachewatch.notify.context import Context
+from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_ranges
+from cachewatch.notify.pinned_snapshots import find_pin
+from cachewatch.notify.returned import find_returns, names_of
+from cachewatch.notify.selections import selection_of
+from cachewatch.notify.shared_comparisons import Comparisons, TagDiffs, question_of
+from cachewatch.notify.silences import Silencing
+from cachewatch.notify.unread_documents import NO_BASES, UnreadAfter, UnreadDocuments, named
+from cachewatch.render.digest_collector import MOST_CSV, DigestCollector, read_tag_digest
+from cachewatch.report import digest
+from cachewatch.report.digest import Pinned, Return, Span, Table, TagDigest
+from cachewatch.runtime.isolation import Isolation
+from cachewatch.store import cursors, health
+from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position
+from cachewatch.store.health import SourceHealth
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+# Kinds that no single package has.
+_OF_WHOLE_TAGS = frozenset(
+    {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
+)
+
+
+class SourceDiff(Struct, frozen=True, kw_only=True):
+    """What one source gives to a digest."""
+
+    spans: tuple[Span, ...] = ()
+    tags: tuple[TagDigest, ...] = ()
+    notes: tuple[TagNotes, ...] = ()  # of the same tags
+    returns: tuple[Return, ...] = ()  # of what the stream was told is gone
+    advance: Advance | None = None  # None where nothing was ever fetched
+    hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
+    steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
+    coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
+    pinned: Pinned | None = None
+    is_lost: bool = False  # readers must be told that something cannot be known
+    has_returned: bool = False  # a tag is back that readers were told is gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
+
+
+class OpenSource(Struct, frozen=True, kw_only=True):
+    """One source, open to be compared for one stream, and the ranges to compare."""
+
+    context: Context
+    stream: Stream
+    source: Source
+    source_health: SourceHealth
+    repository: Repository
+    newest: Revision
+    ranges: PendingRanges
+    comparisons: Comparisons
+    documents: UnreadDocuments
+    longest_pause: timedelta  # between two revisions, that is no outage
+    isolation: Isolation
+    environment: Environment | None = None
+
+    def compare(self) -> SourceDiff:
+        """Compare everything that the stream has not reported yet."""
+        found: list[tuple[PendingRange, TagDiffs]] = []
+        for each in self.ranges.ranges:
+            bases = self.documents.bases(each.tags)
+            diffs = self._known(each, bases)
+            if diffs is None:
+                diffs = self._compared(each.base, self.newest, each.tags.__contains__, bases)
+                if earlier := self.documents.earlier(diffs):
+                    # What the earlier state cannot tell is compared with the last version that could be read.
+                    diffs = self._compared(each.base, self.newest, each.tags.__contains__, _joined(bases, earlier))
+                self.comparisons.keep(self._key(each, bases), diffs)
+            found.append((each, diffs))
+        unread = self.documents.after(self.ranges, found)
+        told = [pair for _, each in found for pair in zip(each.tags, each.notes, strict=True)]
+        returns = self._returns(told)
+        return SourceDiff(
+            spans=tuple(self._spans(unread)),
+            tags=tuple(tag for tag, _ in told),
+            notes=tuple(noted for _, noted in told),
+            returns=returns,
+            hidden=sum((each.hidden for _, each in found), start=Counter[str]()),
+            advance=self._advance(unread, [noted for _, noted in told], returns),
+            steps=tuple(
+                (self.source.name, tag, gap.base.commit, self.newest.commit)
+                for gap in self.ranges.ranges
+                for tag in sorted(gap.tags)
+            ),
+            coverage=self._coverage(found),
+            pinned=self._pinned(),
+            is_lost=bool(self.ranges.lost or unread.unknown),
+            has_returned=bool(self.ranges.returned) and Kind.TAG_REMOVED in self.stream.changes,
+            vanished=self.ranges.vanished,
+        )
+
+    def _returns(self, told: Iterable[tuple[TagDigest, TagNotes]]) -> tuple[Return, ...]:
+        stream = self.stream.subscription.name, self.stream.name, self.source.name
+        returned = self.ranges.returned if Kind.TAG_REMOVED in self.stream.changes else {}
+        with self.context.database.read() as connection:
+            return tuple(find_returns(connection, stream, told, returned))
+
+    def _coverage(self, found: Iterable[tuple[PendingRange, TagDiffs]]) -> tuple[Coverage, Coverage] | None:
+        """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
+        if self.environment is None:
+            return None
+        told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
+        bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
+        before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
+        after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
+        return cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
+
+    def _pinned(self) -> Pinned | None:
+        """Say what moving away from the pinned snapshot would gain and lose."""
+        tag = self.stream.subscription.match.pinned
+        if tag is None:
+            return None
+        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in self.ranges.ranges])
+        if found is None or found.is_gone or not found.newest:
+            return found
+        before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
+        if self.environment is not None:
+            held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
+            move = compare_coverage(*held)
+            return structs.replace(found, move=move)
+        return structs.replace(found, whole_move=next(iter(self._compared(before, after, lambda _: True).tags), None))
+
+    def _key(self, gap: PendingRange, bases: Bases) -> Hashable:
+        """Return what tells this comparison from others of the same question."""
+        ours = self.environment
+        needed = ours and (ours.packages, ours.oses, ours.targets)
+        return self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases))
+
+    def _known(self, gap: PendingRange, bases: Bases) -> TagDiffs | None:
+        """Return what was just compared for another stream."""
+        return self.comparisons.find(question_of(self.stream), self._key(gap, bases))
+
+    def _compared(
+        self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
+    ) -> TagDiffs:
+        selection = self._selection()
+        comparison = compare_revisions(
+            self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection), bases=bases
+        )
+        hidden: Counter[str] = Counter()
+        found: list[TagDigest] = []
+        facts: list[TagNotes] = []
+        room: int | None = MOST_CSV
+        for pair in comparison.pairs:
+            one = structs.replace(comparison, pairs=(pair,))
+            # With other versions of some documents, a tag is judged anew.
+            judgements = None if bases else self.comparisons.judgements(self.source.name)
+            tag, noted = self._tag_digest(one, selection, hidden, room, judgements)
+            found.append(tag)
+            facts.append(noted)
+            room = _left(room, tag.table)
+        return TagDiffs(tuple(found), tuple(facts), hidden, bases)
+
+    def _selection(self) -> Selection:
+        """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
+        selection = selection_of(self.stream.subscription.match, self.stream.changes)
+        if self.environment is None:
+            return selection
+        oses, targets = _names(self.environment.oses), _names(self.environment.targets)
+        return structs.replace(
+            selection,
+            oses=oses if selection.oses.is_open else selection.oses,
+            targets=targets if selection.targets.is_open else selection.targets,
+        )
+
+    def _wants(self, selection: Selection) -> Callable[[str], bool]:
+        if self.environment is None:
+            return selection.packages
+        needed = self.environment.packages
+        return lambda package: package in needed and selection.packages(package)
+
+    def _tag_digest(
+        self,
+        comparison: Comparison,
+        selection: Selection,
+        hidden: Counter[str],
+        room: int | None,
+        judgements: Judgements | None,
+    ) -> tuple[TagDigest, TagNotes]:
+        """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
+        packages = Packages()
+        silencing = self._silencing(comparison, selection.wants)
+        # Each batch has a collector of its own.
+        make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
+        (changeset,) = changesets(
+            comparison,
+            selection,
+            make_collector,
+            progress=lambda _: self.context.go_on(),
+            isolation=self.isolation,
+            judgements=judgements,
+        )
+        heard = unwrapped(silencing.heard(changeset, hidden), packages)
+        tag = read_tag_digest(
+            heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
+        )
+        is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
+        noted = note_tag(heard, packages, tag.report.events, is_suspicion_hidden=is_hidden)
+        if noted.told or self._asks_for_whole_tags(selection):
+            return tag, noted
+        return _untold(tag), noted
+
+    def _silencing(self, comparison: Comparison, wants: Wants) -> Silencing:
+        return Silencing(
+            self.context.config.silences,
+            wants,
+            source=self.source.name,
+            tag=comparison.pairs[0].after.tag,
+            day=self.context.today(),
+        )
+
+    def _asks_for_whole_tags(self, selection: Selection) -> bool:
+        """Tell whether what happens to a whole tag concerns the stream, whichever packages that happens to."""
+        is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
+        return is_open or self.stream.changes <= _OF_WHOLE_TAGS
+
+    def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
+        """Yield what is covered; the first one carries what is to be said of the source as a whole."""
+        notes = (
+            *sentences.returned(self.ranges.returned),
+            *sentences.unread(unread.left),
+            *sentences.read_again(unread.resolved),
+            *sentences.unknown(unread.unknown),
+        )
+        packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
+        is_unknown = bool(unread.unknown)
+        for gap in self.ranges.ranges:
+            yield structs.replace(self._span(gap, notes), unread=packages, is_unknown=is_unknown)
+            notes, packages, is_unknown = (), (), False
+        if self.ranges.lost or not self.ranges.ranges:
+            # Nothing to compare, and perhaps a sentence why.
+            lost = sentences.lost(self.ranges.lost) if self.ranges.lost else ()
+            span = self._span_from(self.newest, 0, (*lost, *notes))
+            yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
+
+    def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
+        revisions = count_between(self.repository, gap.base, self.newest)
+        if lacks(self.repository, self.newest, gap.base):
+            notes = (sentences.REWRITTEN, *notes)
+        times = times_between(self.repository, gap.base, self.newest)
+        span = self._span_from(gap.base, revisions, notes)
+        return structs.replace(span, gaps=digest.find_outages(times, self.longest_pause))
+
+    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
+        now = self.context.clock()
+        newest = self.newest.time
+        is_usual = newest is not None and now - newest <= self.longest_pause
+        if sentences.is_stale(self.source, self.source_health, now) and not is_usual:
+            notes = (*notes, sentences.staleness(self.source_health, now))
+        return Span(
+            source=self.source.name,
+            address=self._repository_name(),
+            before=before.side(),
+            after=self.newest.side(),
+            revisions=revisions,
+            newest=self.source_health.revision_time,
+            checked=self.source_health.succeeded_at,
+            notes=notes,
+        )
+
+    def _repository_name(self) -> str:
+        """Return where readers find the revisions: what was recorded of a build cache is in our own history of it."""
+        if self.source.type == "git":
+            return self.source.address
+        return str(self.context.clone_folder(self.source.name))
+
+    def _advance(self, unread: UnreadAfter, found: Iterable[TagNotes], returns: tuple[Return, ...]) -> Advance:
+        gone = {noted.tag: noted.gone for noted in found}
+        updates = (
+            CursorUpdate(
+                tag=tag,
+                revision=revision,
+                unread=tuple(unread.left.get(tag, ())),
+                departures=gone.get(tag, ()),
+                returns=names_of(returns, tag),
+            )
+            for tag, revision in sorted(self.ranges.places.items())
+        )
+        return Advance(
+            subscription=self.stream.subscription.name,
+            stream=self.stream.name,
+            source=self.source.name,
+            revision=self.newest.commit,
+            tags=tuple(updates),
+        )
+
+
+def _notes_collector(wants: Wants, *, has_table: bool) -> NotesCollector:
+    return NotesCollector(DigestCollector(wants, has_table=has_table), wants)
+
+
+def _joined(bases: Bases, earlier: Bases) -> Bases:
+    return {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
+
+
+def _names(found: Set[str]) -> Globs:
+    """Return what chooses just these names; everything if one of them could mean more to a pattern."""
+    return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
+
+
+@contextmanager
+def open_source(
+    context: Context,
+    stream: Stream,
+    source: Source,
+    *,
+    since: str | None,
+    environment: Environment | None,
+    comparisons: Comparisons,
+) -> Iterator[OpenSource | None]:
+    """Open a source and plan what to compare: from what `stream` reported last, or from `since`, to the newest revision.
+
+    Yields None where nothing was ever fetched; operators are notified of a source that fails.
+    """
+    with context.database.read() as connection:
+        source_health = health.source(connection, source.name)
+        position = cursors.position_of(connection, stream.subscription.name, stream.name, source.name)
+    if source_health.revision is None:
+        yield None
+        return
+    with closing(context.open_repository(source)) as repository:
+        newest = resolve(repository, source_health.revision)
+        if since is not None:
+            position = _position_at(repository, resolve(repository, since), newest)
+        isolation = comparisons.isolation(source.name)
+        yield OpenSource(
+            context=context,
+            stream=stream,
+            source=source,
+            source_health=source_health,
+            repository=repository,
+            newest=newest,
+            ranges=plan_ranges(repository, position, newest, wanted=stream.wants_tag(source)),
+            comparisons=comparisons,
+            documents=UnreadDocuments(repository, position.unread if position else {}, isolation),
+            isolation=isolation,
+            longest_pause=_longest_pause(repository, newest, source),
+            environment=environment,
+        )
+
+
+def _longest_pause(repository: Repository, newest: Revision, source: Source) -> timedelta:
+    """Return what is no gap: as the source usually publishes, or as it is configured where that is not known."""
+    learnt = digest.longest_pause(times_until(repository, newest, digest.LEARNT_FROM))
+    return source.stale_after if learnt is None else learnt
+
+
+def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
+    """Return the position of a stream that was told of everything up to `first`."""
+    tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
+    return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
+
+
+def _left(room: int | None, table: Table) -> int | None:
+    """Return how much room a table leaves to the next; none at all once one was too large, for all go out or none."""
+    return room - len(table.content) if room is not None and table.is_complete else None
+
+
+def _untold(tag: TagDigest) -> TagDigest:
+    """Leave out that a tag is suspicious where there is nothing else to tell of what was asked for."""
+    events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
+    statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
+    return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)

@@ -1,0 +1,107 @@
+"""Store a digest with its deliveries and cursors, all in the transaction of the caller."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from cachewatch.notify import alerts
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
+from cachewatch.notify.assembling_digests import PendingDigest
+from cachewatch.notify.building_messages import ChannelMessages
+from cachewatch.notify.context import Context
+from cachewatch.notify.digest_streams import Stream
+from cachewatch.store import cursors, digests, health, held, outbox, scheduled_runs
+from cachewatch.store.cursors import Advance
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.health import Counter
+from cachewatch.store.outbox import State
+from cachewatch.store.scheduled_runs import Slot
+
+
+def store(
+    connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...]
+) -> None:
+    """Store `draft` and move the cursors; what was held before is superseded."""
+    now = context.clock()
+    for key in digests.held(connection, stream.subscription.name, stream.name):
+        digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
+    if draft.hold:
+        held.hold(connection, stream.subscription.name, stream.name, draft.holds, now)
+    else:
+        held.let_go(connection, stream.subscription.name, stream.name)
+    if not (packed and draft.hold):
+        cursors.advance(connection, _certain(draft), now)
+    if packed:
+        _report_templates(connection, context, stream, next((each.problem for each in packed if each.problem), ""))
+        _store_digest(connection, stream, draft, packed, now)
+
+
+def finish(connection: Connection, stream: Stream, slot: Slot, digest: str | None, now: datetime) -> None:
+    """Mark a slot as done with this digest, or with none, and plan the next one."""
+    scheduled_runs.finish(connection, slot, digest, now)
+    scheduled_runs.plan(
+        connection, slot.subscription, slot.stream, stream.schedule_text, stream.schedule.next_after(now)
+    )
+
+
+def reason_of(draft: PendingDigest) -> str:
+    """Say why a digest is held, or that it goes out without an answer."""
+    return draft.hold or (draft.digest.unconfirmed and f"not confirmed by the operators: {draft.digest.unconfirmed}")
+
+
+def _certain(draft: PendingDigest) -> tuple[Advance, ...]:
+    """Return how far streams are compared, without the tags that operators are asked about.
+
+    There is nothing to tell of those, but what is missing now would be news when it is back.
+    """
+    doubtful = {(hold.event.source, hold.event.tag) for hold in draft.holds}
+    return tuple(
+        replace(
+            advance,
+            tags=tuple(
+                tag for tag in advance.tags if doubtful.isdisjoint({(advance.source, tag.tag), (advance.source, "")})
+            ),
+        )
+        for advance in draft.advances
+    )
+
+
+def _store_digest(
+    connection: Connection, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...], now: datetime
+) -> None:
+    stored = DigestRecord(
+        key=draft.digest.key,
+        subscription=stream.subscription.name,
+        stream=stream.name,
+        state=DigestState.HELD if draft.hold else DigestState.READY,
+        title=packed[0].rendered.title,
+        period=draft.digest.period,
+        created=now,
+        reason=reason_of(draft),
+        advances=draft.advances if draft.hold else (),
+        rendered=packed[0].rendered,
+        short=packed[0].short,
+    )
+    digests.add(connection, stored)
+    state = State.HELD if draft.hold else State.QUEUED
+    for each in packed:
+        for message in each.messages:
+            outbox.add(connection, each.channel, message, state=state, lasting=each.lasting)
+    counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)
+    health.count(connection, counter)
+
+
+def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:
+    name = stream.subscription.name
+    key = AlertKey(AlertKind.TEMPLATE_FAILED, name)
+    if not problem:
+        alerts.resolve_within(connection, context, key, f"the templates for {name} work again")
+        return
+    alert = Alert(
+        key=key,
+        title=f"a template for {name} is wrong",
+        lines=(problem, "Its digests are created with the built-in templates until this is fixed."),
+        commands=("cachewatch config check",),
+    )
+    alerts.open_within(connection, context, alert)

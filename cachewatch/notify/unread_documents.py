@@ -1,0 +1,142 @@
+"""Documents that could not be compared: what to compare them with instead, and what to compare later."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.catalogue import Bases
+from cachewatch.git.last_readable import last_readable
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
+from cachewatch.notify.pending_ranges import PendingRange, PendingRanges
+from cachewatch.notify.shared_comparisons import TagDiffs
+from cachewatch.report.digest import TagDigest
+from cachewatch.runtime.isolation import INLINE, Isolation
+from cachewatch.store.cursors import Unread
+
+# Reasons in a notice; `cachewatch diff` shows all of them.
+_MOST_NAMED = 20
+
+NO_BASES: Bases = MappingProxyType({})
+
+
+class UnreadAfter(Struct, frozen=True):
+    """What a stream still cannot read of each tag, what it could read again, and what nobody can compare."""
+
+    left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)  # packages without an earlier readable version
+
+
+class UnreadDocuments:
+    """The documents of one source that a stream could not read so far."""
+
+    def __init__(
+        self, repository: Repository, known: Mapping[str, tuple[Unread, ...]], isolation: Isolation = INLINE
+    ) -> None:
+        self._repository = repository
+        self._isolation = isolation
+        self._known = known  # by tag
+
+    def bases(self, tags: Collection[str]) -> Bases:
+        """Return what to compare with instead of the state told last, by tag and package."""
+        return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
+
+    def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:
+        for entry in entries:
+            try:
+                yield entry.package, replace(resolve(self._repository, entry.base), tag=entry.base_tag)
+            except UnknownRevision:
+                continue  # upstream rewrote its history, and our copy was lost: nobody can know
+
+    def earlier(self, found: TagDiffs) -> Bases:
+        """Return the last readable versions of what the earlier state of `found` could not tell."""
+        names = ((digest.report.after.tag or "", digest) for digest in found.tags)
+        return {
+            tag: bases
+            for tag, digest in names
+            if (bases := dict(self._last_readable(digest, found.bases.get(tag, {}))))
+        }
+
+    def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
+        for package in (each.package for each in digest.unreadable if each.before):
+            # No later version than this: whoever was told nothing of a document knows none of them.
+            revision = bases.get(package) or self._told(digest)
+            if revision is None:
+                continue
+            try:
+                base = last_readable(self._repository, revision, package, self._isolation)
+            except SourceError:
+                continue  # the history is not in this clone
+            if base is not None:
+                yield package, base
+
+    def _told(self, digest: TagDigest) -> Revision | None:
+        side = digest.report.before
+        return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
+
+    def after(self, gaps: PendingRanges, found: Iterable[tuple[PendingRange, TagDiffs]]) -> UnreadAfter:
+        """Return what is left to be compared later, once everything in `gaps` was compared."""
+        left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
+        resolved: dict[str, tuple[Unread, ...]] = {}
+        unknown: dict[str, tuple[str, ...]] = {}
+        for gap, each in found:
+            seen = {digest.report.after.tag: digest for digest in each.tags}
+            for tag in gap.tags:
+                known = {entry.package: entry for entry in self._known.get(tag, ())}
+                now = dict(self._unread(seen[tag], known, each.bases.get(tag, {}))) if tag in seen else {}
+                left[tag] = tuple(now.values())
+                if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
+                    unknown[tag] = lacking
+                done = known.keys() - now.keys() - set(lacking)
+                resolved[tag] = tuple(entry for package, entry in known.items() if package in done)
+        return UnreadAfter(left, resolved, unknown)
+
+    def _unread(
+        self, digest: TagDigest, known: Mapping[str, Unread], bases: Mapping[str, Revision]
+    ) -> Iterator[tuple[str, Unread]]:
+        before, after = digest.report.before, digest.report.after
+        for each in digest.unreadable:
+            if each.after:
+                base = bases.get(each.package)
+                new = Unread(
+                    package=each.package,
+                    base=base.commit if base else before.revision or "",
+                    base_tag=(base.tag if base else before.tag) or "",
+                    since=after.revision or "",
+                    reason=each.reason,
+                )
+                yield each.package, replace(known.get(each.package, new), reason=each.reason)
+
+
+def _without_base(digest: TagDigest) -> Iterator[str]:
+    """Yield the packages that can be read or are gone now, while no earlier version of them could be read."""
+    return (each.package for each in digest.unreadable if each.before and not each.after)
+
+
+def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
+    """Return the alert about documents of a tag that cannot be read, with the reason for each package."""
+    count = "1 document" if len(reasons) == 1 else f"{len(reasons)} documents"
+    named = [f"{package}: {reason}." for package, reason in list(reasons.items())[:_MOST_NAMED]]
+    more = len(reasons) - len(named)
+    return Alert(
+        key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
+        title=f"{count} of {tag} in {source} cannot be read",
+        lines=(
+            "What changes in them is compared later, with their last readable versions.",
+            *named,
+            *([f"And {more} more."] if more else []),
+            "Upstream has to repair them.",
+        ),
+    )
+
+
+def named(bases: Bases) -> Iterator[tuple[str, str, str, str | None]]:
+    """Yield the tag and package of each base, with its revision and tag."""
+    for tag, packages in bases.items():
+        for package, base in packages.items():
+            yield tag, package, base.commit, base.tag

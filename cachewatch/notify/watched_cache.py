@@ -1,0 +1,58 @@
+"""The recorded history of a live build cache, as a source that subscriptions can watch."""
+
+from collections.abc import Collection
+from contextlib import closing
+from pathlib import Path
+
+from cachewatch.config.model import Source
+from cachewatch.core.patterns import Globs
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
+from cachewatch.notify.watched_source import News
+from cachewatch.sources.buildcache.address import LARGEST_INDEX, patience
+from cachewatch.sources.buildcache.opening import Cache
+from cachewatch.sources.cache_recorder import record
+
+
+class RecordedHistory:
+    """The history that we record of a build cache; it is ours, so nobody rewrites it."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        files = {name: Path(file) for name, file in source.credentials.items()}
+        self._cache = Cache(
+            address=source.address,
+            is_catalogue=source.type == "catalogue",
+            wanted_tag=Globs(source.tags),
+            limits=patience(source.poll.timeout.total_seconds()),
+            token_file=files.get("token_file"),
+            login_file=files.get("login_file"),
+            max_index=source.max_index or LARGEST_INDEX,
+            **source.options,
+        )
+        self._folder = folder
+
+    def update(self) -> News:
+        """Record what the cache publishes now, unless it is what it was."""
+        done = record(self._cache, self._folder)
+        said = [f"{held.tag} is held back: {held.reason}." for held in done.held]
+        said += [f"{failed.tag} was not recorded: {failed.message}." for failed in done.failed]
+        with closing(self.open()) as repository:
+            try:
+                newest = resolve(repository, "HEAD")
+            except UnknownRevision as error:
+                raise SourceError(" ".join(said) or f"{self._cache.address}: nothing was recorded yet") from error
+        warnings = tuple(f"{diagnostic.path}: {diagnostic.message}." for diagnostic in done.diagnostics)
+        return News(revision=newest.commit, time=newest.time, warnings=warnings, trouble=" ".join(said))
+
+    def open(self) -> Repository:
+        """Open the history to read it."""
+        if not self._folder.exists():
+            raise SourceError(f"{self._cache.address}: nothing was recorded yet")
+        return Repository(self._folder)
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Do nothing: no revision is ever taken out of it."""
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Do nothing: it is packed as it is written."""

@@ -1,0 +1,60 @@
+"""The clone of a git repository, as a source that subscriptions can watch."""
+
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from cachewatch.config.model import Source
+from cachewatch.core.patterns import Globs
+from cachewatch.git.credentials import Access
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
+from cachewatch.git.service_clone import Mirror, Update
+from cachewatch.notify.watched_source import News
+
+
+class WatchedClone:
+    """A clone of a git repository, which keeps what upstream may take away."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        self._mirror = Mirror(
+            folder,
+            source.address,
+            branch=source.branch,
+            timeout=source.poll.timeout.total_seconds(),
+            access=Access.named(source.credentials) if source.credentials else None,
+            wanted_tag=Globs(source.tags),
+        )
+
+    def update(self) -> News:
+        """Fetch what is new."""
+        update = self._mirror.update()
+        with closing(self._mirror.open()) as repository:
+            newest = resolve(repository, update.after)
+        return News(revision=update.after, time=newest.time, warnings=tuple(_warnings(update)))
+
+    def open(self) -> Repository:
+        """Open the clone to read it."""
+        return self._mirror.open()
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Keep these revisions whole, whatever becomes of upstream."""
+        kept = set(self._mirror.pins().values())
+        for revision in revisions:
+            if revision not in kept:
+                self._mirror.pin(revision, revision)
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Let go of the pins that are not in `used`."""
+        for name, revision in self._mirror.pins().items():
+            if revision not in used:
+                self._mirror.unpin(name)
+
+
+def _warnings(update: Update) -> Iterator[str]:
+    if update.rewritten:
+        yield f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."
+    if update.set_aside is not None:
+        yield f"Our clone was damaged and was cloned again; the damaged one is kept in {update.set_aside}."
+    if update.lost_pins:
+        yield f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere."

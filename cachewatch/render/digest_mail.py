@@ -1,0 +1,148 @@
+"""Digest -> RenderedDigest: the mail that people read, in every form that a channel may want."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cachewatch.core.delivery import Attachment, RenderedDigest
+from cachewatch.errors import TemplateError
+from cachewatch.render import subject_and_headline
+from cachewatch.render.csv import COLUMNS, csv_table
+from cachewatch.render.digest_collector import MOST_CSV
+from cachewatch.render.json_records import encode
+from cachewatch.render.template_context import DigestForm, cleaner, is_cut, view
+from cachewatch.render.templates import render_all, source
+from cachewatch.report.digest import Digest
+
+# A table that is no larger than this is attached as it is, a larger one compressed.
+_PLAIN_CSV = 1_000_000
+# Compressed, for all readers together: each gets a message of their own, and all are stored at once.
+_MOST_FOR_ALL = 16 * MOST_CSV
+
+MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
+
+_FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
+_FORM = re.compile(r"(\.(html|txt|md))?(\.j2)?$")
+
+# What is left out when it does not fit, one after the other.
+_STEPS = (
+    _FULL,
+    DigestForm(rows=25, tags=30, others=20, longest=110, has_links=False),
+    DigestForm(rows=25, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=12, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=5, tags=20, others=5, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=2, tags=20, others=3, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
+)
+
+# Where to begin: whoever could not take more gets less from the first step on.
+_BEGIN = (0, 2, -2)
+
+
+def render_digest(
+    digest: Digest,
+    *,
+    to: tuple[str, ...] = (),
+    max_html: int = MAX_HTML,
+    shortness: int = 0,
+    templates_dir: Path | None = None,
+    template: str | None = None,
+) -> RenderedDigest:
+    """Render `digest` for the readers `to`.
+
+    The HTML has at most `max_html` bytes: what does not fit is counted, and told by an attached
+    table. `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half
+    as long, 2 or more gives no more than totals. Templates in `templates_dir` are preferred to
+    ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2 and
+    site.md.j2 where there are such. Raises TemplateError.
+    """
+    names = _Names(templates_dir, template)
+    table = None if shortness else _table(digest, readers=len(to))
+    head: dict[str, Any] = {
+        "title": subject_and_headline.title(digest),
+        "sentence": subject_and_headline.sentence(digest),
+        "subtitle": subject_and_headline.subtitle(digest),
+    }
+    budget = max_html // 2 if shortness else max_html
+    html, told = "", head
+    for form in _STEPS[_BEGIN[min(shortness, 2)] :]:
+        told = {**head, **_shown(digest, form, table)}
+        html = compact(names.render(("html", told))[0])
+        if len(html.encode()) <= budget:
+            break
+    text, markdown = names.render(("txt", told), ("md", told))
+    return RenderedDigest(
+        key=digest.key,
+        subscription=digest.subscription,
+        title=told["title"],
+        period=digest.period,
+        created=digest.created,
+        to=to,
+        is_urgent=digest.is_urgent,
+        tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
+        kinds=_kinds(digest),
+        revisions=tuple(_revisions(digest)),
+        archive_url=digest.archive_url,
+        text=text,
+        html=html,
+        markdown=markdown,
+        json=encode({**view(digest), **head}) + b"\n",
+        attachments=(table,) if table and told["attachment"] else (),
+    )
+
+
+class _Names:
+    """Which template is for which form."""
+
+    def __init__(self, folder: Path | None, template: str | None) -> None:
+        self._folder = folder
+        self._base = _FORM.sub("", template or "digest.html.j2")
+        if not any(source(f"{self._base}.{form}.j2", folder) for form in ("html", "txt", "md")):
+            raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
+
+    def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
+        return render_all([(self._name(form), context) for form, context in jobs], self._folder)
+
+    def _name(self, form: str) -> str:
+        name = f"{self._base}.{form}.j2"
+        return name if source(name, self._folder) is not None else f"digest.{form}.j2"
+
+
+def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
+    shown = view(digest, form, clean=cleaner(form.longest))
+    cut = is_cut(shown)
+    return {"digest": shown, "is_cut": cut, "attachment": table.name if table and cut else None}
+
+
+def compact(html: str) -> str:
+    """Drop the blanks that only make templates readable; none of ours matter at the start of a line."""
+    return re.sub(r"\n\s*", "\n", html).lstrip()
+
+
+def _table(digest: Digest, *, readers: int) -> Attachment | None:
+    """Return all changes of all tags as a file, or None if they are too many for one, or for so many readers."""
+    tables = [tag.table for tag in digest.tags]
+    size = sum(len(table.content) for table in tables)
+    if not size or size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers)):
+        return None
+    if not all(table.is_complete for table in tables):
+        return None
+    heading = csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    packed = [gzip.compress(heading, mtime=0), *(table.content for table in tables)]
+    if sum(table.size for table in tables) > _PLAIN_CSV:
+        return Attachment("changes.csv.gz", "application/gzip", b"".join(packed))
+    return Attachment("changes.csv", "text/csv; charset=utf-8", gzip.decompress(b"".join(packed)))
+
+
+def _kinds(digest: Digest) -> tuple[str, ...]:
+    kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
+    kinds |= {event.kind for tag in digest.tags for event in tag.report.events}
+    return tuple(sorted(kinds))
+
+
+def _revisions(digest: Digest) -> Iterator[str]:
+    for span in digest.spans:
+        yield f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"

@@ -1,0 +1,158 @@
+"""A package change as JSON, fast: a hundred specs of one signature encode it once.
+
+The form is that of config/changesets.schema.json. All output is ASCII, so that it does no
+harm wherever it is shown.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from cachewatch.core.model import (
+    FACTS,
+    Delta,
+    Diagnostic,
+    Event,
+    PackageChange,
+    PackageCounts,
+    PlaceChange,
+    Side,
+    Signature,
+    SpecCounts,
+    Specs,
+    StackChange,
+)
+from cachewatch.core.statements import Statement
+from cachewatch.core.untrusted_text import safe
+
+SCHEMA = "cachewatch.changesets/2"
+
+_NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
+_encode = msgspec.json.encode
+
+
+def encode(value: Any) -> bytes:
+    """Encode plain values as JSON in ASCII."""
+    return ascii_only(_encode(value))
+
+
+def ascii_only(data: bytes) -> bytes:
+    """Escape everything in JSON `data` that is not plain ASCII."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _NOT_ASCII.sub(_escape, data.decode("utf-8")).encode("ascii")
+
+
+def package_json(change: PackageChange) -> bytes:
+    """Return everything about `change` as one JSON object on one line."""
+    counts = asdict(change.counts)
+    # Under a package these are lists; their lengths are the counts.
+    del counts["added"], counts["removed"], counts["left_over"]
+    specs = [
+        _members(counts),
+        b'"added":' + _specs(change.came),
+        b'"removed":' + _specs(change.went),
+        b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
+        b'"left_over":' + _encode(change.left_over),
+        b'"newly_left_over":' + _encode([spec.hash for spec in change.newly_left_over]),
+    ]
+    head = {
+        "name": change.package,
+        "status": change.status,
+        "kinds": sorted(change.kinds),
+        **{fact: delta_values(change.facts[fact]) for fact in FACTS},
+        "stack_versions": change.stack_versions,
+        "places": [place_values(place) for place in change.places],
+    }
+    return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
+
+
+def spec_values(signature: Signature) -> dict[str, Any]:
+    """Return what a signature says, under the names of a document."""
+    return {
+        "versions": signature.versions,
+        "compiler": signature.compiler,
+        "os": signature.os,
+        "platform": signature.platform,
+        "target": signature.target,
+        "variants": signature.variants,
+        "stacks": signature.stacks,
+    }
+
+
+def delta_values(delta: Delta) -> dict[str, Any]:
+    """Return what came and went of one fact."""
+    return {"added": delta.added, "removed": delta.removed}
+
+
+def place_values(place: PlaceChange) -> dict[str, Any]:
+    """Return what happened in one place."""
+    return {
+        "stack": place.stack,
+        "target": place.target,
+        "before": place.before,
+        "after": place.after,
+        "verdict": place.verdict,
+    }
+
+
+def side_values(side: Side) -> dict[str, Any]:
+    """Return one of the two states."""
+    return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
+
+
+def event_values(event: Event) -> dict[str, Any]:
+    """Return one event."""
+    return asdict(event)
+
+
+def statement_values(statement: Statement) -> dict[str, Any]:
+    """Return one statement; places as in a package, items by what became of them."""
+    return {
+        "kind": statement.kind,
+        "severity": statement.severity,
+        "name": safe(statement.name),
+        "from": statement.before,
+        "to": statement.after,
+        "kinds": sorted(statement.kinds),
+        "packages": statement.packages,
+        "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
+        "stacks": statement.stacks,
+        "items": asdict(statement.counts),
+        "of": statement.of,
+        "exceptions": statement.exceptions,
+        "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
+    }
+
+
+def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return one warning."""
+    return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message}
+
+
+def summary_values(packages: PackageCounts, specs: SpecCounts) -> dict[str, Any]:
+    """Return the totals."""
+    return {"packages": asdict(packages), "specs": asdict(specs)}
+
+
+def _members(values: Mapping[str, Any]) -> bytes:
+    return _encode(values)[1:-1]
+
+
+def _specs(specs: Specs) -> bytes:
+    rest = {signature: f'",{_members(spec_values(signature)).decode()}}}' for signature in specs.counts}
+    parts = [f'{{"hash":"{spec_hash}{rest[signature]}' for spec_hash, signature in specs.in_order()]
+    return f"[{','.join(parts)}]".encode()
+
+
+def _restacked(entry: StackChange) -> dict[str, Any]:
+    return {"hash": entry.hash, "gained": entry.gained, "lost": entry.lost}
+
+
+def _escape(match: re.Match[str]) -> str:
+    # JSON has escapes of 16 bits; what lies beyond takes two.
+    units = match[0].encode("utf-16-be")
+    return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))

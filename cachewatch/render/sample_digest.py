@@ -1,0 +1,271 @@
+"""A digest and a notice that never happened, with something under every heading: to try templates and channels on."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+
+from cachewatch.core.environment_coverage import (
+    Availability,
+    Coverage,
+    CoverageChange,
+    Environment,
+    Need,
+    Resolution,
+    compare_coverage,
+)
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Event, Kind, PackageCounts, Place, Side, SpecCounts
+from cachewatch.core.statements import Line, Statement, StatementKind
+from cachewatch.core.statements.values import Counts, Story, severity_of
+from cachewatch.report.changes import Report
+from cachewatch.report.digest import (
+    Digest,
+    Example,
+    Notice,
+    Outage,
+    Pinned,
+    Return,
+    Silenced,
+    Span,
+    TagDigest,
+    VersionsChange,
+)
+
+_BEGIN = datetime(2025, 5, 25, 4, tzinfo=UTC)
+_END = datetime(2025, 6, 1, 4, tzinfo=UTC)
+_BEFORE = Side(
+    name="HEAD~1", revision="6001b266be8082e57c6d4732024ae09508c1101a", tag="develop", time="2025-05-25T04:00:00Z"
+)
+_AFTER = Side(
+    name="HEAD", revision="1afa5ee7584b8a73efd0282719f02952eefa5964", tag="develop", time="2025-06-01T04:00:00Z"
+)
+
+
+def sample_digest(subscription: str = "sample", *, created: datetime = _END + timedelta(hours=3)) -> Digest:
+    """Return a digest in which everything that templates can say is said once."""
+    span = Span(
+        source="public",
+        address="https://github.com/spack/cache.spack.io.git",
+        before=_BEFORE,
+        after=_AFTER,
+        revisions=5,
+        newest=_END,
+        checked=created,
+        gaps=(Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
+        notes=("this is made up: nothing of it happened",),
+    )
+    return Digest(
+        key="0" * 64,
+        subscription=subscription,
+        description="a sample",
+        created=created,
+        period="2025-05-25..2025-06-01",
+        is_sample=True,
+        spans=(span,),
+        tags=(_tag(),),
+        returns=(
+            Return(
+                source="public",
+                tag="develop",
+                kind="stack",
+                name="ml-linux-x86_64-rocm",
+                gone_since=datetime(2025, 5, 4, 7, tzinfo=UTC),
+                revision="6001b266be8082e57c6d4732024ae09508c1101a",
+                packages_before=109,
+                packages_now=9,
+                specs_before=188,
+                specs_now=9,
+            ),
+        ),
+        environment=_environment(),
+        pinned=(
+            Pinned(
+                tag="develop-2025-05-18", source="public", newest="develop-2025-06-01", newer=2, move=_environment()
+            ),
+        ),
+        silenced=(Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
+        why=("tags develop", "packages py-*"),
+        commands=("cachewatch diff 6001b266be 1afa5ee758 --tag develop",),
+        archive_url="https://hpc.example.org/cachewatch/sample/2025-06-01.html",
+        unsubscribe="mailto:cachewatch+unsubscribe@hpc.example.org?subject=sample",
+        operator="hpc-software@example.org",
+        links="https://cache.spack.io",
+    )
+
+
+def _environment() -> CoverageChange:
+    needs = tuple(
+        Need(package=name, version=version, hash=letter * 32, os="ubuntu22.04", is_root=name == "py-torch")
+        for name, version, letter in (
+            ("cuda", "12.8.0", "a"),
+            ("hdf5", "1.14.6", "b"),
+            ("openmpi", "5.0.7", "f"),
+            ("py-torch", "2.7.0", "c"),
+            ("zlib", "1.3.1", "d"),
+        )
+    )
+    environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
+    cuda, hdf5, openmpi, torch, zlib = needs
+    there = tuple(Resolution(need, Availability.THERE) for need in needs[:4])
+    return compare_coverage(
+        Coverage(environment, (*there, Resolution(zlib, Availability.LOST))),
+        Coverage(
+            environment,
+            (
+                Resolution(cuda, Availability.LOST, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
+                Resolution(hdf5, Availability.REBUILT, others=("e" * 32,)),
+                Resolution(
+                    openmpi, Availability.USABLE, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")
+                ),
+                Resolution(torch, Availability.THERE, after_prune=Availability.REBUILT),
+                Resolution(zlib, Availability.THERE),
+            ),
+        ),
+    )
+
+
+def sample_notice(*, created: datetime = _END + timedelta(hours=3)) -> Notice:
+    """Return a notice to operators about something that never happened."""
+    return Notice(
+        key="1" * 64,
+        created=created,
+        title="Source public cannot be read",
+        said=("This is a sample: all is well.", "The last three attempts failed: connection timed out."),
+        facts=(("last success", "1 June 2025 04:00 UTC"), ("next attempt", "1 June 2025 08:00 UTC")),
+        remedy="Nothing if it ends by itself; digests wait, and none is lost.",
+        commands=("cachewatch status",),
+        operator="hpc-software@example.org",
+    )
+
+
+def _tag() -> TagDigest:
+    return TagDigest(
+        source="public",
+        report=Report(
+            before=_BEFORE,
+            after=_AFTER,
+            revisions_between=5,
+            packages=PackageCounts(before=1250, after=1250, added=1, removed=1, changed=9, rebuilt_only=1),
+            specs=SpecCounts(
+                before=400, after=397, added=60, removed=63, rebuilt=40, moved=2, upgraded=3, downgraded=1,
+                recompiled=4, reconfigured=1, new=9, gone=12, net_added=20, net_removed=23, left_over=2,
+            ),
+            events=(
+                Event(Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),
+                Event(Kind.COMPILER, "gcc@11.4.0 -> gcc@13.2.0", 214, 950),
+            ),
+            diagnostics=(Diagnostic("_cache/develop/apfel/specs.md", DiagnosticKind.UNREADABLE, "ends in the middle of a record"),),
+        ),
+        statements=tuple(_statements()),
+        rest=(_statement(StatementKind.REBUILT, _line("py-gpytorch", StatementKind.REBUILT, counts=Counts(40, 40))),),
+        versions=(VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
+        examples=(
+            Example(
+                package="py-keras", version="3.9.2", hash="4cndtqqkxselgikq53txkbo6k2f2gzsv", stacks=("e4s",), target="x86_64_v3"
+            ),
+        ),
+    )  # fmt: skip
+
+
+_X86 = frozenset({Place("e4s", "x86_64_v3"), Place("ml-linux-x86_64-cpu", "x86_64_v3")})
+_SOME = tuple(f"py-package-{number}" for number in range(12))
+
+
+def _statements() -> Iterator[Statement]:
+    """Yield a statement of nearly every kind, most important first."""
+    kinds = StatementKind
+    lost = Place("ml-darwin-aarch64-mps", "aarch64")
+    yield _whole(kinds.STACK_REMOVED, "ml-linux-aarch64-cpu", Counts(480), kind=Kind.STACK_EVENT)
+    yield replace(
+        _whole(kinds.MIGRATION, "gcc@11.4.0 -> gcc@13.2.0", Counts(950, 950), kind=Kind.COMPILER),
+        before=("gcc@11.4.0",),
+        after=("gcc@13.2.0",),
+        exceptions=("cuda", "hdf5"),
+    )
+    yield _whole(kinds.PRUNE, "", Counts(2730), kind=Kind.PRUNE)
+    yield _statement(kinds.PACKAGE_REMOVED, _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5)))
+    yield _statement(kinds.DOWNGRADED, _line("rocblas", kinds.DOWNGRADED, ("6.4.0",), ("6.2.4",), counts=Counts(1, 1)))
+    yield _statement(
+        kinds.UPGRADED,
+        _line("py-build", kinds.UPGRADED, ("1.2.0",), ("1.2.1",), counts=Counts(3, 3), behind=("radiuss",)),
+    )
+    yield _statement(
+        kinds.UPGRADED, _line("py-ml-dtypes", kinds.UPGRADED, ("0.3.1",), ("0.4.0",), counts=Counts(0, 3), stays=_X86)
+    )
+    yield _statement(kinds.PACKAGE_ADDED, _line("py-keras", kinds.PACKAGE_ADDED, after=("3.9.2",), counts=Counts(0, 6)))
+    yield replace(
+        _statement(
+            kinds.PLACE_LOST,
+            *(
+                _line(name, kinds.PLACE_LOST, ("0.4.3",), counts=Counts(1), places=frozenset({lost}))
+                for name in ("py-safetensors", *_SOME)
+            ),
+        ),
+        name=f"{lost.stack} ({lost.target})",
+    )
+    yield _statement(kinds.RETIRED, _line("hdf5", kinds.RETIRED, ("1.12.3",), counts=Counts(2)))
+    yield _statement(kinds.RECONFIGURED, _line("hdf5", kinds.RECONFIGURED, ("~mpi",), ("+mpi",), counts=Counts(1, 1)))
+    yield _statement(
+        kinds.MOVED,
+        replace(
+            _line("py-build", kinds.MOVED, ("1.2.1",), counts=Counts(0, 0, 2)),
+            joined=frozenset({"e4s"}),
+            left=frozenset({"radiuss"}),
+        ),
+    )
+    yield _statement(
+        kinds.UNREFERENCED, _line("zlib", kinds.UNREFERENCED, ("1.2.13",), counts=Counts(0, 0, 2), places=frozenset())
+    )
+    yield _statement(kinds.SURPLUS, _line("openmpi", kinds.SURPLUS, ("5.0.3",), counts=Counts(4)))
+
+
+def _whole(about: StatementKind, name: str, counts: Counts, *, kind: Kind) -> Statement:
+    return Statement(
+        kind=about,
+        name=name,
+        packages=_SOME,
+        stacks=("e4s", "radiuss"),
+        counts=counts,
+        kinds=frozenset({kind}),
+        severity=severity_of(about),
+    )
+
+
+def _statement(kind: StatementKind, *lines: Line) -> Statement:
+    """Return a statement of these lines."""
+    story = lines[0].story
+    return Statement(
+        kind=kind,
+        name=lines[0].package,
+        before=story.before,
+        after=story.after,
+        packages=tuple(line.package for line in lines),
+        places=tuple(sorted({place for line in lines for place in line.story.places})),
+        stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
+        counts=sum((line.counts for line in lines), start=Counts()),
+        lines=lines,
+        severity=severity_of(kind),
+    )
+
+
+def _line(
+    package: str,
+    kind: StatementKind,
+    before: tuple[str, ...] = (),
+    after: tuple[str, ...] = (),
+    *,
+    counts: Counts,
+    places: frozenset[Place] = _X86,
+    stays: frozenset[Place] = frozenset(),
+    behind: tuple[str, ...] = (),
+) -> Line:
+    story = Story(
+        kind=kind, before=before, after=after, places=places, stays=stays, behind=behind, of_stacks=2 + len(behind)
+    )
+    return Line(
+        package=package,
+        story=story,
+        stacks=frozenset(place.stack for place in places),
+        counts=counts,
+        kinds=frozenset(),
+    )

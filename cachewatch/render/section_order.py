@@ -1,0 +1,120 @@
+"""Make a report into blocks, in one order and with one cut for every format.
+
+Whatever a format shows, the counts of its blocks and of what is left out of them are those of
+the total line.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from cachewatch.core.statements import Severity, Statement, StatementKind
+from cachewatch.core.untrusted_text import safe_name
+from cachewatch.render import phrases
+from cachewatch.render.diff_totals import nothing, signed, total
+from cachewatch.render.phrases import number
+from cachewatch.render.tag_blocks import block_of
+from cachewatch.render.text_blocks import ALL, FEW_NAMES, Block, BlockEntry, Chosen, Requested, Shown, sum_of
+from cachewatch.report.changes import Report
+
+_SEVERITIES = tuple(Severity)
+_PLAIN = StatementKind.REBUILT
+_REBUILT = (StatementKind.REBUILD_WAVE, _PLAIN)
+_ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
+
+
+def tell(report: Report, asked: Requested) -> Shown:
+    """Return what `report` says to somebody who asked for this."""
+    chosen = [one for one in (_choose(statement, asked) for statement in report.statements) if one]
+    blocks = [
+        *(block_of(one, report, asked) for one in chosen if one.is_of_tag),
+        *_sections(chosen, asked),
+        *_rebuilt(report, chosen, asked),
+    ]
+    blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
+    return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
+
+
+def _choose(statement: Statement, asked: Requested) -> Chosen | None:
+    """Keep the lines of the kinds that were asked for; all of them if only the statement is of such a kind."""
+    lines = tuple(line for line in statement.lines if asked.wants(line.kinds))
+    if lines:
+        return Chosen(statement, lines)
+    return Chosen(statement, statement.lines) if asked.wants(statement.kinds) else None
+
+
+def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    for kind in phrases.HEADINGS:
+        own = [one for one in chosen if one.statement.kind is kind]
+        if own and kind is not _PLAIN:
+            yield _section(own, asked)
+
+
+def _section(own: Sequence[Chosen], asked: Requested) -> Block:
+    first = own[0].statement
+    entries = [entry for one in own for entry in _entries(one, asked)]
+    most = asked.most
+    if first.severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
+        most //= _ROUTINE_SHARE
+    counts = sum_of(one.counts for one in own)
+    packages = {name for one in own for name in one.packages}
+    return Block(
+        kind=first.kind,
+        severity=first.severity,
+        title=phrases.HEADINGS[first.kind],
+        total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))),
+        entries=tuple(entries[:most]),
+        more=_more(entries[most:]),
+        packages=len(packages),
+    )
+
+
+def _more(left_out: Sequence[BlockEntry]) -> str:
+    if not left_out:
+        return ""
+    counts = signed(sum_of(entry.counts for entry in left_out))
+    return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
+
+
+def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
+    statement = one.statement
+    if statement.kind is StatementKind.PLACE_LOST and statement.name:
+        # Place first: what matters is what is missing there.
+        yield BlockEntry(name=safe_name(statement.name), fact=_lost(one, asked), counts=one.counts)
+        return
+    for line in one.lines:
+        yield BlockEntry(
+            name=safe_name(line.package),
+            fact=phrases.fact(line, asked.most_names),
+            counts=line.counts,
+            where=phrases.where(line, asked.most_names),
+        )
+
+
+def _lost(one: Chosen, asked: Requested) -> str:
+    if len(one.packages) == len(one.lines) == 1:
+        line = one.lines[0]
+        now = f", now in {phrases.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
+        return f"{safe_name(line.package)} {phrases.fact(line)}".strip() + now
+    return phrases.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
+
+
+def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    """Yield the one number that is always said, with its packages where somebody asked for them."""
+    told = {one.statement.kind for one in chosen}
+    hidden = [one for one in report.statements if one.kind in _REBUILT and (one.kind is _PLAIN or one.kind not in told)]
+    if not hidden:
+        return
+    lines = [line for one in hidden for line in one.lines]
+    packages = {line.package for line in lines}
+    specs = sum(line.counts.new for line in lines)
+    wanted = [one for one in chosen if one.statement.kind is _PLAIN]
+    is_listed = asked.is_whole or asked.names_kinds or asked.names_packages
+    listed = _section(wanted, asked) if wanted and is_listed else None
+    yield Block(
+        kind=_PLAIN,
+        severity=Severity.ROUTINE,
+        title=phrases.HEADINGS[_PLAIN],
+        total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
+        entries=listed.entries if listed else (),
+        more=listed.more if listed else "",
+        packages=len(packages),
+    )

@@ -1,0 +1,296 @@
+"""What comes first: the subject of a digest and its first sentence, names before counts, worst first."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from cachewatch.core.statements import Statement, StatementKind
+from cachewatch.core.untrusted_text import safe
+from cachewatch.render.environment_needs import headlines_of
+from cachewatch.render.first_screen import is_back, is_beside, rebuilt, said_back
+from cachewatch.render.phrases import fact, number, replaced
+from cachewatch.report.digest import Digest, Return, TagDigest
+
+# Of a subject line, with the prefix that the mail adds.
+WIDEST = 78
+_NARROWEST = 24
+_MOST_FACTS = 6
+_IN_HEADING = 2
+_LONGEST_NAME = 48
+_FEW_NAMES = 2
+
+
+class Fact(Struct, frozen=True):
+    """One thing to say, in as many words as there is room for: the longest first."""
+
+    forms: tuple[str, ...]
+
+    @property
+    def whole(self) -> str:
+        """All that it says."""
+        return self.forms[0]
+
+
+def title(digest: Digest) -> str:
+    """Return what a subject line says: as many facts as there is room for, worst first; ASCII."""
+    facts = _facts(digest)
+    where = f"{scope(digest.tags)}: " if len(_tags(digest.tags)) > 1 or _is_snapshot(digest) else ""
+    room = _room(digest.subscription, is_urgent=digest.is_urgent) - len(where)
+    said: list[str] = []
+    for one in facts[:_MOST_FACTS]:
+        left = room - len("; ".join([*said, ""])) if said else room
+        form = next((form for form in one.forms if len(form) <= left), None)
+        if form is None:
+            break
+        said.append(form)
+    if not said:
+        return fitted(where + facts[0].forms[-1], digest.subscription)
+    return _ascii(where + "; ".join(said))
+
+
+def fitted(title: str, subscription: str) -> str:
+    """Return `title` in ASCII, cut to what a subject line holds."""
+    title, room = _ascii(safe(title)), _room(subscription)
+    return title if len(title) <= room else f"{title[: room - 3].rstrip()}..."
+
+
+def _room(subscription: str, *, is_urgent: bool = False) -> int:
+    return max(_NARROWEST, WIDEST - len(f"[{'URGENT ' if is_urgent else ''}{subscription}] "))
+
+
+def sentence(digest: Digest) -> str:
+    """Return what to read first, whoever reads no more than that: two facts at most."""
+    said = "; ".join(one.whole for one in _facts(digest)[:_IN_HEADING])
+    first, _, rest = said.partition(" ")
+    # Names keep their small letters.
+    return f"{first.capitalize() if first in _WORDS else first}{' ' if rest else ''}{rest}."
+
+
+# The patterns of a subscription that leave something out.
+_SELECTING = ("packages", "stacks", "targets", "oses", "compilers", "versions", "environment")
+_WORDS = {"everything", "new", "no", "pinned", "routine", "stack", "suspicious:", "tag", "what"}
+
+
+def subtitle(digest: Digest) -> str:
+    """Say of which tags and days the digest is."""
+    where = scope(digest.tags) if digest.tags else ""
+    bases = {tag.report.before.tag for tag in digest.tags if tag.report.before.tag != tag.report.after.tag}
+    base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
+    span = ", ".join(filter(None, (where, base, _days(digest))))
+    selected = "; ".join(safe(line) for line in digest.why if line.partition(" ")[0] in _SELECTING)
+    return f"{span}. In your selection: {selected}" if selected else span
+
+
+def _facts(digest: Digest) -> list[Fact]:
+    back = {(one.kind, one.name) for one in digest.returns}
+    if facts := [*_own_facts(digest), *facts_of(digest.tags, back), *map(_back, digest.returns)]:
+        return facts
+    if any(span.is_unknown for span in digest.spans):
+        return [Fact(("what changed cannot be known",))]
+    unread = [safe(package) for span in digest.spans for package in span.unread]
+    if unread:
+        which = unread[0][:_LONGEST_NAME] if len(unread) == 1 else f"{len(unread)} documents"
+        return [Fact((f"{which} could not be read",))]
+    return [Fact(("no changes",))]
+
+
+def _own_facts(digest: Digest) -> Iterator[Fact]:
+    """Yield what became of the reader's own: binaries of the environment, and a pinned snapshot that is gone."""
+    yield from (Fact((f"pinned {safe(pin.tag)[:_LONGEST_NAME]} gone",)) for pin in digest.pinned if pin.is_gone)
+    change = digest.environment
+    if change is None:
+        return
+    if forms := headlines_of(change):
+        yield Fact(forms)
+
+
+def _back(one: Return) -> Fact:
+    return Fact((said_back(one), f"{one.kind} {safe(one.name)[:_LONGEST_NAME]} is back"))
+
+
+def facts_of(tags: Iterable[TagDigest], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
+    """Yield what happened, worst first; what is `back`, by its kind and name, is not new."""
+    found: dict[StatementKind, list[Statement]] = {}
+    for tag in tags:
+        for one in tag.statements:
+            if not is_back(one, back):
+                found.setdefault(one.kind, []).append(one)
+    for kind, say in _SAYINGS.items():
+        if kind in found:
+            yield from say(found[kind])
+
+
+def _each(words: str, short: str = "") -> Callable[[Sequence[Statement]], Iterator[Fact]]:
+    """Say each statement by its name and its packages."""
+
+    def say(found: Sequence[Statement]) -> Iterator[Fact]:
+        for one in found:
+            packages = number(len(one.packages), "package")
+            name = safe(one.name)[:_LONGEST_NAME]
+            yield Fact(
+                (words.format(name=name, packages=packages), (short or words).format(name=name, packages=packages))
+            )
+
+    return say
+
+
+def _removed(found: Sequence[Statement]) -> Iterator[Fact]:
+    names = [safe(one.name)[:_LONGEST_NAME] for one in found]
+    yield _listed(names, "removed", number(len(names), "package") + " removed")
+
+
+def _added(found: Sequence[Statement]) -> Iterator[Fact]:
+    names = [safe(" ".join((one.name, *one.after[-1:])))[:_LONGEST_NAME] for one in found]
+    yield _listed([f"new {name}" for name in names], "", number(len(names), "new package"))
+
+
+def _listed(names: Sequence[str], fate: str, counted: str) -> Fact:
+    """Name two, or one, or none of several."""
+    forms = []
+    for count in (2, 1):
+        more = len(names) - count
+        if more >= 0:
+            told = f"{', '.join(names[:count])}{f' and {more} more' if more else ''}"
+            forms.append(f"{told} {fate}".strip())
+    return Fact((*forms, counted))
+
+
+def _downgraded(found: Sequence[Statement]) -> Iterator[Fact]:
+    for one in found:
+        said = f"{safe(one.name)} {fact(one.lines[0])}"[:_LONGEST_NAME]
+        yield Fact((f"{said} (downgrade)" if "->" in said else said,))
+
+
+def _upgraded(found: Sequence[Statement]) -> Iterator[Fact]:
+    first, rest = found[0], len(found) - 1
+    name = safe(first.name)[:_LONGEST_NAME]
+    more = f", {number(rest, 'more upgrade')}" if rest else ""
+    counted = number(len(found), "upgrade")
+    yield Fact(
+        (
+            f"{name} {fact(first.lines[0])}{more}",
+            f"{name} {safe(first.after[0] if first.after else '')}{more}",
+            counted,
+        )
+    )
+
+
+def _places(found: Sequence[Statement]) -> Iterator[Fact]:
+    packages = sorted({package for one in found for package in one.packages})
+    stacks = sorted({place.stack for one in found for place in one.places})
+    lost = number(len(packages), "package")
+    where = safe(stacks[0])[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
+    named = ", ".join(safe(name)[:_LONGEST_NAME] for name in packages)
+    forms = [f"{named} lost in {where}"] if len(packages) <= _FEW_NAMES else []
+    yield Fact((*forms, f"{lost} lost in {where}", f"{lost} lost"))
+
+
+def _migrated(found: Sequence[Statement]) -> Iterator[Fact]:
+    for one in found:
+        yield Fact((f"{replaced(one)[: 2 * _LONGEST_NAME]} ({number(len(one.packages), 'package')})", replaced(one)))
+
+
+def _wave(found: Sequence[Statement]) -> Iterator[Fact]:
+    for one in found:
+        said = rebuilt(one).replace(" was ", " ").replace(" were ", " ")
+        if is_beside(one):
+            yield Fact((f"{said}, old builds go at the next prune", f"{said} beside the old builds", said))
+        else:
+            yield Fact((f"{said} ({number(len(one.packages), 'package')})", said))
+
+
+def _prune(found: Sequence[Statement]) -> Iterator[Fact]:
+    yield Fact((f"routine prune of {number(sum(one.counts.vanished for one in found), 'old build')}",))
+
+
+def _packages(words: str) -> Callable[[Sequence[Statement]], Iterator[Fact]]:
+    """Say of how many packages something is true, and of which if it is one."""
+
+    def say(found: Sequence[Statement]) -> Iterator[Fact]:
+        packages = {package for one in found for package in one.packages}
+        lines = [line for one in found for line in one.lines]
+        counted = f"{number(len(packages), 'package')} {words}"
+        if len(lines) == 1:
+            yield Fact((f"{safe(lines[0].package)} {fact(lines[0])}"[: 2 * _LONGEST_NAME], counted))
+        else:
+            yield Fact((counted,))
+
+    return say
+
+
+_SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]] = {
+    StatementKind.SUSPICIOUS: _each("suspicious: {name}", "suspicious loss"),
+    StatementKind.TAG_REMOVED: _each("tag {name} removed"),
+    StatementKind.STACK_REMOVED: _each("stack {name} disappeared ({packages})", "stack {name} disappeared"),
+    StatementKind.PACKAGE_REMOVED: _removed,
+    StatementKind.PLACE_LOST: _places,
+    StatementKind.DOWNGRADED: _downgraded,
+    StatementKind.MIGRATION: _migrated,
+    StatementKind.STACK_ADDED: _each("new stack {name} ({packages})", "new stack {name}"),
+    StatementKind.TAG_ADDED: _each("new tag {name}"),
+    StatementKind.UPGRADED: _upgraded,
+    StatementKind.REBUILD_WAVE: _wave,
+    StatementKind.PACKAGE_ADDED: _added,
+    StatementKind.PRUNE: _prune,
+    StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),
+    StatementKind.PLACE_GAINED: _packages("in more places"),
+    StatementKind.RETIRED: _packages("with older versions retired"),
+    StatementKind.EXTENDED: _packages("with older versions added"),
+    StatementKind.NARROWED: _packages("with fewer configurations"),
+    StatementKind.WIDENED: _packages("with more configurations"),
+    StatementKind.RECONFIGURED: _packages("built in another way"),
+    StatementKind.MOVED: _packages("moved between stacks"),
+    StatementKind.PRUNED: _packages("pruned"),
+    StatementKind.SURPLUS: _packages("with fewer copies"),
+    StatementKind.EXTRA_COPY: _packages("with more copies"),
+    StatementKind.REBUILT: _packages("rebuilt"),
+}
+
+
+def scope(tags: Iterable[TagDigest]) -> str:
+    """Name the tags, or count them."""
+    names = _tags(tags)
+    return names.pop()[:_LONGEST_NAME] if len(names) == 1 else f"{len(names):,} tags"
+
+
+def _tags(tags: Iterable[TagDigest]) -> set[str]:
+    return {safe(tag.report.after.tag or tag.report.before.tag or tag.report.after.name) for tag in tags}
+
+
+def _is_snapshot(digest: Digest) -> bool:
+    """Tell whether the one tag is new: its name is news."""
+    return any(one.kind is StatementKind.TAG_ADDED for tag in digest.tags for one in tag.statements) or any(
+        tag.report.before.tag != tag.report.after.tag for tag in digest.tags
+    )
+
+
+def _days(digest: Digest, *, month: str = "%B", to: str = " to ", has_year: bool = True) -> str:
+    """Say from when to when: 25 May to 1 June 2025; empty if that is unknown."""
+    afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
+    if not afters:
+        return ""
+    last = max(afters)
+    first = min((day for span in digest.spans if (day := _day(span.before.time, digest.zone))), default=last)
+    return _between(first, last, month, to, has_year=has_year)
+
+
+def _between(first: date, last: date, month: str, to: str, *, has_year: bool) -> str:
+    """Say from when to when, and nothing twice."""
+    end = f"{last.day} {last.strftime(month)}{f' {last.year}' if has_year else ''}"
+    if first >= last:
+        return end
+    if has_year and first.year != last.year:
+        return f"{first.day} {first.strftime(month)} {first.year}{to}{end}"
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day}{to}{end}"
+    return f"{first.day} {first.strftime(month)}{to}{end}"
+
+
+def _day(time: str | None, zone: str) -> date | None:
+    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone)).date() if time else None
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "replace").decode()

@@ -1,0 +1,55 @@
+"""Packages in lists, and what they can be found by."""
+
+from cachewatch.history import PackageHistory, Present
+from cachewatch.site.page_names import shown
+from cachewatch.site.page_values import PackageRow
+from cachewatch.site.read_history import Catalogue
+from cachewatch.site.shared_words import Times, newest_versions, package_link
+
+
+def package_rows(catalogue: Catalogue, times: Times) -> tuple[PackageRow, ...]:
+    """List all packages that there ever were, in any tag, by name."""
+    histories = _histories(catalogue)
+    return tuple(_row(package, histories[package], times) for package in sorted(histories))
+
+
+def search_index(catalogue: Catalogue) -> list[list[str]]:
+    """Return what each package of the list can be found by beside its name, in the order of the list."""
+    histories = _histories(catalogue)
+    return [_facts(history.present) if (history := histories[package]) else [] for package in sorted(histories)]
+
+
+def _histories(catalogue: Catalogue) -> dict[str, PackageHistory | None]:
+    """Return all packages; those that only other tags have, without a history."""
+    elsewhere = dict.fromkeys(package for packages in catalogue.tags.values() for package in packages)
+    return {**elsewhere, **{history.package: history for history in catalogue.past.packages}}
+
+
+def _row(package: str, history: PackageHistory | None, times: Times) -> PackageRow:
+    if history is None:
+        return package_row(package, Present(), note="in other tags")
+    day = times.moments[history.trail[-1][0]].day
+    return package_row(package, history.present, day=day, note="" if history.is_there else "gone")
+
+
+def package_row(package: str, present: Present, *, up: str = "", **more: str) -> PackageRow:
+    """Return a package as one row of a list."""
+    versions, more_versions = newest_versions(present.versions)
+    return PackageRow(
+        name=package_link(package, up),
+        versions=versions,
+        more_versions=more_versions,
+        specs=present.specs,
+        stacks=len(present.stacks),
+        targets=", ".join(shown(target, 24) for target in sorted(present.targets)),
+        **more,
+    )
+
+
+def _facts(present: Present) -> list[str]:
+    return [
+        *(f"@{shown(version, 40)}".lower() for version in sorted(present.versions)),
+        *(f"stack:{shown(stack)}".lower() for stack in sorted(present.stacks)),
+        *(f"target:{shown(target)}".lower() for target in sorted(present.targets)),
+        *(f"%{shown(compiler)}".lower() for compiler in present.compilers),
+    ]

@@ -1,0 +1,103 @@
+"""All that a site is made of, read from a repository; what is known from the last time is not read again."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from cachewatch.core import tag_names
+from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
+from cachewatch.core.source import Listing
+from cachewatch.errors import UnknownRevision
+from cachewatch.git.catalogue import list_revision, tags_of
+from cachewatch.git.document_history import FileHistories, find_trails
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision
+from cachewatch.git.trees import folders
+from cachewatch.history import Present, TagHistory, read_tag, walk
+from cachewatch.history.walk_revisions import Progress, size_to_read
+
+
+class Remembered(Struct, frozen=True):
+    """What the last build read, for the next one."""
+
+    past: TagHistory | None = None
+    documents: Mapping[str, Present] = {}  # of tags that do not change, by object id
+
+
+class Catalogue(Struct, frozen=True, kw_only=True):
+    """The past of one tag, and what there is in the others."""
+
+    past: TagHistory
+    tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
+    diagnostics: tuple[Diagnostic, ...]
+    remembered: Remembered
+
+
+class Plan(Struct, frozen=True):
+    """What is to be read, before any document is."""
+
+    trails: FileHistories
+    listings: Sequence[Listing]
+    known: Remembered
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are to read."""
+        blobs = (blob for listing in self.listings for blob in listing.blobs.values())
+        unknown = sum(blob.size for blob in blobs if blob.name not in self.known.documents)
+        return unknown + size_to_read(self.trails, self.known.past)
+
+
+def plan(
+    repository: Repository,
+    until: Revision,
+    *,
+    since: Revision | None,
+    wanted_tag: Callable[[str], bool],
+    wanted_package: Wanted,
+    known: Remembered,
+) -> Plan:
+    """Find what there is to read. The first tag that is wanted has its past told; the others are as they are."""
+    # A folder without any folders is a package of 2022, and no tag.
+    trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
+    found = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
+    if not found:
+        raise UnknownRevision(f"{repository.path}: {until.name!r} has no such tag, or no catalogue at all")
+    told = "develop" if "develop" in found else found[0]
+    trails = find_trails(repository, until, tag=told, since=since, wanted_package=wanted_package)
+    listings = [
+        list_revision(
+            repository,
+            Revision(until.name, until.commit, tag, until.time),
+            wanted_tag=wanted_tag,
+            wanted_package=wanted_package,
+        )
+        for tag in found
+        if tag != told
+    ]
+    return Plan(trails, listings, known)
+
+
+def read(planned: Plan, *, jobs: int, progress: Progress) -> Catalogue:
+    """Read all that is not known yet."""
+    past = walk(planned.trails, planned.known.past, jobs=jobs, progress=progress)
+    diagnostics = list(planned.trails.diagnostics)
+    for history in past.packages:
+        path = f"{CATALOGUE}/{past.tag}/{history.package}/{DOCUMENT}"
+        diagnostics += [Diagnostic(path, DiagnosticKind(kind), message) for kind, message in history.diagnostics]
+    documents: dict[str, Present] = {}
+    found: dict[str, Mapping[str, Present]] = {}
+    for listing in planned.listings:
+        diagnostics += listing.diagnostics
+        packages: dict[str, Present] = {}
+        for package, present in read_tag(
+            listing.blobs, listing.reader, planned.known.documents, jobs=jobs, progress=progress
+        ):
+            blob = listing.blobs[package]
+            if isinstance(present, str):
+                diagnostics.append(Diagnostic(blob.path, DiagnosticKind.UNREADABLE, present))
+            else:
+                packages[package] = documents[blob.name] = present
+        found[listing.side.tag or ""] = dict(sorted(packages.items()))
+    return Catalogue(past=past, tags=found, diagnostics=tuple(diagnostics), remembered=Remembered(past, documents))

@@ -1,0 +1,225 @@
+"""Keep the history of a build cache that keeps none: each state becomes a revision of documents.
+
+`record` asks a source what it publishes now, and adds a revision to a repository of ours if
+that is something else than the newest revision there. It may be called as often as one likes,
+and be killed at any point: the revision is made in one step, and what was remembered beside it
+only saves the next call some work.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core.model import Diagnostic
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE
+from cachewatch.core.spelling import UNION_STACK
+from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
+from cachewatch.documents.writing import Listed, write_document
+from cachewatch.git.recorded_repository import Recording, open_recording
+from cachewatch.runtime.atomic_files import publish
+from cachewatch.sources.buildcache import Validator
+from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed, Published
+
+# A stack that has no more than this share of its specs left is not believed to.
+SHARE_LEFT = 0.1
+
+_STATE_FILE = "cachewatch-record.json"
+_COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILINE)
+_SIZE = re.compile(rb'"hash": "([a-z0-9]+)", "os": "[^"]*", "platform": "[^"]*", "size": (\d+),')
+
+
+class Held(Struct, frozen=True):
+    """A tag that lost so much at once that somebody has to say that it is true."""
+
+    tag: str
+    reason: str
+
+
+class TagCounts(Struct, frozen=True):
+    """What became of a tag's documents."""
+
+    tag: str
+    specs: int
+    packages: int
+    new: int = 0
+    changed: int = 0
+    removed: int = 0
+
+    @property
+    def is_different(self) -> bool:
+        """Whether anything did."""
+        return bool(self.new or self.changed or self.removed)
+
+
+class Recorded(Struct, frozen=True):
+    """What a call of `record` did."""
+
+    commit: str | None  # the new revision; None if nothing is different
+    tags: tuple[TagCounts, ...] = ()  # those that were read
+    held: tuple[Held, ...] = ()
+    failed: tuple[Failed, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class _State(Struct):
+    """What is remembered beside the repository; without it everything is read once more."""
+
+    commit: str = ""
+    known: dict[str, dict[str, Validator]] = msgspec.field(default_factory=dict)
+
+
+def record(
+    cache: Cache,
+    repository: Path,
+    *,
+    is_confirmed: bool = False,
+    wants_sizes: bool = False,
+    now: datetime | None = None,
+) -> Recorded:
+    """Add what `cache` publishes now to the bare repository at `repository`, which is made if need be.
+
+    A tag that is empty, or of which a stack lost nine tenths, is held back unless
+    `is_confirmed`; a tag of a catalogue that cannot be read stops only itself. Raises
+    SourceError where the source as a whole could not be read; then nothing is written.
+    """
+    with CacheSource(cache) as source, open_recording(repository) as recording:
+        state = _read_state(recording)
+        key = f"{cache.address} sizes" if wants_sizes else cache.address
+        known = dict(state.known.get(key, {}))
+        work = _Work(recording, source, is_confirmed=is_confirmed, wants_sizes=wants_sizes)
+        for found in source.read(known):
+            work.take(found)
+        commit = work.commit(cache.address, now or datetime.now(UTC))
+        read = {count.tag for count in work.counts}
+        known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read} | work.fresh
+        _write_state(recording, _State(recording.head or "", {**state.known, key: known}))
+        return Recorded(commit, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.diagnostics))
+
+
+class _Work:
+    """Turns what is published into the files of a revision, tag by tag."""
+
+    def __init__(self, recording: Recording, source: CacheSource, *, is_confirmed: bool, wants_sizes: bool) -> None:
+        self._recording = recording
+        self._source = source
+        self._is_confirmed = is_confirmed
+        self._wants_sizes = wants_sizes
+        self._stacks: dict[str, frozenset[str]] = {}
+        self.counts: list[TagCounts] = []
+        self.held: list[Held] = []
+        self.failed: list[Failed] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.fresh: dict[str, Validator] = {}
+
+    def take(self, found: Published | Failed) -> None:
+        """Compare one tag with the newest revision, and note what is different."""
+        if isinstance(found, Failed):
+            self.failed.append(found)
+            return
+        self.diagnostics += found.diagnostics
+        before = self._recording.documents(found.tag) if found.tag else {}
+        if found.tag:
+            if (reason := self._suspicion(found, before)) and not self._is_confirmed:
+                self.held.append(Held(found.tag, reason))
+                return
+            self._write(found, before)
+            self._stacks[found.tag] = frozenset(found.stacks)
+        if found.tag or not (self.held or self.failed):
+            self.fresh |= found.fresh
+
+    def commit(self, address: str, now: datetime) -> str | None:
+        """Make the revision, if anything is different."""
+        self._write_tags()
+        return self._recording.commit(_message(address, self.counts), now)
+
+    def _write(self, found: Published, before: Mapping[str, str]) -> None:
+        sizes = self._sizes(found, before) if self._wants_sizes else {}
+        new = changed = 0
+        for package in sorted(found.specs):
+            content = write_document(package, found.tag, _sized(found.specs[package], sizes))
+            if before.get(package) != self._recording.id_of(content):
+                self._recording.write(f"{CATALOGUE}/{found.tag}/{package}/{DOCUMENT}", content)
+                changed += package in before
+                new += package not in before
+        vanished = sorted(before.keys() - found.specs.keys())
+        for package in vanished:
+            self._recording.remove(f"{CATALOGUE}/{found.tag}/{package}/{DOCUMENT}")
+        self.counts.append(TagCounts(found.tag, found.size, len(found.specs), new, changed, len(vanished)))
+
+    def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
+        """Return why it cannot be believed that a tag is what it is said to be; "" if it can."""
+        if not found.size:
+            return "the index is empty"
+        had = self._counts(before)
+        has = Counter(stack for specs in found.specs.values() for spec in specs for stack in spec.stacks)
+        has[UNION_STACK] = found.size
+        lost = [(stack, count, has[stack]) for stack, count in sorted(had.items()) if has[stack] <= count * SHARE_LEFT]
+        if not lost:
+            return ""
+        told = ", ".join(
+            f"{'the tag' if stack == UNION_STACK else f'stack {stack}'} had {before:,} specs and has {after:,}"
+            for stack, before, after in lost[:5]
+        )
+        return told + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
+
+    def _counts(self, before: Mapping[str, str]) -> Counter[str]:
+        """Count the specs of each stack in the newest revision."""
+        counts: Counter[str] = Counter()
+        for content in self._recording.read(list(before.values())):
+            if match := _COUNTS.search(content[: 2**16]):
+                counts.update(msgspec.json.decode(match[1], type=dict[str, int]))
+        return counts
+
+    def _sizes(self, found: Published, before: Mapping[str, str]) -> Mapping[str, int]:
+        """Return the sizes of tarballs by hash: as recorded, or else as the source says."""
+        known = {
+            spec_hash.decode(): int(size)
+            for content in self._recording.read(list(before.values()))
+            for spec_hash, size in _SIZE.findall(content)
+        }
+        asked = [spec.binary for specs in found.specs.values() for spec in specs if spec.binary.hash not in known]
+        said = zip(asked, self._source.sizes(asked), strict=True)
+        return known | {binary.hash: size for binary, size in said if size is not None}
+
+    def _write_tags(self) -> None:
+        content = self._recording.file(TAGS_FILE)
+        before = read_tags_file(content) if content is not None else {}
+        stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
+        if stacks != before:
+            self._recording.write(TAGS_FILE, write_tags_file(stacks))
+
+
+def _sized(specs: Iterable[Listed], sizes: Mapping[str, int]) -> list[Listed]:
+    if not sizes:
+        return list(specs)
+    return [Listed(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in specs]
+
+
+def _message(address: str, counts: Iterable[TagCounts]) -> str:
+    different = [count for count in counts if count.is_different]
+    if len(different) != 1:
+        subject = f"Record {len(different)} tags" if different else "Record which stacks the tags have"
+    else:
+        (count,) = different
+        subject = f"Record {count.tag}: {count.specs:,} specs of {count.packages:,} packages"
+    details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
+    return "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
+
+
+def _read_state(recording: Recording) -> _State:
+    """Return what is remembered, if it is about the newest revision."""
+    try:
+        state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_State)
+    except (OSError, msgspec.MsgspecError):
+        return _State()
+    return state if state.commit == recording.head else _State()
+
+
+def _write_state(recording: Recording, state: _State) -> None:
+    content = msgspec.json.format(msgspec.json.encode(state), indent=1)
+    publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)

@@ -1,0 +1,256 @@
+"""The bytes of a mail: readable headers, two parts that say the same, nothing that harms."""
+
+import html
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from outgoing import HEADERS, email_config, maildir_config, part, read, rendered
+
+from cachewatch.channels import open_channel
+from cachewatch.channels.mail_channel import MailChannel
+from cachewatch.config.model import MailConfig
+from cachewatch.core.delivery import Attachment, Message, RenderedDigest
+
+HOSTILE = [
+    "a\r\nBcc: victim@example.org",
+    "a\n\nbody",
+    "\x00\x1b[31m\x9b\x07\x08",
+    "\u202egnp.exe\u2066",
+    "x" * 10_000,
+    "ü" * 10_000,
+    "=?utf-8?q?=0D=0ABcc=3A_victim=40example=2Eorg?=",
+    "=cmd|' /C calc'!A1",
+    "\ud800 half",
+    '<script>alert(1)</script> & "quotes"',
+    "a, b <c@d>; (comment) \\ @",
+    "\u2028\u2029\x85\ufeff",
+]
+
+
+def pack(one: RenderedDigest, config: MailConfig | None = None) -> Message:
+    """Return the only mail that a digest becomes."""
+    messages = open_channel(config or email_config(25)).build_messages(one)
+    assert len(messages) == 1
+    return messages[0]
+
+
+def raw_headers(payload: bytes) -> list[str]:
+    """Return the header lines as they are, unfolded."""
+    head = payload.partition(b"\r\n\r\n")[0].decode("ascii")
+    return head.replace("\r\n ", " ").replace("\r\n\t", " ").split("\r\n")
+
+
+def test_the_headers_of_a_digest() -> None:
+    """Who it is from, what list it belongs to, and that no human wrote it."""
+    config = email_config(
+        25,
+        reply_to="hpc-software@example.org",
+        list_domain="cachewatch.example.org",
+        unsubscribe="mailto:cachewatch+unsubscribe@example.org",
+        archive="https://hpc.example.org/cachewatch/{subscription}/{period}.html",
+    )
+    one = rendered(archive_url="https://hpc.example.org/cachewatch/ml-team/2026-08-03.html")
+    headers = raw_headers(pack(one, config).payload)
+
+    for line in (
+        "From: Cachewatch <cachewatch@hpc.example.org>",
+        "To: kim@example.org",
+        "Reply-To: hpc-software@example.org",
+        "Subject: [ml-team] 3 removed, 12 added, 41 updated - develop",
+        "Date: Mon, 03 Aug 2026 05:30:00 +0000",
+        "List-Id: cachewatch ml-team <ml-team.cachewatch.example.org>",
+        "List-Unsubscribe: <mailto:cachewatch+unsubscribe@example.org?subject=ml-team>",
+        "List-Archive: <https://hpc.example.org/cachewatch/>",
+        "Archived-At: <https://hpc.example.org/cachewatch/ml-team/2026-08-03.html>",
+        "Auto-Submitted: auto-generated",
+        "X-Auto-Response-Suppress: OOF, AutoReply",
+        "Precedence: list",
+        "X-Cachewatch-Subscription: ml-team",
+        "X-Cachewatch-Tag: develop",
+        "X-Cachewatch-Kinds: removed, added",
+        "X-Cachewatch-Revisions: 0123456789abcdef..fedcba9876543210",
+        "MIME-Version: 1.0",
+    ):
+        assert line in headers
+    assert not [line for line in headers if line.startswith("List-Unsubscribe-Post")]
+
+
+def test_one_click_only_with_https() -> None:
+    """List-Unsubscribe-Post promises a web server that understands it."""
+    config = email_config(25, unsubscribe="https://example.org/u/{subscription}?who={recipient}")
+    headers = raw_headers(pack(rendered(), config).payload)
+
+    assert "List-Unsubscribe: <https://example.org/u/ml-team?who=kim%40example.org>" in headers
+    assert "List-Unsubscribe-Post: List-Unsubscribe=One-Click" in headers
+
+
+def test_the_link_in_the_body_is_that_of_the_header() -> None:
+    """Whoever stops the mails by the link at the end of the text is known there too."""
+    template = "https://example.org/u?list={subscription}&who={recipient}"
+    body = f'<a href="{html.escape(template, quote=False)}">Stop these mails</a>'
+    one = rendered(text=f"Stop these mails:\n    {template}\n", html=body)
+    message = read(pack(one, email_config(25, unsubscribe=template)).payload)
+    link = "https://example.org/u?list=ml-team&who=kim%40example.org"
+
+    assert message["List-Unsubscribe"] == f"<{link}>"
+    assert part(message, "plain") == f"Stop these mails:\n    {link}\n"
+    assert html.escape(link, quote=False) in part(message, "html")
+
+
+def test_long_lists_and_references_stay_readable() -> None:
+    """No encoded words in what programs read, however long it is, and no line beyond 998 characters."""
+    config = email_config(25, unsubscribe="https://example.org/" + "u" * 300 + "?who={recipient}")
+    channel = open_channel(config)
+    one = rendered(subscription="s" * 60, period="2026-07-27..2026-08-02", revisions=("a" * 40 + ".." + "b" * 40,) * 3)
+    first = channel.build_messages(one)[0]
+    again = channel.rebuild_message(one, first)
+
+    headers = raw_headers(again.payload)
+    assert f"References: {first.message_id}" in headers
+    assert f"Message-ID: {again.message_id}" in headers
+    assert not [line for line in headers if "=?" in line]
+    assert max(map(len, again.payload.split(b"\r\n"))) <= 998
+
+
+def test_bytes_are_the_same_every_time() -> None:
+    """What preview shows is what is sent, and each recipient's message has a name of its own."""
+    one = rendered(to=("kim@example.org", "lee@example.org"))
+    channel = open_channel(email_config(25))
+    first, second = channel.build_messages(one)
+
+    assert list(channel.build_messages(one)) == [first, second]
+    assert (first.target, second.target) == ("kim@example.org", "lee@example.org")
+    assert first.message_id != second.message_id
+    assert str(first.message_id).startswith("<digest.ml-team.2026-07-27_2026-08-03.")
+    assert str(first.message_id).endswith("@hpc.example.org>")
+    assert str(read(second.payload)["To"]) == "lee@example.org"
+
+
+def test_another_text_is_another_message() -> None:
+    """The same Message-ID always stands for the same bytes: what is rendered shorter has another."""
+    assert pack(rendered()).message_id != pack(rendered(text="shorter")).message_id
+    assert pack(rendered()).message_id == pack(rendered()).message_id
+
+
+def test_who_is_named_twice_gets_one_mail() -> None:
+    """Addresses are compared without regard to case."""
+    one = rendered(to=("kim@example.org", "KIM@example.org"))
+
+    assert len(open_channel(email_config(25)).build_messages(one)) == 1
+
+
+def test_both_parts_are_ascii_and_survive() -> None:
+    """Quoted-printable: text and HTML come out as they went in, and no line can be taken for another thing."""
+    payload = pack(rendered(text="Grüße\nFrom me\n.\n..\n" + "long " * 50 + "\ttab\n", html="<p>Grüße</p>\n")).payload
+    message = read(payload)
+
+    assert payload.isascii()
+    assert message.get_content_type() == "multipart/alternative"
+    assert part(message, "plain") == "Grüße\nFrom me\n.\n..\n" + ("long " * 50 + "\ttab").expandtabs() + "\n"
+    assert part(message, "html") == "<p>Grüße</p>\n"
+    for line in payload.partition(b"\r\n\r\n")[2].split(b"\r\n"):
+        assert not line.startswith((b"From me", b"."))
+        assert len(line) <= 76
+    assert b"\n" not in payload.replace(b"\r\n", b"")
+
+
+def test_attachments_make_it_mixed() -> None:
+    """Only a digest with attachments is multipart/mixed, and their names cannot lead anywhere."""
+    added = Attachment(name="../../etc/changes.csv", content_type="text/csv", content=b"a,b\r\n1,\xc3\xbc\r\n")
+    message = read(pack(rendered(attachments=(added,))).payload)
+
+    assert message.get_content_type() == "multipart/mixed"
+    (attachment,) = message.iter_attachments()
+    assert attachment.get_content_type() == "text/csv"
+    assert "/" not in str(attachment.get_filename())
+    assert str(attachment.get_filename()).endswith(".csv")
+    assert attachment.get_payload(decode=True) == added.content
+
+
+def test_resent_mail_refers_to_the_first() -> None:
+    """Receivers drop a repeated Message-ID without a word, so what is sent again has another."""
+    channel = open_channel(email_config(25))
+    first = channel.build_messages(rendered())[0]
+    again = channel.rebuild_message(rendered(), first)
+    message = read(again.payload)
+
+    assert again.message_id != first.message_id
+    assert message["References"] == first.message_id
+    assert str(message["Subject"]).startswith("Resent: [ml-team] 3 removed")
+    assert channel.rebuild_message(rendered(), again).message_id not in (first.message_id, again.message_id)
+
+
+def test_notices_belong_to_no_list() -> None:
+    """Operators hear of trouble, and cannot unsubscribe from that by a click."""
+    message = read(pack(rendered(is_notice=True, title="source public is stale")).payload)
+
+    assert message["Subject"] == "[cachewatch] source public is stale"
+    assert message["List-Id"] is None
+    assert message["Auto-Submitted"] == "auto-generated"
+
+
+def _subscription(text: str) -> RenderedDigest:
+    return rendered(subscription=text)
+
+
+def _title(text: str) -> RenderedDigest:
+    return rendered(title=text)
+
+
+def _body(text: str) -> RenderedDigest:
+    return rendered(text=text, html=f"<p>{text}</p>")
+
+
+def _labels(text: str) -> RenderedDigest:
+    return rendered(tags=(text,), kinds=(text,), revisions=(text,), period=text, key=text)
+
+
+def _links(text: str) -> RenderedDigest:
+    return rendered(archive_url=f"https://example.org/{text}")
+
+
+def _attachment(text: str) -> RenderedDigest:
+    return rendered(attachments=(Attachment(name=text, content_type="text/csv", content=b"x"),))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
+@pytest.mark.parametrize("where", [_subscription, _title, _body, _labels, _links, _attachment])
+def test_hostile_text_is_harmless(where: Callable[[str], RenderedDigest], text: str) -> None:
+    """Whatever a name holds, the mail has the headers that it should have, and is plain ASCII."""
+    payload = pack(where(text), email_config(25, unsubscribe="mailto:u@example.org")).payload
+    message = read(payload)
+
+    assert payload.isascii()
+    assert set(message.keys()) - {"List-Unsubscribe"} <= HEADERS
+    assert not {"\x00", "\x1b", "\x9b", "\u202e"} & set(part(message, "plain") + part(message, "html"))
+    assert message["To"] == "kim@example.org"
+    assert all(len(line) <= 998 for line in payload.split(b"\r\n"))
+    subject = str(message["Subject"])
+    assert subject.isprintable()
+    assert len(subject) <= 200
+    assert not message.defects
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
+def test_a_hostile_recipient_is_refused_alone(text: str, loopback: None) -> None:
+    """One bad address stops no other, and never reaches a server."""
+    channel = open_channel(email_config(1))
+    bad, good = channel.build_messages(rendered(to=(f"{text}@example.org\r\n", "kim@example.org")))
+
+    assert good.target == "kim@example.org"
+    assert b"victim" not in bad.payload
+    with channel.open(lambda target, most: ()) as transport:
+        answer = transport.deliver(bad)
+    assert (answer.outcome, answer.is_address) == ("dead", True)
+
+
+def test_a_maildir_gets_one_message_for_all(tmp_path: Path) -> None:
+    """With the line ends of this machine."""
+    channel: Any = open_channel(maildir_config(tmp_path / "inbox"))
+    (message,) = channel.build_messages(rendered(to=("kim@example.org", "lee@example.org")))
+
+    assert isinstance(channel, MailChannel)
+    assert b"\r" not in message.payload
+    assert str(read(message.payload)["To"]) == "kim@example.org, lee@example.org"

@@ -1,0 +1,146 @@
+"""DeepDiff decides what came and went: it says what set arithmetic says, and nothing is said without it."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from helpers import Record, parsed, record
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cachewatch.core.compare import Pair, added_and_removed, compare, compare_all
+from cachewatch.core.compare.added_and_removed import SpecSide, differing_fields, find_deltas
+from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
+from cachewatch.core.statements import StatementKind, items_of
+from cachewatch.render.json_records import package_json
+
+values = st.frozensets(
+    st.text(max_size=6) | st.sampled_from(["__v", "a']['b", 'x"]["y', "root", "1", "01", "None"]), max_size=5
+)
+facts = st.fixed_dictionaries(dict.fromkeys(FACTS, values))
+texts = st.tuples(st.text(max_size=3), st.text(max_size=3))
+signatures = st.builds(
+    Signature,
+    versions=texts,
+    compiler=st.text(max_size=3),
+    os=st.text(max_size=3),
+    platform=st.just("linux"),
+    target=st.sampled_from(["a", "b"]),
+    variants=texts,
+    stacks=texts,
+)
+
+
+counted = st.dictionaries(signatures, st.integers(1, 3), max_size=4).map(Counter)
+sides = st.builds(SpecSide, st.none() | facts, counted)
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(sides, sides), max_size=4))
+@example([(SpecSide(dict.fromkeys(FACTS, frozenset({"__private"})), Counter()), SpecSide(None, Counter()))])
+def test_what_came_and_went(pairs: list[tuple[SpecSide, SpecSide]]) -> None:
+    """Of several packages in one call, nothing is dropped, invented, misnamed or given to another package."""
+    for (before, after), found in zip(pairs, find_deltas(pairs), strict=True):
+        had, has = (side.facts or dict.fromkeys(FACTS, frozenset()) for side in (before, after))
+        assert found.facts == {
+            name: Delta(tuple(sorted(has[name] - had[name])), tuple(sorted(had[name] - has[name]))) for name in FACTS
+        }
+        assert found.is_added == (before.facts is None and after.facts is not None)
+        assert found.is_removed == (before.facts is not None and after.facts is None)
+        assert found.vanished == {s: n for s, n in before.specs.items() if after.specs[s] != n}
+        assert found.new == {s: n for s, n in after.specs.items() if before.specs[s] != n}
+
+
+@given(signatures, signatures)
+def test_fields_that_differ(before: Signature, after: Signature) -> None:
+    """Of two ways to write one spec, exactly the fields that differ are named."""
+    sets = {"variants", "stacks"}
+    expected = {
+        name
+        for name in before.__struct_fields__
+        if (
+            set(getattr(before, name)) != set(getattr(after, name))
+            if name in sets
+            else getattr(before, name) != getattr(after, name)
+        )
+    }
+
+    assert differing_fields(before, after) == expected
+
+
+def everything() -> list[tuple[list[Record] | None, list[Record] | None]]:
+    """Return pairs in which about everything happens that can."""
+    one = [record(1), record(2), record(3, stacks=["e4s", "ml"]), record(4, stacks=["root"]), record(5, os="rhel8")]
+    return [
+        (one, [record(11), record(12, versions=["2.0"]), record(3, stacks=["ml"]), record(14, compiler="llvm@15")]),
+        (one, [record(11, stacks=["ml"]), record(12, variants=["+cuda"]), record(3), record(4, stacks=["root"])]),
+        (None, one),
+        (one, None),
+        (one, []),
+        (None, []),
+        (one, [record(n + 20, **{k: v for k, v in r.items() if k != "hash"}) for n, r in enumerate(one)]),
+    ]
+
+
+def changes() -> list[PackageChange]:
+    """Compare all of these in one call."""
+    pairs = [Pair(f"p{n}", *(s if s is None else parsed(s) for s in sides)) for n, sides in enumerate(everything())]
+    return [change for change in compare_all(pairs) if change is not None]
+
+
+def test_without_its_answer_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If DeepDiff found nothing, only what was rebuilt, kept specs in other stacks, and raw lists of hashes are left."""
+    with_answer = changes()
+    monkeypatch.setattr(added_and_removed, "_deep_diff", lambda before, after: {})
+    without = changes()
+
+    assert [change.added for change in without] == [change.added for change in with_answer]
+    assert [change.restacked for change in without] == [change.restacked for change in with_answer]
+    of_kept = {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED, Kind.LEFT_OVER}
+    for change in without:
+        assert {pairing.rung for pairing in change.pairings} <= {MatchKind.REBUILT}
+        assert not any((change.gone, change.new, *change.facts.values()))
+        assert change.kinds <= {Kind.REBUILT} | (of_kept if change.restacked else set())
+        told = {one.stories[-1].kind for one in items_of(change)}
+        of_moved = {StatementKind.MOVED, StatementKind.UNREFERENCED} if change.restacked else set()
+        assert told <= {StatementKind.REBUILT} | of_moved
+        if not change.restacked:
+            assert not change.places
+            assert not change.stack_versions
+    assert {kind for change in with_answer for kind in change.kinds} > {Kind.UPGRADED, Kind.PACKAGE_ADDED, Kind.VARIANT}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, object]]:
+    """What DeepDiff is asked."""
+    asked: list[tuple[object, object]] = []
+    ask = added_and_removed._deep_diff
+
+    def noting(before: object, after: object) -> Mapping[str, Any]:
+        asked.append((before, after))
+        return ask(before, after)
+
+    monkeypatch.setattr(added_and_removed, "_deep_diff", noting)
+    return asked
+
+
+def test_a_rebuild_costs_no_call(calls: list[tuple[object, object]]) -> None:
+    """What is equal on both sides is left out, so DeepDiff is not even asked about a rebuild."""
+    rebuilt = compare("zlib", parsed([record(1), record(2)]), parsed([record(3), record(4)]))
+
+    assert rebuilt is not None
+    assert rebuilt.kinds == {Kind.REBUILT}
+    assert calls == []
+
+
+def test_many_packages_are_one_call(calls: list[tuple[object, object]]) -> None:
+    """Several packages share a call, and each gets its own answer: as if it had been compared alone."""
+    together = changes()
+    assert len(calls) == 1
+
+    alone: list[Any] = []
+    for n, sides in enumerate(everything()):
+        alone.append(compare(f"p{n}", *(side if side is None else parsed(side) for side in sides)))
+    assert [json.loads(package_json(one)) for one in alone] == [json.loads(package_json(one)) for one in together]

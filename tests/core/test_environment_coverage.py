@@ -1,0 +1,668 @@
+"""What a cache has of an environment: real lock files against real caches, and the odd ones."""
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from caches import database, installs, node, put, write_v3
+from conftest import Run
+from helpers import catalogue, history, record, signature, spec_hash
+from oracle import Spec, Specs, newest, read, specs_of, spelled
+from truths import STATES, History, Truth, expected
+from verdicts import after_prune, ancestors, same_compiler, verdict
+
+from cachewatch.core.environment_coverage import (
+    Availability,
+    Coverage,
+    CoverageChange,
+    Environment,
+    Holdings,
+    Need,
+    Resolution,
+    best,
+    compare_coverage,
+    cover,
+)
+from cachewatch.core.model import Signature
+from cachewatch.core.targets import runs
+from cachewatch.documents import parse
+from cachewatch.environments.cache_contents import published
+from cachewatch.environments.lockfiles import open_environment, read_lock, read_manifest
+from cachewatch.errors import UsageError
+from cachewatch.render.coverage import remark
+from cachewatch.render.environment_needs import advice_of, headline_of, headlines_of
+from cachewatch.sources.buildcache.opening import Cache
+
+LOCKS = [("v3", n) for n in (1, 2, 3, 4, 7, 8, 10)] + [("v2", n) for n in (1, 2, 3, 4, 7, 8)]
+
+
+@pytest.fixture(scope="module")
+def states(buildcaches: Path, truths: dict[tuple[str, str], Truth]) -> dict[tuple[str, str], dict[str, Specs]]:
+    """What each state has by the tables of TRUTH.md: the specs of each package, as the oracle spells them."""
+    found: dict[tuple[str, str], dict[str, Specs]] = {}
+    for key in STATES:
+        packages = found[key] = {}
+        for h, (name, version, compiler, os, target, variants) in expected(truths[key]).items():
+            packages.setdefault(name, {})[h] = spelled(
+                {
+                    "versions": [version],
+                    "compiler": compiler,
+                    "os": os,
+                    "platform": "linux",
+                    "target": target,
+                    "variants": variants.split(),
+                    "stacks": ["cache"],
+                }
+            )
+    return found
+
+
+@pytest.fixture(scope="module")
+def held(buildcaches: Path) -> dict[tuple[str, str], Holdings]:
+    """What each state has, as cachewatch reads it."""
+    packages = ["compiler-wrapper", "cw-solver", "cw-stack", "cw-torch", "gcc-runtime", "hdf5", "openblas", "zlib"]
+    return {
+        (kind, state): published(Cache(address=str(buildcaches / kind / state)), packages).holdings
+        for kind, state in STATES
+    }
+
+
+def wanted_of(states: dict[tuple[str, str], dict[str, Specs]], package: str, spec_hash: str) -> Spec:
+    """Return what a hash is by the tables."""
+    return next(packages[package][spec_hash] for packages in states.values() if spec_hash in packages.get(package, {}))
+
+
+@pytest.mark.parametrize(("kind", "number"), LOCKS)
+def test_every_lock_file_against_every_state(
+    buildcaches: Path,
+    states: dict[tuple[str, str], dict[str, Specs]],
+    held: dict[tuple[str, str], Holdings],
+    kind: str,
+    number: int,
+) -> None:
+    """Each verdict is what the tables of TRUTH.md say, and so is what became of each between any two states."""
+    lock = buildcaches / kind / "env" / str(number) / "spack.lock"
+    nodes = {h: s for h, s in json.loads(lock.read_bytes())["concrete_specs"].items() if "external" not in s}
+    wanted = {h: (s["name"], wanted_of(states, s["name"], h)) for h, s in nodes.items()}
+    environment = open_environment(lock)
+    assert {need.hash: (need.package, as_spec(need)) for need in environment.needs} == {
+        h: (name, spec | {"stacks": ()}) for h, (name, spec) in wanted.items()
+    }
+    truth = {key: {h: verdict(h, s, states[key].get(p, {})) for h, (p, s) in wanted.items()} for key in STATES}
+    found = {key: cover(environment, held[key]) for key in STATES}
+    for key in STATES:
+        assert {covered.need.hash: covered.standing for covered in found[key].needs} == truth[key], key
+        assert all(covered.after_prune is None for covered in found[key].needs)
+    for before, after in itertools.product(STATES, STATES):
+        check_change(compare_coverage(found[before], found[after]), truth[before], truth[after])
+
+
+def as_spec(need: Need) -> Spec:
+    """Return a need as the oracle spells it."""
+    values = {"versions": [need.version], "compiler": need.compiler, "os": need.os, "platform": need.platform}
+    return spelled(values | {"target": need.target, "variants": need.variants or (), "stacks": []})
+
+
+def check_change(change: CoverageChange, before: dict[str, str], after: dict[str, str]) -> None:
+    """Hold what became of an environment to the verdicts of both states, by hash; it adds up."""
+    left = {h for h in before if before[h] == "there" != after[h]}
+    others = {h for h in before if before[h] != "there" != after[h]}
+    assert hashes(change.removed) == left
+    assert hashes(change.came) == {h for h in before if before[h] != "there" == after[h]}
+    for word, listed in (("lost", change.lost), ("rebuilt", change.rebuilt), ("usable", change.usable)):
+        assert hashes(listed) == {h for h in left if after[h] == word}
+    assert hashes(change.newly_lost) == {h for h in others if before[h] != "lost" == after[h]}
+    assert hashes(change.restored) == {h for h in others if before[h] == "lost" != after[h]}
+    assert change.before.met - len(change.removed) + len(change.came) == change.after.met
+    assert len(change.removed) == change.with_another_build + len(change.lost)
+    assert bool(change) == any(before[h] != after[h] and {"there", "lost"} & {before[h], after[h]} for h in before)
+    assert [c.standing for c in change.removed] == sorted(
+        (c.standing for c in change.removed), key=["lost", "usable", "rebuilt"].index
+    )
+    assert bool(headline_of(change)) == bool(change)
+
+
+def hashes(found: Iterable[Resolution]) -> set[str]:
+    """Return the hashes, each of which is there once."""
+    listed = [covered.need.hash for covered in found]
+    assert len(listed) == len(set(listed))
+    return set(listed)
+
+
+def test_every_pair_of_real_documents(documents: Path) -> None:
+    """Who locked what one document of a package has: each verdict in another one, before and after a prune."""
+    for folder in sorted(path for path in documents.iterdir() if path.is_dir()):
+        recent = [path for path in sorted(folder.iterdir()) if "\nspec_details" in path.read_text()]
+        sides = [(specs_of(read(path)), parse(path.read_bytes(), path.name).specs) for path in recent]
+        for (first, _), (second, there) in itertools.product(sides, sides):
+            check_package(first, second, there)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_packages(seed: int) -> None:
+    """A hundred packages for each seed, of few values, so that every verdict and every difference comes up."""
+    random = Random(seed)
+    for _ in range(100):
+        first, second = (
+            specs_of(random_record(random, n) for n in random.sample(range(30), random.randrange(1, 12)))
+            for _ in range(2)
+        )
+        check_package(first, second, {h: Signature(**s) for h, s in second.items()})
+
+
+def random_record(random: Random, number: int) -> dict[str, Any]:
+    """Return a record of a few likely values."""
+    targets = ("x86_64", "x86_64_v3", "x86_64_v3", "x86_64_v4", "zen4", "aarch64", "neoverse_v1", "unheard-of")
+    return record(
+        number,
+        versions=[random.choice(("1.0", "1.1", "2.0"))],
+        compiler=random.choice(("gcc@11.4.0", "gcc@11.4.0", "none", "llvm@17")),
+        os=random.choice(("rhel8", "ubuntu22.04", "ubuntu22.04")),
+        target=random.choice(targets),
+        variants=["build_system=cmake", random.choice(("+shared", "~shared"))],
+        stacks=random.choice((["e4s", "root"], ["root"])),
+    )
+
+
+def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -> None:
+    """Hold the verdicts of an environment that needs `first` to what `second` has."""
+    needs = tuple(need_of(spec_hash, spec) for spec_hash, spec in first.items() if len(spec["versions"]) == 1)
+    found = cover(Environment(name="x", needs=needs), {"p": there})
+    for covered in found.needs:
+        spec_hash, spec = covered.need.hash, first[covered.need.hash]
+        assert covered.standing == verdict(spec_hash, spec, second), (spec, second)
+        assert covered.left == after_prune(spec_hash, spec, second), (spec, second)
+        runnable = [s for s in second.values() if is_runnable(s, spec)]
+        if covered.standing is Availability.LOST:
+            assert set(covered.versions) == {v for s in runnable for v in s["versions"]}
+            assert covered.suggestion == (newest(covered.versions) if runnable else "")
+        elif covered.standing is Availability.USABLE:
+            assert set(covered.others) == {
+                h for h in second if second[h] in runnable and second[h]["versions"] == spec["versions"]
+            }
+            check_differences(covered, spec, second[covered.others[0]])
+    pruned = cover(found.environment, {"p": {h: s for h, s in there.items() if s.stacks}})
+    change = compare_coverage(found, pruned)
+    check_change(change, *({c.need.hash: c.standing.value for c in side.needs} for side in (found, pruned)))
+    assert hashes(found.unreferenced) == hashes(change.removed)
+
+
+def need_of(spec_hash: str, spec: Spec) -> Need:
+    """Return the need of one spec."""
+    same = {key: spec[key] for key in ("platform", "os", "target", "compiler", "variants")}
+    return Need(package="p", version=spec["versions"][0], hash=spec_hash, **same)
+
+
+def is_runnable(build: Spec, wanted: Spec) -> bool:
+    """Tell whether machines that run one spec run another."""
+    system = all(build[key] == wanted[key] for key in ("os", "platform"))
+    return system and (build["target"] == wanted["target"] or build["target"] in ancestors(wanted["target"]))
+
+
+def check_differences(covered: Resolution, wanted: Spec, build: Spec) -> None:
+    """Hold what is named to what is different."""
+    words = {text.partition(" ")[0] for text in covered.differs}
+    assert words == {
+        *(["target"] if build["target"] != wanted["target"] else []),
+        *(["compiler"] if not same_compiler(build, wanted) else []),
+        *(["variants"] if build["variants"] != wanted["variants"] else []),
+    }
+    for word, text in (each.split(" ", 1) for each in covered.differs if not each.startswith("variants")):
+        assert text == build[word]
+
+
+def test_the_order_of_targets_is_that_of_archspec() -> None:
+    """For each pair that it knows, and by its own data; what it does not know runs on itself alone."""
+    from archspec.cpu import TARGETS  # noqa: PLC0415
+
+    names = list(TARGETS)
+    assert len(names) > 70
+    for machine, target in itertools.product(names, names):
+        is_expected = machine == target or target in ancestors(machine)
+        assert runs(machine, target) == is_expected == (TARGETS[target] <= TARGETS[machine]), (machine, target)
+    assert runs("unheard-of", "unheard-of")
+    assert not runs("unheard-of", "x86_64")
+    assert not runs("x86_64", "unheard-of")
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "state"), [("v3", 1, "1-initial"), ("v3", 8, "8-second-compiler"), ("v2", 4, "4-variant-flip")]
+)
+def test_an_environment_is_covered_by_its_own_state(
+    buildcaches: Path, run: Run, kind: str, number: int, state: str
+) -> None:
+    """The gate passes then."""
+    lock = buildcaches / kind / "env" / str(number)
+    result = run(
+        "coverage", lock, "--source", buildcaches / kind / state, "--fail-on", "not-there", "--fail-on", "unreferenced"
+    )
+
+    assert result.exit_code == 0, result.output
+    assert "100%" in result.output
+
+
+def test_in_recorded_revisions(buildcaches: Path, histories: dict[str, History], run: Run) -> None:
+    """By the revision that is asked for; JSON has the same facts as the text."""
+    recorded, lock = histories["v3"], buildcaches / "v3/env/2/spack.lock"
+
+    def ask(state: str, *more: str) -> tuple[int, Any]:
+        revision = recorded.revisions[state]
+        result = run("coverage", lock, "--repo", recorded.folder, "--rev", revision, "--format", "json", *more)
+        return result.exit_code, json.loads(result.output)
+
+    code, found = ask("2-package-added", "--fail-on", "lost", "--fail-on", "usable", "--fail-on", "rebuilt")
+    assert (code, found["counts"]) == (
+        0,
+        {"specs": 9, "externals": 5, "there": 9, "rebuilt": 0, "usable": 0, "lost": 0, "unreferenced": 0},
+    )
+    code, found = ask("5-spec-removed-still-referenced", "--fail-on", "lost")
+    assert code == 1
+    (gone,) = [spec for spec in found["specs"] if spec["verdict"] == "lost"]
+    assert (gone["package"], gone["version"], gone["root"], gone["other_versions"]) == (
+        "cw-solver",
+        "2.0.0",
+        True,
+        ["2.1.0"],
+    )
+    code, found = ask("6-pruned-to-current", "--fail-on", "usable")
+    counts = found["counts"]
+    assert (code, counts["there"], counts["rebuilt"], counts["usable"], counts["lost"]) == (1, 5, 2, 1, 1)
+    (usable,) = [spec for spec in found["specs"] if spec["verdict"] == "usable"]
+    assert (usable["package"], usable["differs"]) == ("cw-torch", ["variants cuda_arch=80,86,90 ~mkldnn"])
+    assert found["schema"] == "cachewatch.coverage/2"
+
+
+def test_what_became_of_an_environment(buildcaches: Path, held: dict[tuple[str, str], Holdings]) -> None:
+    """Between two states: what was removed, and what is left of it."""
+    environment = open_environment(buildcaches / "v3/env/2/spack.lock")
+
+    def at(state: str) -> Any:
+        return cover(environment, held["v3", state])
+
+    change = compare_coverage(at("2-package-added"), at("6-pruned-to-current"))
+    assert [c.need.package for c in change.lost] == ["cw-solver"]
+    assert [c.need.package for c in change.usable] == ["cw-torch"]
+    assert [c.need.package for c in change.rebuilt] == ["cw-stack", "cw-torch"]
+    assert (len(change.removed), change.came, bool(change)) == (4, (), True)
+    assert headline_of(change) == "4 of 9 binaries removed: 3 have another build, 1 needs a source build"
+    assert advice_of(change) == "re-concretize: for 1 binary only newer versions are left (cw-solver 2.1.0)"
+    back = compare_coverage(at("6-pruned-to-current"), at("2-package-added"))
+    assert (len(back.came), back.removed) == (4, ())
+    assert headline_of(back) == "4 of 9 binaries added"
+    assert not compare_coverage(at("8-second-compiler"), at("9-reindex-no-change"))
+
+
+def need(**values: Any) -> Need:
+    """Return a need."""
+    return Need(
+        **(
+            {"package": "zlib", "version": "1.0", "hash": spec_hash(0), "platform": "linux", "os": "ubuntu22.04"}
+            | values
+        )
+    )
+
+
+def standing(wanted: Need, **values: Any) -> Availability:
+    """Hold one need against one spec of another hash."""
+    environment = Environment(name="x", needs=(wanted,))
+    return cover(environment, {"zlib": {spec_hash(9): signature(**values)}}).needs[0].standing
+
+
+def test_another_system_is_no_other_build() -> None:
+    """Nothing for another operating system, platform or processor can take the place."""
+    assert standing(need()) is Availability.REBUILT
+    assert standing(need(target="zen5"), target="zen4") is Availability.USABLE
+    assert standing(need(target="zen4"), target="zen5") is Availability.LOST
+    assert standing(need(target="zen4"), target="neoverse_v1") is Availability.LOST
+    assert standing(need(), os="rhel8") is Availability.LOST
+    assert standing(need(), platform="darwin") is Availability.LOST
+    assert standing(need(), versions=("1.0.1",)) is Availability.LOST
+    assert standing(need(hash="", version="1.0", platform="", os=""), versions=("1.0.1",)) is Availability.USABLE
+    assert standing(need(version="git.main=1.0"), versions=("git.main=1.0",)) is Availability.REBUILT
+
+
+def test_what_is_unknown_is_no_difference() -> None:
+    """A lock file without variants, or a compiler that one of both does not name."""
+    assert standing(need(variants=("+shared",), compiler="gcc@11.4.0")) is Availability.REBUILT
+    assert standing(need(variants=None, compiler="none")) is Availability.REBUILT
+    assert standing(need(compiler="gcc@11.4.0"), compiler="none") is Availability.REBUILT
+    assert standing(need(compiler="gcc@11.4.0"), compiler="gcc@12.2.0") is Availability.USABLE
+    assert standing(need(variants=("~shared",))) is Availability.USABLE
+
+
+def test_the_most_alike_is_named() -> None:
+    """Of several other builds: by variants, then by compiler, then by the target that uses most of a machine."""
+    wanted = need(target="zen4", compiler="gcc@11.4.0", variants=("~mpi", "cuda_arch=80", "+shared"))
+    there = {
+        spec_hash(1): signature(variants=("~mpi", "+shared")),
+        spec_hash(2): signature(variants=("~mpi", "cuda_arch=80", "+shared"), compiler="llvm@17", target="zen3"),
+        spec_hash(3): signature(variants=("~mpi", "cuda_arch=80", "+shared"), target="x86_64"),
+        spec_hash(4): signature(variants=("~mpi", "cuda_arch=80", "+shared"), target="x86_64_v4"),
+        spec_hash(5): signature(variants=("+mpi", "+shared"), target="zen4"),
+        spec_hash(6): signature(variants=("~mpi", "cuda_arch=80", "+shared"), target="zen5"),
+    }
+    (found,) = cover(Environment(name="x", needs=(wanted,)), {"zlib": there}).needs
+    assert found.others == tuple(map(spec_hash, (4, 3, 2, 1, 5)))
+    assert found.differs == ("target x86_64_v4",)
+    (found,) = cover(Environment(name="x", needs=(wanted,)), {"zlib": {spec_hash(5): there[spec_hash(5)]}}).needs
+    assert found.differs == ("variants +mpi no cuda_arch",)
+    assert remark(found) == f"there is /{spec_hash(5)[:7]}, with variants +mpi no cuda_arch"
+
+
+def test_what_would_restore_a_loss() -> None:
+    """The newest version for the same machines, and who still has this one."""
+    there = {
+        spec_hash(1): signature(versions=("1.9",)),
+        spec_hash(2): signature(versions=("1.10",)),
+        spec_hash(3): signature(versions=("2.0",), target="zen5"),
+        spec_hash(4): signature(target="zen5"),
+    }
+    (found,) = cover(Environment(name="x", needs=(need(target="x86_64_v3"),)), {"zlib": there}).needs
+    assert (found.versions, found.suggestion) == (("1.9", "1.10"), "1.10")
+    assert remark(found) == "the newest there is 1.10; this version only for linux-ubuntu22.04-zen5"
+
+
+def test_two_caches_together() -> None:
+    """The better of both, and what a prune leaves in either."""
+    environment = Environment(name="x", needs=(need(hash=spec_hash(1), target="x86_64_v3"),))
+    left_over = {"zlib": {spec_hash(1): signature(stacks=())}}
+    rebuilt, kept = {"zlib": {spec_hash(2): signature()}}, {"zlib": {spec_hash(1): signature()}}
+    other = {"zlib": {spec_hash(3): signature(versions=("2.0",)), spec_hash(4): signature(target="zen5")}}
+
+    def both(one: Holdings, two: Holdings) -> tuple[str, str]:
+        (found,) = best(cover(environment, one), cover(environment, two)).needs
+        (turned,) = best(cover(environment, two), cover(environment, one)).needs
+        assert found == turned
+        return found.standing.value, found.left.value
+
+    assert both(left_over, {}) == ("there", "lost")
+    assert both(left_over, rebuilt) == ("there", "rebuilt")
+    assert both(left_over, kept) == ("there", "there")
+    assert both(rebuilt, other) == ("rebuilt", "rebuilt")
+    assert both(other, {"zlib": {spec_hash(5): signature(versions=("3.0",))}}) == ("lost", "lost")
+
+
+def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> CoverageChange:
+    """Return the change of an environment whose needs stand like this; `there>lost` goes at the next prune."""
+    needs = tuple(
+        need(hash=spec_hash(n) if values.get("has_hashes", True) else "", version=f"1.{n}") for n in range(len(after))
+    )
+    environment = Environment(name="x", needs=needs)
+
+    def side(words: Sequence[str]) -> Coverage:
+        found = (word.partition(">") for word in words)
+        pairs = zip(needs, found, strict=True)
+        return Coverage(
+            environment,
+            tuple(
+                Resolution(n, Availability(now), Availability(left) if left else None) for n, (now, _, left) in pairs
+            ),
+        )
+
+    return compare_coverage(side(before), side(after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "headline"),
+    [
+        (["there"] * 3, ["there"] * 3, ""),
+        ([], [], ""),
+        (["lost", "rebuilt"], ["lost", "usable"], ""),
+        (["there"], ["lost"], "1 of 1 binary removed: it needs a source build"),
+        (["there"], ["usable"], "1 of 1 binary removed: it has another build"),
+        (["there"] * 3, ["there", "there", "lost"], "1 of 3 binaries removed: it needs a source build"),
+        (["there"] * 3, ["there", "rebuilt", "lost"], "2 of 3 binaries removed: 1 has another build, 1 needs a source build"),
+        (["there"] * 3, ["there", "rebuilt", "usable"], "2 of 3 binaries removed: all have another build"),
+        (["there"] * 3, ["there", "lost", "lost"], "2 of 3 binaries removed: all need source builds"),
+        (
+            ["there"] * 48,
+            ["there"] * 24 + ["rebuilt"] * 10 + ["usable"] * 9 + ["lost"] * 5,
+            "24 of 48 binaries removed: 19 have another build, 5 need source builds",
+        ),
+        (["rebuilt", "there"], ["lost", "there"], "1 of 2 binaries lost the other build: needs a source build"),
+        (["usable"] * 2, ["lost"] * 2, "2 of 2 binaries lost the other build: need source builds"),
+        (["lost", "there"], ["there", "there"], "1 of 2 binaries added"),
+        (["lost", "there"], ["rebuilt", "there"], "1 of 2 binaries has another build again"),
+        (["there"] * 3, ["there>rebuilt"] * 3, "every binary has a second copy, the old ones go at the next prune"),
+        (["there>rebuilt"] * 3, ["there>rebuilt"] * 3, ""),
+        (["there"], ["there>rebuilt"], "every binary has a second copy, the old ones go at the next prune"),
+        (["there"] * 3, ["there", *["there>rebuilt"] * 2], "2 of 3 binaries go at the next prune: all have a second copy"),
+        (["there"] * 3, ["there", "there", "there>rebuilt"], "1 of 3 binaries goes at the next prune: it has a second copy"),
+        (["there"] * 2, ["there>usable", "there>rebuilt"], "2 of 2 binaries go at the next prune: all have another build"),
+        (
+            ["there"] * 3,
+            ["there>usable", "there>rebuilt", "there>lost"],
+            "3 of 3 binaries go at the next prune: 2 have another build, 1 needs a source build",
+        ),
+    ],
+)  # fmt: skip
+def test_the_headline_of_an_environment(before: list[str], after: list[str], headline: str) -> None:
+    """The one thing to know, for none, one and many; empty where there is no news."""
+    change = change_of(before, after)
+    assert headline_of(change) == headline
+    assert bool(change) == bool(headline)
+
+
+@pytest.mark.parametrize(
+    ("after", "forms"),
+    [
+        (
+            ["lost", "rebuilt", "there"],
+            (
+                "2 of 3 binaries removed: 1 has another build, 1 needs a source build",
+                "2 of 3 binaries removed, 1 needs a source build",
+                "2 of 3 binaries removed",
+            ),
+        ),
+        (["usable", "there", "there"], ("1 of 3 binaries removed: it has another build", "1 of 3 binaries removed")),
+        (
+            ["there>rebuilt"] * 3,
+            (
+                "every binary has a second copy, the old ones go at the next prune",
+                "3 of 3 binaries go at the next prune",
+            ),
+        ),
+        (["there"] * 3, ()),
+    ],
+)
+def test_the_headline_in_fewer_words(after: list[str], forms: tuple[str, ...]) -> None:
+    """For subjects, of which most readers see forty characters; what needs source builds goes last."""
+    change = change_of(["there"] * 3, after)
+    assert headlines_of(change) == forms
+    assert headline_of(change) == (forms[0] if forms else "")
+
+
+def test_an_abstract_environment_changes_as_well() -> None:
+    """Any build of its versions will do, and losing the last one is a loss."""
+    change = change_of(["usable", "usable"], ["usable", "lost"], has_hashes=False)
+    assert headline_of(change) == "1 of 2 specs removed: it needs a source build"
+    assert headline_of(change_of(["lost"], ["usable"], has_hashes=False)) == "1 of 1 spec added"
+
+
+def test_the_advice() -> None:
+    """Roots first, with the newest versions that are left; nothing where nothing is to be done."""
+    names = ("cuda", "py-torch", "zlib", "hdf5", "llvm")
+    needs = [
+        need(package=name, hash=spec_hash(n), version="2.0", is_root=name == "py-torch") for n, name in enumerate(names)
+    ]
+    environment = Environment(name="x", needs=tuple(needs))
+    there = cover(environment, {n.package: {n.hash: signature(versions=("2.0",))} for n in needs})
+    left = {name: {spec_hash(9): signature(versions=("3.0",))} for name in ("cuda", "py-torch", "zlib", "llvm")}
+
+    def advice(holdings: Holdings) -> str:
+        return advice_of(compare_coverage(there, cover(environment, holdings)))
+
+    first = "re-concretize: for 4 binaries only newer versions are left (py-torch 3.0, cuda 3.0, llvm 3.0, ...)"
+    assert advice(left) == f"{first}; no version is left of hdf5"
+    older = {n.package: {spec_hash(8): signature(versions=("1.0",))} for n in needs}
+    assert advice(older).startswith("re-concretize: for 5 binaries only other versions are left (py-torch 1.0,")
+    mixed = advice(left | {"zlib": older["zlib"]})
+    assert mixed.startswith("re-concretize: for 4 binaries only other versions are left (py-torch 3.0,")
+    assert advice({}) == "no version is left of py-torch, cuda, hdf5, ..."
+    rebuilt = {n.package: {spec_hash(8): signature(versions=("2.0",))} for n in needs}
+    assert advice(rebuilt) == "re-concretize to get the builds that are left"
+    unreferenced = {n.package: rebuilt[n.package] | {n.hash: signature(versions=("2.0",), stacks=())} for n in needs}
+    assert advice(unreferenced) == "re-concretize before the next prune"
+    assert advice_of(compare_coverage(there, there)) == ""
+
+
+def test_what_no_stack_builds_is_announced(tmp_path: Path, run: Run) -> None:
+    """A binary that no stack of develop builds any more is there, but not for long; of a snapshot none is pruned."""
+    specs = [record(0), record(1, stacks=["root"])]
+    state = catalogue({"zlib": specs}) | catalogue({"zlib": specs}, tag="develop-2025-06-01")
+    repository = history(tmp_path / "r.git", state)
+    lock = tmp_path / "spack.lock"
+    lock.write_text(json.dumps(lock_of(6, [0, 1])))
+    result = run("coverage", lock, "--repo", repository, "--fail-on", "unreferenced")
+
+    assert result.exit_code == 1
+    assert "unreferenced: built by no stack, so the next prune removes it (1)" in result.output
+    assert f"zlib@1.0/{spec_hash(1)[:7]}" in result.output
+    assert "after the next prune a second copy is left" in result.output
+    snapshot = run("coverage", lock, "--repo", repository, "--tag", "develop-2025-06-01", "--fail-on", "unreferenced")
+    assert snapshot.exit_code == 0
+
+
+def lock_of(version: int, numbers: list[int], **values: Any) -> dict[str, Any]:
+    """Return a lock file of so many specs of zlib."""
+    arch = {"platform": "linux", "platform_os": "ubuntu22.04", "target": {"name": "x86_64_v3"}}
+    spec = {"name": "zlib", "version": "1.0", "arch": arch}
+    return {
+        "_meta": {"file-type": "spack-lockfile", "lockfile-version": version, "specfile-version": 4},
+        "roots": [{"hash": spec_hash(number), "spec": "zlib"} for number in numbers[:1]],
+        "concrete_specs": {spec_hash(number): spec for number in numbers},
+    } | values
+
+
+@pytest.mark.parametrize("version", [4, 5, 6, 7, 8])
+def test_lock_files_of_all_versions(version: int) -> None:
+    """From 4 on they name the hashes that caches name."""
+    environment = read_lock(json.dumps(lock_of(version, [0, 1])).encode(), "spack.lock")
+
+    assert environment.versions == {("zlib", "1.0")}
+    assert [(n.hash, n.is_root, n.target) for n in environment.needs] == [
+        (spec_hash(0), True, "x86_64_v3"),
+        (spec_hash(1), False, "x86_64_v3"),
+    ]
+
+
+def test_included_environments_count() -> None:
+    """What an environment includes from another is needed as well."""
+    lock = lock_of(5, [0], include_concrete={"/other": lock_of(5, [7])})
+
+    assert read_lock(json.dumps(lock).encode(), "x").hashes == {spec_hash(0), spec_hash(7)}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"[]", b"{}", b"spack:", json.dumps(lock_of(3, [0])).encode(), b'{"_meta": {"lockfile-version": "x"}}'],
+)
+def test_what_is_no_lock_file(data: bytes, tmp_path: Path, run: Run) -> None:
+    """Is refused in a sentence."""
+    put(tmp_path / "spack.lock", data)
+    result = run("coverage", tmp_path / "spack.lock")
+
+    assert (result.exit_code, result.output) == (2, "")
+    assert str(tmp_path / "spack.lock") in result.error
+
+
+MANIFEST = b"""
+spack:
+  definitions:
+  - compilers: ['%gcc@12.2.0']
+  - when: os == "x"
+    tools: [cmake@3.25:3.27, builtin.ninja +x]
+  specs:
+  - hdf5@1.14 ~mpi
+  - $tools
+  - matrix:
+    - [zlib, zlib@=1.3]
+    - [$compilers]
+  view: false
+"""
+
+
+def test_a_manifest_without_a_lock_file(tmp_path: Path, run: Run) -> None:
+    """Only versions can be looked up then, and the report says so."""
+    put(tmp_path / "env/spack.yaml", MANIFEST)
+    write_v3(
+        tmp_path / "mirror", database(installs(node("hdf5", "1.14.6"), node("cmake", "3.28"), node("zlib", "1.2")))
+    )
+    result = run("coverage", tmp_path / "env", "--source", tmp_path / "mirror", "--fail-on", "lost")
+
+    assert [(n.package, n.version) for n in read_manifest(MANIFEST, "x").needs] == [
+        ("cmake", "3.25:3.27"),
+        ("hdf5", "1.14"),
+        ("ninja", ""),
+        ("zlib", ""),
+        ("zlib", "=1.3"),
+    ]
+    assert result.exit_code == 1
+    assert "It names no hashes" in result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "cmake@3.25:3.27 (root) the newest there is 3.28" in lines
+    assert "ninja (root) there is none" in lines
+    assert any(line.startswith("hdf5@1.14 (root) there is /") for line in lines)
+
+
+def test_the_lock_file_beside_a_manifest_is_used(tmp_path: Path) -> None:
+    """It knows better; a folder is looked through in the same order."""
+    put(tmp_path / "spack.yaml", MANIFEST)
+    put(tmp_path / "spack.lock", json.dumps(lock_of(6, [0])).encode())
+
+    for path in (tmp_path / "spack.yaml", tmp_path):
+        assert open_environment(path).hashes == {spec_hash(0)}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a: b",
+        b"- x",
+        b"spack: x",
+        b"spack: {specs: ['@1.2']}",
+        b"spack: {specs: [zlib@2:1]}",
+        b"\0",
+        b"spack: &a [*a]",
+    ],
+)
+def test_what_is_no_manifest(data: bytes) -> None:
+    """Is refused in a sentence."""
+    with pytest.raises(UsageError):
+        read_manifest(data, "spack.yaml")
+
+
+def test_definitions_that_name_themselves_end() -> None:
+    """And matrices of any size."""
+    rows = ", ".join(["[a, b, c, d, e, f, g, h, i, j]"] * 12)
+    assert read_manifest(b"spack: {definitions: [{a: [$a, zlib]}], specs: [$a]}", "x").packages == {"zlib"}
+    assert read_manifest(f"spack: {{specs: [{{matrix: [{rows}]}}]}}".encode(), "x").packages
+
+
+def test_a_source_that_lacks_the_tag(tmp_path: Path, run: Run) -> None:
+    """Or that is named beside a repository."""
+    checksum = write_v3(tmp_path / "develop", database(installs(node("zlib"))))
+    entry = {"label": "root", "url": f"s3://b/develop/blobs/sha256/{checksum[:2]}/{checksum}"}
+    put(tmp_path / "cache_spack_io_index.json", json.dumps({"develop": [entry]}).encode())
+    put(tmp_path / "spack.lock", json.dumps(lock_of(6, [0])).encode())
+    command = ["coverage", tmp_path / "spack.lock", "--source", tmp_path / "cache_spack_io_index.json"]
+
+    assert run(*command).exit_code == 0
+    assert run(*command, "--tag", "v1.0.0").exit_code == 2
+    assert run(*command, "--repo", tmp_path).exit_code == 2
+
+
+def test_a_document_that_cannot_be_read(tmp_path: Path, run: Run) -> None:
+    """Is named, and the exit code says that the answer is not whole."""
+    repository = history(
+        tmp_path / "r.git", catalogue({"cmake": [record(4)]}) | {"_cache/develop/zlib/specs.md": b"<html>"}
+    )
+    put(tmp_path / "spack.lock", json.dumps(lock_of(6, [0])).encode())
+    result = run("coverage", tmp_path / "spack.lock", "--repo", repository)
+
+    assert result.exit_code == 4
+    assert "_cache/develop/zlib/specs.md" in result.error

@@ -1,0 +1,175 @@
+"""What happened in each place, and of what class each spec is, against an oracle that reads the two documents alone."""
+
+import json
+import random
+import re
+from collections.abc import Set
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import oracle
+import pytest
+from conftest import Run
+from helpers import Record, catalogue, history, parsed, record
+from pairs import some_pair
+
+from cachewatch.core.compare import Pair, compare, compare_all
+from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.diff import changesets
+from cachewatch.documents import parse
+from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
+from cachewatch.render.json_records import package_json
+from cachewatch.sources.opening import open_comparison
+
+# All pairs of the real documents of one package, both ways, but those without hashes.
+WITHOUT_HASHES = ("cub", "aml")
+
+
+def told(change: PackageChange | None) -> dict[str, Any]:
+    """Return what the JSON says of places and classes."""
+    if change is None:
+        return {"places": {}, "classes": dict.fromkeys((*oracle.VANISHED, *oracle.NEW), 0)}
+    found = json.loads(package_json(change))
+    return {
+        "places": {
+            (place["stack"], place["target"]): (set(place["before"]), set(place["after"]), place["verdict"])
+            for place in found["places"]
+        },
+        "classes": {name: found["specs"][name] for name in (*oracle.VANISHED, *oracle.NEW)},
+    }
+
+
+def adds_up(change: PackageChange | None) -> bool:
+    """Tell whether classes add up to what is new and gone."""
+    if change is None:
+        return True
+    counts = change.counts
+    sums = [sum(getattr(counts, name) for name in names) for names in (VANISHED_CLASSES, NEW_CLASSES)]
+    return counts.adds_up and sums == [counts.gone, counts.new]
+
+
+def test_real_pairs(documents: Path) -> None:
+    """Of every two documents of a package, both ways, the verdicts and classes are those of the oracle."""
+    seen = 0
+    for folder in sorted(documents.iterdir()):
+        if not folder.is_dir() or folder.name in WITHOUT_HASHES:
+            continue
+        for before, after in permutations(sorted(folder.iterdir()), 2):
+            sides = [parse(path.read_bytes(), path.name) for path in (before, after)]
+            change = compare(folder.name, *sides)
+            assert told(change) == oracle.told(oracle.read(before), oracle.read(after)), (before, after)
+            assert adds_up(change)
+            seen += 1
+    assert seen == 24
+
+
+def test_real_documents_that_appear_and_disappear(documents: Path) -> None:
+    """A package that comes or goes gains or loses every place, and its specs are of that class."""
+    for path in sorted(documents.glob("*/*.md")):
+        if path.parent.name in WITHOUT_HASHES:
+            continue
+        document = parse(path.read_bytes(), path.name)
+        assert told(compare("zlib", None, document)) == oracle.told([], oracle.read(path))
+        assert told(compare("zlib", document, None)) == oracle.told(oracle.read(path), [])
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("seed", range(10))
+def test_random_pairs(seed: int) -> None:
+    """Of five hundred random pairs a seed, both ways, the verdicts and classes are those of the oracle."""
+    chance = random.Random(seed)
+    there = [some_pair(chance) for _ in range(500)]
+    pairs = there + [(after, before) for before, after in there]
+    changes = compare_all(Pair("zlib", parsed(before), parsed(after)) for before, after in pairs)
+    for (before, after), change in zip(pairs, changes, strict=True):
+        assert told(change) == oracle.told(before, after), (before, after)
+        assert adds_up(change)
+
+
+def catalogues(before: dict[str, list[Record]], after: dict[str, list[Record]], folder: Path) -> Path:
+    """Return a repository of these two states."""
+    return history(folder / "r.git", catalogue(before), catalogue(after))
+
+
+@pytest.fixture
+def many_kinds(run: Run, tmp_path: Path) -> tuple[Path, dict[str, set[str]]]:
+    """A repository of sixty random packages and two others, and by kind those that its JSON names."""
+    chance = random.Random(3)
+    pairs = {f"package{n}x": some_pair(chance) for n in range(60)}
+    pairs["replacedx"] = ([record(1)], [record(2, versions=["2.0"])])
+    pairs["leftx"] = ([record(1, stacks=["ml", "e4s"])], [record(1, stacks=["e4s"])])
+    before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
+    repository = catalogues(before, after, tmp_path)
+    (found,) = json.loads(run("diff", "HEAD~1", "--repo", repository, "--format", "json").output)["changesets"]
+    packages: dict[str, set[str]] = {}
+    for package in found["packages"]:
+        for kind in package["kinds"]:
+            packages.setdefault(kind, set()).add(package["name"])
+    assert len(packages) > 15
+    return repository, packages
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("form", ["text", "markdown", "csv", "html", "stat"])
+def test_every_format_finds_a_package_by_any_of_its_kinds(
+    run: Run, many_kinds: tuple[Path, dict[str, set[str]]], form: str
+) -> None:
+    """Kinds have one source: JSON, text, Markdown, page and table name the same packages for each kind."""
+    repository, packages = many_kinds
+    how = ("--stat",) if form == "stat" else ("--format", form)
+    for kind, expected in sorted(packages.items()):
+        output = run("diff", "HEAD~1", "--repo", repository, "--all", *how, "--kind", kind).output
+        assert set(re.findall(r"\b(?:package\d+|replaced|left)x\b", output)) == expected, kind
+
+
+def test_a_digest_finds_a_package_by_any_of_its_kinds(many_kinds: tuple[Path, dict[str, set[str]]]) -> None:
+    """Digests name the same packages for each kind."""
+    repository, packages = many_kinds
+    for kind, expected in sorted(packages.items()):
+        assert digest_names(repository, kind) == expected, kind
+
+
+def digest_names(repository: Path, kind: str) -> set[str]:
+    """Return the packages of which a digest of this kind of change speaks."""
+
+    def wants(kinds: Set[Kind]) -> bool:
+        return kind in kinds
+
+    opened = open_comparison("HEAD~1", "HEAD", repository=str(repository), wanted_tag=Globs(), wanted_package=Globs())
+    with opened as comparison:
+        (changeset,) = changesets(comparison, Selection(kinds=Globs([kind])), lambda: DigestCollector(wants))
+        tag = read_tag_digest(changeset, wants=wants)
+    return {line.package for one in tag.statements for line in one.lines if wants(line.kinds)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "line"),
+    [
+        pytest.param(
+            [{}], [{"versions": ["2.0"]}], ("--kind", "version-added"), "1.0 -> 2.0", id="a kind of the facts"
+        ),
+        pytest.param([{}], [{"versions": ["2.0"]}], ("--versions", "@2:"), "1.0 -> 2.0", id="paired, then selected"),
+        pytest.param([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "zlib 1.0 +1 -1 in ml", id="moved is not gone"),
+        pytest.param([{}, {}], [{}, {"versions": ["9.9"]}], (), "added, 1.0 stays", id="the old version stays"),
+        pytest.param([{}], [{}, {"os": "rhel8"}], (), "1.0 now also with rhel8", id="a configuration came"),
+        pytest.param([{}, {"os": "rhel8"}], [{}], (), "1.0 no longer with rhel8", id="a configuration went"),
+        pytest.param(None, [], (), "NEW PACKAGES 1 package zlib without specs", id="a package without specs"),
+    ],
+)
+def test_the_words_follow_what_is_there(  # noqa: PLR0917
+    run: Run,
+    tmp_path: Path,
+    before: list[Record] | None,
+    after: list[Record],
+    options: tuple[str, ...],
+    line: str,
+) -> None:
+    """A line says what happened: what replaced what, what stays, and which configuration came or went."""
+    state = {"other": [record(50)]}
+    old = state if before is None else {**state, "zlib": [record(n, **values) for n, values in enumerate(before)]}
+    new = {**state, "zlib": [record(100 + n, **values) for n, values in enumerate(after)]}
+    repository = catalogues(old, new, tmp_path)
+
+    assert line in " ".join(run("diff", "HEAD~1", "--repo", repository, *options).output.split())

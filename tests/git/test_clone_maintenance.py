@@ -1,0 +1,625 @@
+"""What months do to a clone of our own: leftovers, small packs, full disks, owners, kills."""
+
+import contextlib
+import hashlib
+import itertools
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gitservers import Faults, smart_http
+from station import wait_for
+from upstream import Upstream, git, specs
+
+from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
+from cachewatch.git import clone_locks, clone_maintenance, stale_files
+from cachewatch.git import repository as running
+from cachewatch.git.service_clone import Mirror
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    """A repository of one revision."""
+    made = Upstream(tmp_path / "served" / "upstream.git")
+    made.commit(specs(1, 2, 3))
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the mirror lies."""
+    return tmp_path / "state" / "source.git"
+
+
+def age(path: Path, seconds: float) -> Path:
+    """Make a file as old as that."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def resources() -> tuple[int, int, int]:
+    """Return how many descriptors, children and kilobytes this process has."""
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    status = Path("/proc/self/status").read_text()
+    return len(os.listdir("/proc/self/fd")), len(children), int(status.split("VmRSS:")[1].split()[0])  # noqa: PTH208
+
+
+LOCKS = [
+    "HEAD.lock",
+    "config.lock",
+    "index.lock",
+    "packed-refs.lock",
+    "shallow.lock",
+    "refs/heads/main.lock",
+    "refs/cachewatch/keep/cursor.lock",
+    "objects/info/commit-graph.lock",
+    "objects/info/commit-graphs/commit-graph-chain.lock",
+    "objects/pack/multi-pack-index.lock",
+    "gc.pid.lock",
+]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_that_a_killed_git_left_is_removed_at_once(
+    upstream: Upstream, folder: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However young it is, and however far in the future: no git of ours runs, so nobody holds it. That is logged."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.pin("cursor", mirror.update().after)
+    lock = folder / name
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    age(lock, -86400)
+    newest = upstream.commit(specs(12))
+
+    update = mirror.update()
+    assert (update.after, update.set_aside) == (newest, None)
+    assert not lock.exists()
+    assert f"{lock}: removed" in caplog.text
+    lock.touch()
+    mirror.pin("cursor", newest)
+    assert not lock.exists()
+
+
+ORPHANS = """
+import sys
+from pathlib import Path
+from cachewatch.git import hardening
+from cachewatch.git.service_clone import Mirror
+tools = hardening._tools()
+hardening._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
+Mirror(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
+"""
+
+
+def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing ends git with us, its locks may be its own until they are old, or until it has ended."""
+    monkeypatch.setattr(clone_locks, "PATIENCE_SECONDS", 0.5)
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
+        url = f"{address}/upstream.git"
+        Mirror(folder, url, timeout=60).update()
+        newest = upstream.commit(specs(11))
+        diagnostics.stall = True
+        with subprocess.Popen([sys.executable, "-c", ORPHANS, str(folder), url]) as service:
+            wait_for(lambda: diagnostics.stalled > 0)
+            service.send_signal(signal.SIGKILL)
+        diagnostics.stall = False
+        left = fetches(folder)
+        lock = folder / "refs/heads/main.lock"
+        lock.touch()
+        with pytest.raises(SourceError, match=r"main\.lock"):
+            Mirror(folder, url, timeout=60).update()
+        assert lock.exists()
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not fetches(folder))
+        assert Mirror(folder, url, timeout=60).update().after == newest
+        assert not lock.exists()
+
+
+def fetches(folder: Path) -> list[int]:
+    """Return the processes that fetch into `folder`, git's own helpers among them."""
+    groups = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (path / "cmdline").read_bytes().split(b"\0")
+            if f"--git-dir={folder}".encode() in command and b"fetch" in command:
+                groups.add(os.getpgid(int(path.name)))
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getpgid(int(path.name)) in groups and "State:\tZ" not in (path / "status").read_text():
+                found.append(int(path.name))
+    return found
+
+
+def test_only_what_is_old_is_removed_while_a_git_may_run(upstream: Upstream, folder: Path) -> None:
+    """An hour for what half a fetch left and for locks of refs, a quarter of it for the others."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    new, old = folder.with_name("source.git.new-a"), folder.with_name("source.git.new-b")
+    for path in (new, old):
+        path.mkdir()
+        (path / "x").touch()
+    cases = {}
+    for name, seconds, is_left in [("tmp_pack_a", 3700, False), ("tmp_idx_b", 1800, True), ("x.lock", 1000, False)]:
+        path = folder / "objects" / "pack" / name
+        path.touch()
+        cases[age(path, seconds)] = is_left
+    (folder / "HEAD.lock").touch()
+    cases |= {age(folder / "HEAD.lock", 1000): True, age(new, 60): True, age(old, 3700): False}
+    stale_files.tidy(folder, is_alone=False)
+
+    assert {path: path.exists() for path in cases} == cases
+    stale_files.tidy(folder, is_alone=True)
+    assert not any(path.exists() for path in cases)
+
+
+def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
+    """A server that hangs must not hold up the digests that are made meanwhile."""
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
+        mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
+        first = mirror.update().after
+        upstream.commit(specs(11))
+        diagnostics.stall = True
+        caught: list[SourceError] = []
+
+        def update() -> None:
+            try:
+                mirror.update()
+            except SourceError as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=update)
+        thread.start()
+        wait_for(lambda: diagnostics.stalled > 0)
+        other = Mirror(folder, f"{address}/upstream.git", timeout=60)
+        other.pin("cursor", first)
+        assert other.pins() == {"cursor": first}
+        other.unpin("cursor")
+        assert thread.is_alive()
+        running.interrupt()
+        thread.join(180)
+    assert caught
+
+
+def test_what_is_pinned_while_a_clone_is_made_anew_is_kept(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though that clone had all its pins already."""
+    mirror = Mirror(folder, upstream.url)
+    first = mirror.update().after
+    carried = Mirror._carry_over
+
+    def meanwhile(self: Mirror, *arguments: Any, **options: Any) -> tuple[str, ...]:
+        lost = carried(self, *arguments, **options)
+        if not self.pins():
+            Mirror(folder, upstream.url).pin("late", first)
+        return lost
+
+    monkeypatch.setattr(Mirror, "_carry_over", meanwhile)
+    (folder / "refs/heads/main").write_bytes(b"")
+    assert mirror.update().set_aside is not None
+    assert mirror.pins() == {"late": first}
+
+
+@pytest.mark.slow
+def test_hundreds_of_polls_leave_nothing_behind(upstream: Upstream, folder: Path) -> None:
+    """No descriptor, no child, no memory, no temporary file, and few packs; pins stay where they were put."""
+    mirror = Mirror(folder, upstream.url)
+    first = mirror.update().after
+    mirror.pin("first", first)
+    pinned = {"first": first}
+    scratch = set(Path("/tmp").glob("cachewatch-*"))
+    before = after = (0, 0, 0)
+    for number in range(200):
+        if number % 2:
+            newest = upstream.commit(specs(number * 10, 2, 3))
+            update = mirror.update()
+            assert (update.after, update.rewritten, update.set_aside) == (newest, False, None)
+            mirror.pin("cursor", newest)
+            pinned["cursor"] = newest
+        else:
+            assert not mirror.update().is_news
+        if number == 60:
+            before = resources()
+        after = resources()
+
+    assert after[:2] == before[:2]
+    assert after[2] - before[2] < 5_000
+    assert len(list(folder.glob("objects/pack/*.pack"))) < 110
+    assert set(Path("/tmp").glob("cachewatch-*")) == scratch
+    assert mirror.pins() == pinned
+    assert mirror.repair() is None
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("partial", [True, False])
+def test_packs_are_put_together(
+    upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pinned stays, whole, though the branch was rewritten; what nothing refers to may go."""
+    monkeypatch.setattr(clone_maintenance, "_MANY_PACKS", 4)
+    monkeypatch.setattr(clone_maintenance, "_MANY_LOOSE", 0)
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    root = mirror.update().after
+    pinned = {}
+    for number in range(12):
+        commit = upstream.commit(specs(number * 10 + 4, number * 10 + 5), root)
+        assert mirror.update().after == commit
+        if number % 3 == 0:
+            mirror.pin(str(number), commit)
+            pinned[str(number)] = commit
+    upstream.forget()
+
+    assert len(list(folder.glob("objects/pack/*.pack"))) <= 7
+    assert mirror.pins() == pinned
+    assert mirror.repair() is None
+    for commit in pinned.values():
+        assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
+
+
+def loose(folder: Path) -> None:
+    """Write an object into the folder whose objects stand for those of all 256."""
+    number = next(n for n in itertools.count() if hashlib.sha1(b"blob 4\0%04d" % n).hexdigest().startswith("17"))
+    git(folder, "hash-object", "-w", "--stdin", stdin=b"%04d" % number)
+
+
+def test_what_a_force_push_leaves_is_not_packed_again_and_again(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loose objects that a reader may need stay for an hour; then they go."""
+    monkeypatch.setattr(clone_maintenance, "_MANY_LOOSE", 0)
+    root = git(upstream.path, "rev-parse", "main")
+    mirror = Mirror(folder, upstream.url, partial=False)
+    left = upstream.commit(specs(4), root)
+    mirror.update()
+    upstream.commit(specs(5), root)
+    loose(folder)
+    mirror.update()
+    packed = (folder / "cachewatch-packed").stat().st_mtime_ns
+    assert git(folder, "cat-file", "-t", left) == "commit"
+
+    mirror.update()
+    assert (folder / "cachewatch-packed").stat().st_mtime_ns == packed
+    for path in [folder / "cachewatch-packed", *folder.glob("objects/??/*")]:
+        age(path, 4000)
+    mirror.update()
+    assert git(folder, "cat-file", "-t", left, check=False) == ""
+    assert mirror.repair() is None
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_damage_that_only_packing_sees(
+    upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The poll still tells its news, and the clone is replaced in the same breath."""
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    upstream.commit({"_cache/develop/old/specs.md": random.Random(1).randbytes(50_000)})
+    before = mirror.update().after
+    upstream.commit(specs(5))
+    before = mirror.update().after
+    mirror.pin("cursor", before)
+    git(folder, "repack", "-a", "-d", "-q")
+    largest = max(folder.glob("objects/pack/*.pack"), key=lambda path: path.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    largest.chmod(0o600)
+    largest.write_bytes(data)
+    monkeypatch.setattr(clone_maintenance, "_MANY_PACKS", 0)
+    monkeypatch.setattr(clone_maintenance, "_TOO_MANY_PACKS", 0)
+    newest = upstream.commit(specs(6))
+    update = mirror.update()
+
+    assert (update.before, update.after, update.is_news) == (before, newest, True)
+    assert update.set_aside is not None
+    assert "cloned anew" in caplog.text
+    assert mirror.pins() == {"cursor": before}
+    assert mirror.repair() is None
+
+
+def test_no_room(upstream: Upstream, folder: Path) -> None:
+    """It is said before anything is fetched; polls that bring nothing go on."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    greedy = Mirror(folder, upstream.url, reserve=2**60)
+    assert not greedy.update().is_news
+    newest = upstream.commit(specs(11))
+
+    with pytest.raises(BrokenSource, match=r"MiB are free.*make room"):
+        greedy.update()
+    assert mirror.update().after == newest
+
+
+def test_more_than_there_is_room_for(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch that would fill the disk is stopped by the kernel before it does; nothing is damaged."""
+    mirror = Mirror(folder, upstream.url, partial=False)
+    first = mirror.update().after
+    newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
+    with monkeypatch.context() as context:
+        context.setattr(clone_maintenance, "room", lambda *_, **__: 50_000)
+        with pytest.raises(BrokenSource, match="no room"):
+            mirror.update()
+    assert git(folder, "rev-parse", "HEAD") == first
+    assert mirror.update().after == newest
+    assert mirror.repair() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path) -> None:
+    """A real one: the sentence names the remedy, and when there is room again, all goes on."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "x", disk], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    try:
+        mirror = Mirror(disk / "source.git", upstream.url, partial=False, reserve=0)
+        mirror.update()
+        (disk / "filler").write_bytes(b"x" * (shutil.disk_usage(disk).free - 200_000))
+        newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
+        with pytest.raises(BrokenSource, match="room"):
+            mirror.update()
+        (disk / "filler").unlink()
+        assert mirror.update().after == newest
+        assert mirror.repair() is None
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_clone_that_is_somebody_elses(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names both users and the command that mends it."""
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+
+    with pytest.raises(BrokenSource, match=r"belongs to user \w+, but cachewatch runs as 4321.*chown -R 4321"):
+        mirror.update()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository away")
+def test_a_path_that_is_somebody_elses(upstream: Upstream, folder: Path) -> None:
+    """It is refused as git refuses it, unless the administrator says that the owner is trusted."""
+    for path in [upstream.path, *upstream.path.rglob("*")]:
+        os.chown(path, 65534, 65534)
+
+    with pytest.raises(BrokenSource, match="belongs to another user"):
+        Mirror(folder, str(upstream.path)).update()
+    assert Mirror(folder, str(upstream.path), trusts_owner=True).update().before is None
+
+
+def test_a_state_folder_that_cannot_be_made(upstream: Upstream, tmp_path: Path) -> None:
+    """Where a file is in the way."""
+    (tmp_path / "file").touch()
+    with pytest.raises(SourceError, match="needs a folder there"):
+        Mirror(tmp_path / "file" / "source.git", upstream.url).update()
+
+
+@pytest.mark.parametrize("partial", [True, False])
+@pytest.mark.parametrize("is_forgotten", [True, False])
+def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: bool, is_forgotten: bool) -> None:
+    """From upstream, or from the damaged clone."""
+    root = git(upstream.path, "rev-parse", "main")
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    mirror.pin("root", mirror.update().after)
+    rewritten = upstream.commit(specs(14), root)
+    mirror.update()
+    mirror.pin("rewritten", rewritten)
+    newest = upstream.commit(specs(15), root)
+    assert mirror.update().rewritten
+    if is_forgotten:
+        upstream.forget()
+    (folder / "refs/heads/main").write_bytes(b"")
+    update = Mirror(folder, upstream.url, partial=partial).update()
+
+    assert update.after == newest
+    assert update.set_aside is not None
+    assert update.set_aside.is_dir()
+    assert update.lost_pins == ()
+    assert mirror.pins() == {"root": root, "rewritten": rewritten}
+    assert mirror.repair() is None
+    assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", rewritten)
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_pin_that_is_nowhere_any_more_is_said_to_be_lost(
+    upstream: Upstream, folder: Path, partial: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever compares from there must know; the others are kept."""
+    mirror = Mirror(folder, upstream.url, partial=partial)
+    root = mirror.update().after
+    rewritten = upstream.commit(specs(14), root)
+    mirror.update()
+    mirror.pin("root", root)
+    mirror.pin("rewritten", rewritten)
+    newest = upstream.commit(specs(15), root)
+    upstream.forget()
+    shutil.rmtree(folder / "objects")
+    update = mirror.update()
+
+    assert (update.after, update.lost_pins) == (newest, ("rewritten",))
+    assert mirror.pins() == {"root": root}
+    assert f"revision {rewritten} of 'rewritten' exists nowhere any more" in caplog.text
+    with pytest.raises(UnknownRevision):
+        mirror.pin("rewritten", rewritten)
+
+
+def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path) -> None:
+    """Of many."""
+    for number in range(3):
+        mirror = Mirror(folder, upstream.url)
+        mirror.update()
+        (folder / "HEAD").write_text(str(number))
+        kept = Mirror(folder, upstream.url).update().set_aside
+        assert kept is not None
+        assert (kept / "HEAD").read_text() == str(number)
+    assert len(list(folder.parent.glob("*.damaged-*"))) == 1
+
+
+def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: Path) -> None:
+    """A fetch that stalls ends when it is interrupted, and is an error like any other."""
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
+        mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
+        mirror.update()
+        upstream.commit(specs(11))
+        diagnostics.stall = True
+        errors: list[SourceError] = []
+
+        def update() -> None:
+            try:
+                mirror.update()
+            except SourceError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=update)
+        thread.start()
+        wait_for(lambda: diagnostics.stalled > 0)
+        begin = time.monotonic()
+        running.interrupt()
+        thread.join(500)
+        assert time.monotonic() - begin < 120
+        (error,) = errors
+        assert error.is_transient
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from cachewatch.git.service_clone import Mirror
+mirror = Mirror(Path(sys.argv[1]), sys.argv[2])
+while True:
+    mirror.pin("cursor", mirror.update().after)
+"""
+
+
+@pytest.mark.slow
+def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) -> None:
+    """Twenty times, at random, while upstream moves: the next one goes on, nothing is lost, nothing is cloned anew."""
+    chance = random.Random(4)
+    for number in range(20):
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(folder), upstream.url], stderr=subprocess.PIPE
+        ) as service:
+            time.sleep(0.3)
+            for step in range(3):
+                upstream.commit(specs(number * 100 + step * 10, 2))
+                time.sleep(chance.random() * 0.1)
+            service.send_signal(signal.SIGKILL)
+            assert service.stderr is not None
+            # A service that is killed in its first clone leaves what the next one removes, and says so.
+            assert all(b"the git that made it is gone" in line for line in service.stderr.read().splitlines())
+    newest = upstream.commit(specs(7))
+    mirror = Mirror(folder, upstream.url)
+    update = mirror.update()
+    mirror.pin("cursor", newest)
+
+    assert (update.after, update.set_aside, update.rewritten) == (newest, None, False)
+    assert mirror.repair() is None
+    assert not [path for path in folder.parent.iterdir() if "damaged" in path.name]
+
+
+def test_hostile_objects_are_refused(upstream: Upstream, folder: Path) -> None:
+    """Names that could leave a folder never reach our clone, and nobody has to wait for them to pass."""
+    mirror = Mirror(folder, upstream.url)
+    first = mirror.update().after
+    blob = git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x")
+    raw = b"100644 .git\0" + bytes.fromhex(blob)
+    tree = git(upstream.path, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
+    commit = git(upstream.path, "commit-tree", tree, "-p", first, "-m", "x")
+    git(upstream.path, "update-ref", "refs/heads/main", commit)
+
+    with pytest.raises(BrokenSource, match="malformed or malicious"):
+        mirror.update()
+    assert git(folder, "rev-parse", "HEAD") == first
+
+
+def test_a_tree_bomb_and_odd_names(upstream: Upstream, folder: Path) -> None:
+    """A hundred million files in a few kilobytes, and a tag that is no text, cost a fetch nothing."""
+    blob = git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x")
+    entry = ("100644", blob)
+    for _ in range(8):
+        raw = b"".join(
+            entry[0].removeprefix("0").encode() + b" f%d\0" % number + bytes.fromhex(entry[1]) for number in range(10)
+        )
+        entry = ("40000", git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=raw))
+    tags = b"".join(b"40000 %s\0" % name + bytes.fromhex(entry[1]) for name in (b"a\nb", b"bomb", b"odd\xff"))
+    catalogue = git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=tags)
+    raw = b"40000 _cache\0" + bytes.fromhex(catalogue)
+    top = git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=raw)
+    commit = git(upstream.path, "commit-tree", top, "-m", "x")
+    git(upstream.path, "update-ref", "refs/heads/main", commit)
+    begin = time.monotonic()
+    mirror = Mirror(folder, upstream.url)
+
+    assert mirror.update().after == commit
+    assert mirror.repair() is None
+    assert time.monotonic() - begin < 120
+    assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
+
+
+def test_a_token_in_an_address_is_refused(folder: Path) -> None:
+    """Git would send it along and write it down."""
+    with pytest.raises(RefusedAddress, match="remove secrets from the address") as caught:
+        Mirror(folder, "https://example.org/x.git?private_token=canary")
+    assert "canary" not in str(caught.value)
+
+
+def test_no_git_at_all(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """That is for the administrator."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("env",):
+        (tmp_path / name).symlink_to(shutil.which(name, path=os.defpath) or "/usr/bin/env")
+
+    with pytest.raises(BrokenSource, match="git must be installed"):
+        Mirror(folder, upstream.url).update()
+
+
+def test_what_a_user_of_the_machine_can_see(
+    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not the clone, and nothing of our environment among the arguments of what runs."""
+    monkeypatch.setenv("https_proxy", "http://user:canary@127.0.0.1:1")
+    caplog.set_level(logging.DEBUG)
+    diagnostics = Faults()
+    with smart_http(upstream.path.parent, diagnostics) as address:
+        Mirror(folder, f"{address}/upstream.git", timeout=120).update()
+        mirror = Mirror(folder, f"{address}/upstream.git", timeout=10)
+        upstream.commit(specs(11))
+        diagnostics.stall = True
+        seen: dict[str, str] = {}
+        watcher = threading.Thread(target=_watch, args=(seen, diagnostics))
+        watcher.start()
+        with pytest.raises(SourceError):
+            mirror.update()
+        watcher.join()
+    assert folder.stat().st_mode & 0o077 == 0
+    assert seen
+    assert not any("canary" in command for command in seen.values())
+    assert "canary" not in caplog.text
+
+
+def _watch(seen: dict[str, str], diagnostics: Faults) -> None:
+    wait_for(lambda: diagnostics.stalled > 0)
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if "source.git" in command and "fetch" in command:
+            seen[path.parent.name] = command

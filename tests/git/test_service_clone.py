@@ -1,0 +1,292 @@
+"""A clone of our own that is fed for months: what it takes, what it keeps, and what breaks it."""
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from helpers import catalogue, records
+from upstream import Upstream, git, specs
+
+from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
+from cachewatch.git import clone_locks
+from cachewatch.git.catalogue import compare_revisions, tags_of
+from cachewatch.git.revisions import resolve
+from cachewatch.git.service_clone import Mirror
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    """A repository of one revision."""
+    made = Upstream(tmp_path / "upstream.git")
+    made.commit(specs(1, 2, 3))
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the mirror lies."""
+    return tmp_path / "state" / "source.git"
+
+
+def changed(mirror: Mirror, before: str, after: str) -> list[str]:
+    """Return the packages that differ, after reading both documents of each."""
+    with_contents = []
+    repository = mirror.open()
+    try:
+        old, new = (resolve(repository, commit) for commit in (before, after))
+        found = compare_revisions(repository, old, new, wanted_tag=lambda _: True, wanted_package=lambda _: True)
+        for pair in found.pairs:
+            for document in pair.difference.documents:
+                blobs = [blob for blob in (document.before, document.after) if blob]
+                assert all(found.readers.after.read(blobs))
+                with_contents.append(document.package)
+    finally:
+        repository.close()
+    return with_contents
+
+
+@pytest.mark.parametrize("how", ["path", "file", "no filter"])
+def test_a_branch_is_followed(tmp_path: Path, folder: Path, how: str) -> None:
+    """First everything, then only what is new, and each time the branch here is the branch there."""
+    upstream = Upstream(tmp_path / "upstream.git", can_filter=how != "no filter")
+    first = upstream.commit(specs(1, 2))
+    mirror = Mirror(folder, str(upstream.path) if how == "path" else upstream.url)
+
+    assert mirror.update().before is None
+    assert not mirror.update().is_news
+    second = upstream.commit(specs(11, 2, 3))
+    update = mirror.update()
+
+    assert (update.branch, update.before, update.after, update.rewritten) == ("main", first, second, False)
+    assert git(folder, "rev-parse", "HEAD") == second
+    assert changed(mirror, first, second) == ["package1", "package3"]
+
+
+def test_only_the_newest_documents_are_fetched(upstream: Upstream, folder: Path) -> None:
+    """The history has no contents, the newest revision has all of them, and each update brings what is new."""
+    old = upstream.commit(specs(11, 2, 3))
+    upstream.commit(specs(21, 2, 3))
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+
+    assert git(folder, "rev-list", "--objects", "--missing=print", "HEAD").count("?") == 2
+    upstream.commit(specs(31, 2, 3))
+    newest = mirror.update().after
+    assert git(folder, "rev-list", "--objects", "--missing=print", "HEAD").count("?") == 2
+    assert git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD").count("?") == 0
+    assert changed(mirror, old, newest) == ["package1"]  # what is missing is fetched when it is read
+
+
+def test_only_tags_that_are_watched_are_fetched(upstream: Upstream, folder: Path) -> None:
+    """The contents of other tags stay where they are."""
+    upstream.commit(specs(1, 2) | specs(3, tag="develop-2025-06-01"))
+    mirror = Mirror(folder, upstream.url, wanted_tag=lambda tag: tag == "develop")
+    mirror.update()
+
+    listed = git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
+    assert listed.count("?") == 1
+
+
+def test_a_rewritten_history_is_said_and_what_is_pinned_stays(upstream: Upstream, folder: Path) -> None:
+    """After a force-push and a gc upstream, a pinned revision can still be compared, without upstream."""
+    base = upstream.commit(specs(11, 2, 3))
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    mirror.pin("weekly/develop", base)
+
+    first = git(upstream.path, "rev-parse", f"{base}~1")
+    forced = upstream.commit(specs(12, 5), first)
+    upstream.forget()
+    update = mirror.update()
+    assert (update.before, update.after, update.rewritten) == (base, forced, True)
+    assert not mirror.update().rewritten
+
+    git(folder, "reflog", "expire", "--expire=now", "--all")
+    git(folder, "repack", "-a", "-d", "-q")
+    git(folder, "prune", "--expire=now")
+    upstream.path.rename(upstream.path.with_name("gone"))
+    assert changed(mirror, base, forced) == ["package1", "package2", "package3", "package5"]
+
+
+def test_a_revision_that_is_not_here_is_not_called_rewritten(upstream: Upstream, folder: Path) -> None:
+    """Git cannot tell then, and that is no answer."""
+    mirror = Mirror(folder, upstream.url)
+    newest = mirror.update().after
+
+    assert not mirror.is_rewritten("0" * 39 + "1", newest)
+
+
+def test_pins(upstream: Upstream, folder: Path) -> None:
+    """A name can be anything; it moves, goes, and never names what is not here."""
+    mirror = Mirror(folder, upstream.url)
+    first = mirror.update().after
+    second = upstream.commit(specs(1))
+    mirror.update()
+    names = ["a", "A/b", "a..b", "x.lock", "é ~^:?*[\\", "@{u}", ".", "%2E"]
+
+    for name in names:
+        mirror.pin(name, first)
+    assert mirror.pins() == dict.fromkeys(names, first)
+    mirror.pin("a", second)
+    mirror.unpin(".")
+    mirror.unpin(".")
+    expected = dict.fromkeys(names[:-2] + names[-1:], first) | {"a": second}
+    assert mirror.pins() == expected
+    git(folder, "pack-refs", "--all")
+    assert mirror.pins() == expected
+    with pytest.raises(UnknownRevision, match="is not here"):
+        mirror.pin("a", "0" * 39 + "1")
+    with pytest.raises(ValueError, match="too long"):
+        mirror.pin("x" * 300, second)
+
+
+def test_a_branch_that_goes_is_an_error_that_changes_nothing(upstream: Upstream, folder: Path) -> None:
+    """Deleted or renamed: the error names the branches there are; when it is back, all goes on."""
+    mirror = Mirror(folder, upstream.url, "main")
+    first = mirror.update().after
+    mirror.pin("cursor", first)
+
+    git(upstream.path, "branch", "-m", "main", "trunk")
+    with pytest.raises(BrokenSource, match=r"branch 'main' is not there .*there are trunk") as caught:
+        mirror.update()
+    assert not caught.value.is_transient
+    assert git(folder, "rev-parse", "HEAD") == first == mirror.pins()["cursor"]
+
+    git(upstream.path, "branch", "-m", "trunk", "main")
+    assert not mirror.update().is_news
+
+
+def test_without_a_branch_head_is_followed(upstream: Upstream, folder: Path) -> None:
+    """Whatever branch it names; a renamed one is the same history."""
+    mirror = Mirror(folder, upstream.url)
+    first = mirror.update().after
+    git(upstream.path, "branch", "-m", "main", "trunk")
+    second = upstream.commit(specs(1), branch="trunk")
+    update = mirror.update()
+
+    assert (update.branch, update.before, update.after, update.rewritten) == ("trunk", first, second, False)
+
+
+def test_another_branch_in_the_configuration(upstream: Upstream, folder: Path) -> None:
+    """The clone serves the new branch, and what lies between is told as it is."""
+    first = Mirror(folder, upstream.url, "main").update().after
+    other = upstream.commit(specs(7), first, branch="other/branch")
+    update = Mirror(folder, upstream.url, "other/branch").update()
+
+    assert (update.branch, update.before, update.after, update.rewritten) == ("other/branch", first, other, False)
+
+
+@pytest.mark.parametrize(
+    "branch", ["--upload-pack=x", "a b", "a..b", "*", "main:x", "/x", "x.lock", "", "@{-1}", "ma\nin"]
+)
+def test_names_that_no_branch_has(upstream: Upstream, folder: Path, branch: str) -> None:
+    """None of them reaches git."""
+    with pytest.raises(BrokenSource, match="cannot be the name of a branch"):
+        Mirror(folder, upstream.url, branch).update()
+
+
+def test_an_empty_repository(tmp_path: Path, folder: Path) -> None:
+    """It has no commits yet; as soon as it has, they are there."""
+    upstream = Upstream(tmp_path / "upstream.git")
+    mirror = Mirror(folder, upstream.url, "main")
+
+    with pytest.raises(SourceError, match="no commits yet") as caught:
+        mirror.update()
+    assert caught.value.is_transient
+    with pytest.raises(SourceError, match="has not been fetched yet"):
+        mirror.open()
+    first = upstream.commit({"README": b"no documents\n"})
+    assert mirror.update().after == first
+    repository = mirror.open()
+    assert not tags_of(repository, resolve(repository, first)).ids
+    repository.close()
+
+
+def test_sha256(tmp_path: Path, folder: Path) -> None:
+    """Ids of 64 digits are as good."""
+    upstream = Upstream(tmp_path / "upstream.git", object_format="sha256")
+    first = upstream.commit(specs(1))
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+    mirror.pin("cursor", first)
+    second = upstream.commit(specs(11))
+
+    assert mirror.update().after == second
+    assert len(mirror.pins()["cursor"]) == 64
+    assert changed(mirror, first, second) == ["package1"]
+
+
+def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder: Path, tmp_path: Path) -> None:
+    """Where history is cut short, nothing is claimed about it."""
+    upstream.commit(specs(11))
+    shallow = tmp_path / "shallow.git"
+    git(shallow, "clone", "--quiet", "--bare", "--depth=1", upstream.url, str(shallow))
+    mirror = Mirror(folder, str(shallow))
+    mirror.update()
+    upstream.commit(specs(12))
+    upstream.commit(specs(13))
+    git(shallow, "fetch", "--quiet", "--depth=1", upstream.url, "+main:main")
+
+    update = mirror.update()
+    assert update.is_news
+    assert not update.rewritten
+
+
+def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
+    """Threads and other processes wait for one another, and nobody waits for ever."""
+    results: list[object] = []
+
+    def update() -> None:
+        results.append(Mirror(folder, upstream.url).update().after)
+
+    threads = [threading.Thread(target=update) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(results)) == 1
+    assert len(results) == 4
+
+    with clone_locks.locked(folder, seconds=1), pytest.raises(SourceError, match="another cachewatch"):
+        Mirror(folder, upstream.url, timeout=0.2).update()
+
+
+def test_a_child_does_not_hold_the_lock(upstream: Upstream, folder: Path) -> None:
+    """Neither git nor a process that we fork keeps the clone locked when we are done."""
+    with clone_locks.locked(folder, seconds=1):
+        child = os.fork()
+        if child == 0:
+            time.sleep(30)
+            os._exit(0)
+    try:
+        assert Mirror(folder, upstream.url, timeout=20).update().after
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    "address", ["ext::sh -c true", "--upload-pack=x", "https://user:secret@example.org/x.git", "gopher://example.org/x"]
+)
+def test_addresses_that_are_refused(folder: Path, address: str) -> None:
+    """At once, and without the password."""
+    with pytest.raises(RefusedAddress) as caught:
+        Mirror(folder, address)
+    assert "secret" not in str(caught.value)
+
+
+def test_real_documents_are_compared(tmp_path: Path, folder: Path) -> None:
+    """The mirror is a repository like any other to the rest of the program."""
+    upstream = Upstream(tmp_path / "upstream.git")
+    first = upstream.commit(catalogue({"zlib": records([1, 2])}))
+    second = upstream.commit(catalogue({"zlib": records([1, 3]), "hdf5": records([4])}))
+    mirror = Mirror(folder, upstream.url)
+    mirror.update()
+
+    assert changed(mirror, first, second) == ["hdf5", "zlib"]
+    shutil.rmtree(folder)
+    with pytest.raises(SourceError, match="has not been fetched yet"):
+        mirror.open()

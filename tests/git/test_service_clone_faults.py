@@ -1,0 +1,481 @@
+"""What breaks on the way to a source, in a clone and under it; and that nothing is lost by it."""
+
+import logging
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tools
+from gitservers import Faults, git_daemon, plain_http, smart_http
+from upstream import Upstream, git
+
+from cachewatch.errors import BrokenSource, SourceError, UsageError
+from cachewatch.git.credentials import Access, redact
+from cachewatch.git.service_clone import Mirror
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    """A repository of one revision, with contents that do not compress."""
+    made = Upstream(tmp_path / "served" / "upstream.git")
+    made.commit(bulky(1))
+    return made
+
+
+def bulky(seed: int) -> dict[str, bytes]:
+    """Return documents of 200 kB that do not compress."""
+    chance = random.Random(seed)
+    return {f"_cache/develop/p{number}/specs.md": chance.randbytes(20_000) for number in range(10)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the mirror lies."""
+    return tmp_path / "state" / "source.git"
+
+
+@pytest.fixture
+def faults() -> Faults:
+    """What is wrong with the server."""
+    return Faults()
+
+
+@pytest.fixture
+def url(upstream: Upstream, faults: Faults) -> Iterator[str]:
+    """The address of the repository on a web server with faults."""
+    with smart_http(upstream.path.parent, faults) as address:
+        yield f"{address}/upstream.git"
+
+
+def is_whole(folder: Path) -> bool:
+    """Tell whether git finds nothing wrong with the clone, and it has all newest documents."""
+    git(folder, "fsck")
+    return "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
+
+
+def scraps(folder: Path) -> list[Path]:
+    """Return what an interrupted git leaves behind."""
+    return [*folder.rglob("tmp_*"), *folder.rglob("*.lock"), *folder.parent.glob("*.new-*")]
+
+
+# The way
+
+
+def test_every_protocol(upstream: Upstream, tmp_path: Path) -> None:
+    """By git's own protocol, smart HTTP and a web server that knows nothing of git."""
+    root = upstream.path.parent
+    with git_daemon(root) as daemon, smart_http(root) as smart, plain_http(root) as plain:
+        for number, base in enumerate((daemon, smart, plain)):
+            git(upstream.path, "update-server-info")
+            mirror = Mirror(tmp_path / "state" / str(number), f"{base}/upstream.git", "main", timeout=120)
+            before = mirror.update().after
+            after = upstream.commit(bulky(number + 2))
+            git(upstream.path, "update-server-info")
+            update = mirror.update()
+
+            assert (update.before, update.after) == (before, after), base
+            assert is_whole(mirror.folder), base
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("cut", [(n, reset) for n in (0, 1, 20, 60, 1000, 50_000, 150_000) for reset in (False, True)])
+def test_a_connection_that_is_cut(
+    upstream: Upstream, folder: Path, url: str, faults: Faults, cut: tuple[int, bool]
+) -> None:
+    """Wherever: nothing moves, nothing is damaged or cloned anew, and the next poll gets it all."""
+    mirror = Mirror(folder, url, timeout=120)
+    first = mirror.update().after
+    second = upstream.commit(bulky(2))
+    faults.cut_after, faults.reset = cut
+
+    with pytest.raises(SourceError) as caught:
+        mirror.update()
+    assert caught.value.is_transient
+    faults.cut_after = None
+    update = mirror.update()
+    assert update.after == second
+    assert update.set_aside is None
+    assert is_whole(folder)
+    assert first != second
+
+
+def test_a_first_clone_that_is_cut(folder: Path, url: str, faults: Faults) -> None:
+    """Half a clone is none: there is nothing in its place."""
+    faults.cut_after = 60
+    mirror = Mirror(folder, url, timeout=120)
+
+    with pytest.raises(SourceError):
+        mirror.update()
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["source.git.lock", "source.git.running"]
+    faults.cut_after = None
+    mirror.update()
+    assert is_whole(folder)
+
+
+def test_a_connection_that_stalls(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
+    """After the timeout it is over, and no process is left."""
+    mirror = Mirror(folder, url, timeout=120)
+    mirror.update()
+    upstream.commit(bulky(2))
+    faults.stall = True
+    begin = time.monotonic()
+
+    with pytest.raises(SourceError, match="no answer within 2 s") as caught:
+        Mirror(folder, url, timeout=2).update()
+    assert caught.value.is_transient
+    assert time.monotonic() - begin < 100
+    assert not processes(str(folder))
+    faults.stall = False
+    mirror.update()
+    assert is_whole(folder)
+
+
+def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> None:
+    """It may take hours, but not while nothing arrives."""
+    faults.stall = True
+    begin = time.monotonic()
+    with pytest.raises(SourceError, match="no answer within 2 s") as caught:
+        Mirror(folder, url, timeout=2).update()
+    assert caught.value.is_transient
+    assert time.monotonic() - begin < 100
+    assert not processes(str(folder))
+
+
+def test_the_time_of_a_poll_is_for_all_that_it_asks(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
+    """Not for each question anew: three of them, of which each alone has time enough."""
+    mirror = Mirror(folder, url, timeout=120)
+    mirror.update()
+    upstream.commit(bulky(2))
+    faults.delay = 0.5
+    with pytest.raises(SourceError, match="no answer within 2 s"):
+        Mirror(folder, url, timeout=2).update()
+    faults.delay = 0
+    assert mirror.update().is_news
+
+
+def test_a_server_that_never_answers(folder: Path) -> None:
+    """The same before the first byte."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        mirror = Mirror(folder, f"git://127.0.0.1:{listening.getsockname()[1]}/x.git", timeout=1)
+        with pytest.raises(SourceError, match="no answer within 1 s"):
+            mirror.update()
+
+
+def test_a_server_that_is_away(folder: Path) -> None:
+    """Nobody listens, or nobody knows the name: that may pass."""
+    for address in ("git://127.0.0.1:1/x.git", "http://127.0.0.1:1/x.git", "https://nowhere.invalid/x.git"):
+        with pytest.raises(SourceError) as caught:
+            Mirror(folder, address, timeout=10).update()
+        assert caught.value.is_transient, address
+
+
+def processes(text: str) -> list[str]:
+    """Return the commands of all processes that mention `text`, this one aside."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in command and path.parent.name != str(os.getpid()):
+            found.append(command)
+    return found
+
+
+def test_a_service_that_is_killed_leaves_no_git_behind(
+    upstream: Upstream, folder: Path, url: str, faults: Faults
+) -> None:
+    """Not even in the middle of a fetch; and the next one works at once."""
+    tools.program("setpriv")  # of util-linux: it ends git with its parent
+    Mirror(folder, url, timeout=60).update()
+    upstream.commit(bulky(2))
+    faults.stall = True
+    program = f"from pathlib import Path; from cachewatch.git.service_clone import Mirror; Mirror(Path({str(folder)!r}), {url!r}).update()"
+    with subprocess.Popen([sys.executable, "-c", program]) as service:
+        deadline = time.monotonic() + 180
+        while not (found := [p for p in processes(str(folder)) if " fetch " in p]) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        service.send_signal(signal.SIGKILL)
+    assert found
+    deadline = time.monotonic() + 120
+    while (left := [p for p in processes(str(folder)) if "git" in p]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+    faults.stall = False
+    Mirror(folder, url, timeout=120).update()
+    assert is_whole(folder)
+
+
+# The server's answers
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Faults(status=404), "no such repository"),
+        (Faults(status=403), "requires authentication"),
+        (Faults(user="a:b"), "requires authentication"),
+        (Faults(location="http://127.0.0.1:1"), "has moved"),
+    ],
+)
+def test_what_only_a_person_can_mend(folder: Path, url: str, faults: Faults, change: Faults, words: str) -> None:
+    """It is told from what may pass, and says what to do."""
+    vars(faults).update(vars(change))
+
+    with pytest.raises(BrokenSource, match=words) as caught:
+        Mirror(folder, url, timeout=10).update()
+    assert not caught.value.is_transient
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 429])
+def test_what_may_pass(folder: Path, url: str, faults: Faults, status: int) -> None:
+    """A server that has trouble is tried again."""
+    faults.status = status
+
+    with pytest.raises(SourceError) as caught:
+        Mirror(folder, url, timeout=10).update()
+    assert caught.value.is_transient
+
+
+def test_a_path_that_is_no_repository(folder: Path, tmp_path: Path) -> None:
+    """Neither a folder of something else nor nothing at all."""
+    for path in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(BrokenSource, match="no such repository"):
+            Mirror(folder, str(path)).update()
+
+
+def test_terminal_codes_from_a_server_are_shown_as_text(folder: Path, tmp_path: Path) -> None:
+    """What a server says cannot colour a log or write a line of its own into it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        pid = os.fork()
+        if pid == 0:
+            connection, _ = listening.accept()
+            connection.recv(1000)
+            said = b"ERR \x1b[31mforged\x1b[0m"
+            connection.sendall(b"%04x" % (len(said) + 4) + said)
+            connection.close()
+            os._exit(0)
+        with pytest.raises(SourceError) as caught:
+            Mirror(folder, f"git://127.0.0.1:{listening.getsockname()[1]}/x.git", timeout=5).update()
+        os.waitpid(pid, 0)
+    assert "\x1b" not in str(caught.value)
+    assert "forged" in str(caught.value)
+
+
+# Credentials
+
+
+@pytest.mark.parametrize("means", ["store", "netrc", "helper"])
+def test_credentials_by_gits_own_means(
+    folder: Path, url: str, faults: Faults, means: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file that the administrator names opens the door; the password is in no message, file or argument."""
+    secret = "canary-7a9"
+    faults.user = f"reader:{secret}"
+    host = url.split("/")[2]
+    contents = {
+        "store": f"http://reader:{secret}@{host}\n",
+        "netrc": f"machine {host.split(':')[0]} login reader password {secret}\n",
+        "helper": f"#!/bin/sh\ntest $1 = get && printf 'username=reader\\npassword={secret}\\n'\n",
+    }
+    path = folder.parent.parent / "it's a file"
+    path.write_text(contents[means])
+    path.chmod(0o700)
+    value = f"!'{str(path).replace(chr(39), chr(39) + chr(92) + chr(39) * 2)}'" if means == "helper" else str(path)
+    mirror = Mirror(folder, url, access=Access.named({means: value}), timeout=20)
+    caplog.set_level(logging.DEBUG)
+
+    mirror.update()
+    faults.user = "reader:another"  # refused from now on
+    with pytest.raises(BrokenSource, match="requires authentication") as caught:
+        mirror.update()
+    assert path.read_text() == contents[means]  # git would have erased it
+    assert secret not in str(caught.value) + caplog.text
+    assert not any(secret.encode() in file.read_bytes() for file in folder.parent.rglob("*") if file.is_file())
+
+
+def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told the key and the hosts, and never asks anything."""
+    key, hosts, tools = tmp_path / "a key", tmp_path / "hosts", tmp_path / "tools"
+    for path in (key, hosts):
+        path.touch(0o600)
+    tools.mkdir()
+    (tools / "ssh").write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/said\necho "Permission denied (publickey)." >&2\nexit 255\n'
+    )
+    (tools / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    access = Access.named({"ssh_key": str(key), "known_hosts": str(hosts)})
+
+    with pytest.raises(BrokenSource, match="rejects our ssh key"):
+        Mirror(folder, "git@example.org:a/b.git", access=access).update()
+    said = (tmp_path / "said").read_text().splitlines()
+    assert {f"-oIdentityFile={key}", "-oIdentitiesOnly=yes", f"-oUserKnownHostsFile={hosts}", "-oBatchMode=yes"} <= set(
+        said
+    )
+
+
+def test_a_host_that_is_not_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words of ssh for it are for the administrator."""
+    (tmp_path / "ssh").write_text('#!/bin/sh\necho "Host key verification failed." >&2\nexit 255\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    with pytest.raises(BrokenSource, match="known_hosts"):
+        Mirror(folder, "ssh://git@example.org/a.git").update()
+
+
+def test_credentials_that_are_not_there(folder: Path, url: str, tmp_path: Path) -> None:
+    """A file that is missing, and a name that means nothing."""
+    with pytest.raises(BrokenSource, match="named in the credentials of a source"):
+        Mirror(folder, url, access=Access.named({"store": str(tmp_path / "nothing")})).update()
+    with pytest.raises(UsageError, match="token is none of those"):
+        Access.named({"token": "x"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://user:canary@h/x.git",
+        "https://canary@h/x.git",
+        "https://h/x.git?private_token=canary",
+        "https://h/x.git?a=b&access_token=canary#x",
+        "git://user:canary@h/x",
+        "ssh://user:canary@h/x",
+        "fatal: unable to access 'HTTPS://canary:x@h/x.git/': refused",
+    ],
+)
+def test_what_is_redacted(text: str) -> None:
+    """Users, passwords and queries of any URL."""
+    assert "canary" not in redact(text)
+    assert "h/x" in redact(text)
+
+
+def test_a_secret_of_the_address_is_redacted_anywhere() -> None:
+    """Git takes addresses apart and shows the pieces."""
+    address = "https://me:can%20ary@h/x.git?private_token=s3cr3t"
+    assert redact("for 'can ary', can%20ary and s3cr3t", address) == "for '...', ... and ..."
+
+
+# The clone
+
+
+def truncate(path: Path) -> None:
+    """Cut a file in half."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.chmod(0o600)
+    path.write_bytes(data)
+
+
+def only(folder: Path, pattern: str) -> Path:
+    """Return the largest file that matches, writable."""
+    path = max(folder.glob(pattern), key=lambda found: found.stat().st_size)
+    path.chmod(0o600)
+    return path
+
+
+CORRUPTIONS: dict[str, Callable[[Path], Any]] = {
+    "pack truncated": lambda f: truncate(only(f, "objects/pack/*.pack")),
+    "pack empty": lambda f: only(f, "objects/pack/*.pack").write_bytes(b""),
+    "pack missing": lambda f: only(f, "objects/pack/*.pack").unlink(),
+    "index missing": lambda f: only(f, "objects/pack/*.idx").unlink(),
+    "index truncated": lambda f: truncate(only(f, "objects/pack/*.idx")),
+    "all packs missing": lambda f: shutil.rmtree(f / "objects" / "pack"),
+    "objects missing": lambda f: shutil.rmtree(f / "objects"),
+    "ref empty": lambda f: (f / "refs/heads/main").write_bytes(b""),
+    "ref of zero bytes": lambda f: (f / "refs/heads/main").write_bytes(b"\0" * 41),
+    "ref of nothing": lambda f: (f / "refs/heads/main").write_text("0" * 39 + "1\n"),
+    "HEAD empty": lambda f: (f / "HEAD").write_bytes(b""),
+    "config truncated": lambda f: (f / "config").write_text("[core]\n\tbare = tr[ue"),
+    "config empty": lambda f: (f / "config").write_bytes(b""),
+    "refs missing": lambda f: shutil.rmtree(f / "refs"),
+    "packed-refs of rubbish": lambda f: (f / "packed-refs").write_bytes(b"\0" * 100),
+    "a file in its place": lambda f: f.rename(f.with_name("away")).with_name(f.name).write_text("x"),
+    "an empty folder": lambda f: f.rename(f.with_name("away")).with_name(f.name).mkdir(),
+    "bit flipped": lambda f: flip(only(f, "objects/pack/*.pack")),
+}
+
+
+# Where only documents of the past are damaged, a poll does not look; who reads them sees it, and asks for a repair.
+UNSEEN = ("bit flipped", "pack truncated", "pack empty")
+
+
+def test_a_clone_that_fails_again_and_again_is_looked_at_in_full(
+    upstream: Upstream, folder: Path, url: str, faults: Faults
+) -> None:
+    """A line that is cut says nothing of the clone, unless it is for the third time: then each object is read."""
+    mirror = Mirror(folder, url, timeout=120)
+    mirror.pin("cursor", mirror.update().after)
+    CORRUPTIONS["bit flipped"](folder)
+    newest = upstream.commit(bulky(2))
+    faults.cut_after, faults.cuts = 60, 3
+
+    for _ in range(2):
+        with pytest.raises(SourceError):
+            mirror.update()
+    update = mirror.update()
+    assert update.after == newest
+    assert update.set_aside is not None
+    assert is_whole(folder)
+
+
+def test_a_clone_that_is_damaged_while_nothing_runs_is_replaced_though_nothing_is_new(
+    upstream: Upstream, folder: Path
+) -> None:
+    """The first poll after a start looks for damage: nothing else would before the next news."""
+    newest = Mirror(folder, str(upstream.path)).update().after
+    pack = only(folder, "objects/pack/*.pack").rename(folder / "pack")
+    git(folder, "unpack-objects", "-q", stdin=pack.read_bytes())
+    document = git(folder, "rev-parse", "HEAD:_cache/develop/p0/specs.md")
+    (folder / "objects" / document[:2] / document[2:]).unlink()
+
+    update = Mirror(folder, str(upstream.path)).update()
+    assert (update.before, update.after, update.is_news) == (newest, newest, False)
+    assert update.set_aside is not None
+    assert is_whole(folder)
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("is_restarted", [True, False])
+@pytest.mark.parametrize("partial", [True, False])
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_a_damaged_clone_is_replaced(
+    upstream: Upstream, folder: Path, name: str, partial: bool, is_restarted: bool
+) -> None:
+    """Whatever was damaged: after two polls the clone is whole and new, pins and all, and no revision was missed."""
+    mirror = Mirror(folder, upstream.url, "main", partial=partial)
+    first = mirror.update().after
+    mirror.pin("cursor", first)
+    CORRUPTIONS[name](folder)
+    if is_restarted:
+        mirror = Mirror(folder, upstream.url, "main", partial=partial)
+    upstream.commit(bulky(2))
+
+    try:
+        mirror.update()
+    except SourceError:
+        mirror.update()
+    newest = upstream.commit(bulky(3))
+    assert mirror.update().after == newest
+    if name in UNSEEN:
+        mirror.repair()
+    assert is_whole(folder)
+    assert mirror.repair() is None
+    mirror.pin("cursor", first)
+    assert mirror.pins() == {"cursor": first}

@@ -1,0 +1,127 @@
+"""Documents that nobody can read within the limits stop neither the others, nor the service, nor its answers."""
+
+import json
+import signal
+import socket
+from datetime import timedelta
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from helpers import catalogue, record, records
+from station import Site, log, running, wait_for
+
+from cachewatch.notify import passes
+from cachewatch.notify.crashing_documents import NAME
+from cachewatch.runtime import worker
+from cachewatch.runtime.worker import Limits
+
+DAY = timedelta(days=1)
+PATH = "_cache/develop/pa/specs.md"
+# It takes ten seconds to find out that this is none.
+HEAVY = b"---\n" + b"a\n" * 8 * 2**20 + b"---"
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+monitor: {listen: "127.0.0.1:{port}"}
+subscriptions:
+  ml: {channels: [files], changes: [all]}
+"""
+
+
+@pytest.fixture
+def _little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = Limits(seconds=1, seconds_per_megabyte=0)
+    monkeypatch.setattr(passes, "Worker", partial(worker.Worker, limits=limits))
+
+
+def state(number: int, pa: dict[str, bytes]) -> dict[str, bytes]:
+    """Return a catalogue that gets another package with each number."""
+    return catalogue({f"other-{n}": records([100 + n]) for n in range(number + 1)}) | pa
+
+
+def pa(version: str, number: int) -> dict[str, bytes]:
+    return catalogue({"pa": [record(number, versions=[version])]})
+
+
+def site(folder: Path, *pas: dict[str, bytes], port: int = 9) -> Site:
+    """Return a site whose upstream has these states of a package."""
+    made = Site(folder, [state(number, each) for number, each in enumerate(pas)])
+    made.configure(CONFIG.replace("{port}", str(port)))
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_little_time")
+def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Path) -> None:
+    """What changed in it is told when it can be read again; operators hear of both."""
+    made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, pa("7.2", 11))
+    made.run()
+    for number in range(1, len(made.commits)):
+        made.publish(number)
+        made.run(later=DAY)
+    first, second, third = [
+        json.loads(stored.rendered.json) for stored in made.digests() if stored.subscription == "ml"
+    ]
+    for digest, package in ((first, "other-1"), (second, "other-2"), (third, "other-3")):
+        assert package in json.dumps(digest["tags"])
+    texts = [" ".join(text.split()) for text in made.told()]
+    assert "documents of develop cannot be read since" in texts[0]
+    assert "7.1" not in texts[0] + texts[1], "nothing is known of it"
+    assert "pa 7.1 -> 7.2" in texts[2]
+    assert made.notices() == [
+        "1 document of develop in public cannot be read",
+        "all documents of develop in public can be read again",
+    ]
+    notice = next(stored.rendered.text for stored in made.digests() if stored.subscription == "(operators)")
+    assert "pa: reading it took more than 1 seconds of processor time." in " ".join(notice.split())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_little_time")
+def test_after_two_passes_it_is_left_alone(tmp_path: Path) -> None:
+    """The third pass starts no process for it, and says so; the fourth reads what was repaired."""
+    made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, {PATH: HEAVY}, pa("7.2", 11))
+    made.run()
+    for number in range(1, len(made.commits) - 1):
+        made.publish(number)
+        made.run(later=DAY)
+    kept = json.loads((tmp_path / "state" / NAME).read_text())
+    assert {each["times"] for each in kept["suspects"]} == {2}, "the third pass tried nothing"
+    made.publish(len(made.commits) - 1)
+    made.run(later=DAY)
+    assert "pa 7.1 -> 7.2" in " ".join(made.told()[-1].split())
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> None:
+    """It says that it is well while the first of many is in hand, and a signal ends it before that is read."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    heavy = {f"_cache/develop/heavy-{n}/specs.md": HEAVY + b"%d" % n for n in range(9)}
+    made = site(tmp_path, pa("7.1", 10), heavy, port=port)
+    with running(made, "daemon") as daemon:
+        wait_for(lambda: "stream.begun" in log(made))
+        made.publish(1)
+        wait_for(lambda: '"in_hand":[{' in in_hand(tmp_path), seconds=60)
+        for _ in range(20):
+            client = HTTPConnection("127.0.0.1", port, timeout=60)
+            client.request("GET", "/healthz")
+            assert client.getresponse().status == 200
+            client.close()
+        assert '"in_hand":[{' in in_hand(tmp_path), "it is still being read"
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(120) == 0
+    assert "digest.stored" not in log(made)
+    assert '"in_hand":[]' in in_hand(tmp_path), "what a signal interrupts is not suspect"
+
+
+def in_hand(folder: Path) -> str:
+    path = folder / "state" / NAME
+    return path.read_text("utf-8") if path.exists() else ""

@@ -1,0 +1,175 @@
+"""Streams: when they begin, what they are compared with, and that tags and names which change lose nothing."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, record, records
+from station import Site
+
+from cachewatch.notify import operator_actions
+
+DAY = timedelta(days=1)
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {channels: [files], changes: [all]}
+"""
+DEVELOP = catalogue({"zlib": records(range(3))})
+RELEASE = catalogue({"hdf5": records([20, 21])}, tag="v1.0")
+NAMES = [f"p{number:02}" for number in range(20)]
+OLD = catalogue({name: [record(n, versions=["1.0"])] for n, name in enumerate(NAMES)})
+NEW = catalogue({name: [record(n + 100, versions=["2.0"])] for n, name in enumerate(NAMES)})
+
+
+def site(folder: Path, *states: dict[str, bytes], config: str = CONFIG) -> Site:
+    made = Site(folder, states)
+    made.configure(config)
+    made.run()
+    return made
+
+
+def asking(what: str) -> str:
+    return CONFIG.replace("changes: [all]", f"changes: [all], {what}")
+
+
+@pytest.mark.parametrize("when", ["each revision", "daily 07:30"])
+def test_the_first_tag_that_matches_is_news(tmp_path: Path, when: str) -> None:
+    """The patterns of a subscription matched nothing when it began."""
+    config = asking(f"match: {{tags: ['develop-*', 'v*']}}, when: {when}")
+    made = site(tmp_path, DEVELOP, DEVELOP, DEVELOP | RELEASE, config=config)
+    for number in (1, 2, 2):
+        made.publish(number)
+        made.run(later=DAY)
+    (text,) = made.told()
+    assert "v1.0" in text
+    assert "hdf5" in text
+
+
+def test_an_empty_catalogue_has_begun_too(tmp_path: Path) -> None:
+    made = site(tmp_path, {"README.md": b"soon"}, DEVELOP)
+    made.publish(1)
+    made.run(later=DAY)
+    assert ["zlib" in text for text in made.told()] == [True]
+
+
+def test_a_catalogue_that_was_emptied_is_held_and_its_return_takes_that_back(tmp_path: Path) -> None:
+    """Upstream emptied it by mistake and restored it with upgrades: readers are told of the upgrades alone."""
+    both, restored = OLD | RELEASE, NEW | RELEASE
+    made = site(tmp_path, both, {"README.md": b"oops"}, restored)
+    made.publish(1)
+    made.run(later=DAY)
+    assert made.told() == []
+    (held,) = made.held()
+    assert "all watched tags are gone (develop, v1.0)" in held.reason
+    made.publish(2)
+    made.run(later=DAY)
+    (text,) = made.told()
+    assert "1.0 -> 2.0" in text
+    assert made.held() == []
+
+
+@pytest.mark.parametrize("since", ["", ", since: HEAD"])
+def test_a_tag_that_returns_is_compared_with_what_was_told_last(tmp_path: Path, since: str) -> None:
+    """Readers were told that it is gone; nothing of what changed meanwhile is left out, and nothing told twice."""
+    config = CONFIG.replace("stale_after: 4000d", f"stale_after: 4000d{since}")
+    made = site(tmp_path, OLD | RELEASE, RELEASE, RELEASE, NEW | RELEASE, NEW | RELEASE, config=config)
+    for number in range(1, 5):
+        made.publish(number)
+        made.run(later=DAY)
+    gone, back = made.told()
+    assert "develop" in gone
+    assert "develop is back; it was gone since 2025-06-02" in back
+    assert "1.0 -> 2.0" in back
+
+
+def test_a_tag_that_returns_as_it_was_is_back_and_no_more(tmp_path: Path) -> None:
+    made = site(tmp_path, OLD | RELEASE, RELEASE, OLD | RELEASE, OLD | RELEASE)
+    for number in range(1, 4):
+        made.publish(number)
+        made.run(later=DAY)
+    _, back = made.told()
+    assert "develop is back" in back
+    assert "p00" not in back
+
+
+def test_a_tag_that_was_released_as_gone_and_returns_loses_nothing(tmp_path: Path) -> None:
+    made = site(tmp_path, OLD, {"README.md": b"oops"}, NEW)
+    made.publish(1)
+    made.run(later=DAY)
+    operator_actions.release(made.open(), made.held()[0].key)
+    made.publish(2)
+    made.run(later=DAY)
+    made.run(later=DAY)
+    gone, back = made.told()
+    assert "develop" in gone
+    assert "1.0 -> 2.0" in back
+
+
+def test_the_base_of_a_tag_that_is_gone_survives_a_force_push(tmp_path: Path) -> None:
+    made = site(tmp_path, OLD | RELEASE, RELEASE, NEW | RELEASE)
+    made.publish(1)
+    made.run(later=DAY)
+    made.rewrite(2)
+    made.run(later=DAY)
+    assert "1.0 -> 2.0" in made.told()[-1]
+
+
+def test_the_oldest_snapshot_of_a_series_is_retired_without_asking(tmp_path: Path) -> None:
+    def snapshot(day: int) -> dict[str, bytes]:
+        return catalogue({"zlib": records([day])}, tag=f"develop-2025-06-{day:02}")
+
+    config = asking("match: {tags: [develop-2025-06-01]}")
+    made = site(tmp_path, snapshot(1) | snapshot(8), snapshot(8) | snapshot(15), config=config)
+    made.publish(1)
+    made.run(later=DAY)
+    assert made.held() == []
+    assert "develop-2025-06-01" in made.told()[0]
+
+
+def test_a_subscription_that_is_renamed_goes_on_where_it_was(tmp_path: Path) -> None:
+    weekly = asking("when: weekly mon 07:30")
+    made = site(tmp_path, DEVELOP, OLD, NEW, config=weekly)
+    made.publish(1)
+    made.run(later=DAY)
+    made.configure(weekly.replace("ml:", "machines:").replace("changes:", "renamed_from: ml, changes:"))
+    made.publish(2)
+    made.run(later=7 * DAY)
+    (text,) = made.told("machines")
+    assert "zlib" in text  # gone since the last digest under the old name
+
+
+def test_a_subscription_that_was_renamed_without_a_word_can_be_given_its_past_later(tmp_path: Path) -> None:
+    """Operators are told what to write; what was told under the new name meanwhile is then told again."""
+    weekly = asking("when: weekly mon 07:30")
+    made = site(tmp_path, DEVELOP, OLD, NEW, config=weekly)
+    made.publish(1)
+    made.run(later=DAY)
+    renamed = weekly.replace("ml:", "machines:")
+    made.configure(renamed)
+    made.run()
+    (notice,) = [stored for stored in made.digests() if stored.subscription == "(operators)"]
+    assert "renamed_from: ml" in notice.rendered.text
+    made.run(later=DAY)
+    assert len(made.notices()) == 1
+    made.configure(renamed.replace("changes:", "renamed_from: ml, changes:"))
+    made.publish(2)
+    made.run(later=7 * DAY)
+    (text,) = made.told("machines")
+    assert "zlib" in text
+
+
+def test_the_name_of_a_subscription_that_is_there_is_no_old_name(tmp_path: Path, run: Run) -> None:
+    made = Site(tmp_path, [DEVELOP])
+    made.configure(CONFIG + "  other: {channels: [files], renamed_from: ml}\n")
+    done = run("config", "check", "--config", tmp_path / "cachewatch.yaml")
+    assert done.exit_code == 2
+    assert "renamed_from" in done.error
+    assert "is configured" in done.error

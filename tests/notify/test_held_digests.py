@@ -1,0 +1,400 @@
+"""Held digests: readers get what no operator answers in time, marked as such; operators are asked once about each event."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import Record, catalogue, record, records
+from station import Site, day
+
+from cachewatch.notify import building_messages, creating_digests, operator_actions
+from cachewatch.notify.comparison_notes import TagNotes
+from cachewatch.notify.status import HeldDigest, read_status
+from cachewatch.store.reported_removals import Departure, DepartureKind
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+BANNER = "not confirmed by the operators"
+LOSS, LARGE = "a suspicious loss in develop of public", "a large change in develop of public"
+
+Packages = dict[str, list[Record]]
+WHOLE: Packages = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
+FEW: Packages = dict(list(WHOLE.items())[:2])
+
+
+def few(count: int, **packages: list[Record]) -> dict[str, bytes]:
+    """Return what is left of the catalogue, and so many new packages."""
+    return catalogue(FEW | {f"new-{number}": [record(900 + number)] for number in range(count)} | packages)
+
+
+# All is well, most is lost, more comes to what is left, and all is well again.
+STATES = [catalogue(WHOLE), *(few(count) for count in range(6)), catalogue(WHOLE | {"last": [record(999)]})]
+AGAIN = len(STATES) - 1
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt, html, md, json]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {when: each revision, changes: [all], channels: [files]}
+"""
+
+
+def limited(limit: str) -> str:
+    return CONFIG.replace("files]}", f"files], limit: {{{limit}}}}}")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A site that was told of everything; the next revision has lost most."""
+    made = Site(tmp_path, STATES)
+    made.configure(CONFIG)
+    made.run()
+    return made
+
+
+def lose(site: Site, number: int = 1) -> None:
+    site.publish(number)
+    site.run()
+
+
+def status_of(site: Site, subscription: str = "ml") -> HeldDigest:
+    (found,) = [each for each in read_status(site.open()).held if each.subscription == subscription]
+    return found
+
+
+def texts(site: Site, subscription: str = "ml") -> list[str]:
+    """Return what readers of a subscription were told, each in one line."""
+    return [" ".join(text.split()) for text in site.told(subscription)]
+
+
+def notice(site: Site, title: str) -> str:
+    """Return the text of the one notice of this title, in one line."""
+    (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
+    return " ".join(text.split())
+
+
+@pytest.mark.slow
+def test_readers_get_after_a_day_what_nobody_answers(site: Site) -> None:
+    """In every form, and once: it is what they were told last."""
+    lose(site)
+    begin = site.now
+    assert status_of(site).goes_out_at == begin + DAY
+    while site.now < begin + DAY - HOUR:
+        site.run(later=HOUR)
+        assert site.told() == []
+    site.run(later=HOUR)
+    (stored,) = [stored for stored in site.digests() if stored.subscription == "ml"]
+    for text in (stored.rendered.text, stored.rendered.html, stored.rendered.markdown, stored.rendered.json.decode()):
+        assert BANNER in " ".join(text.split())
+    assert "package-7" in stored.rendered.text
+    assert site.held() == []
+    assert len(list((site.folder / "out" / "ml").iterdir())) == 4
+    assert site.notices() == [LOSS, "no digest is held for a loss in develop of public"]
+    site.publish(3)
+    site.run(later=HOUR)
+    (_, later) = texts(site)
+    assert BANNER not in later
+    assert "new-1" in later
+    assert "package-7" not in later
+
+
+def test_what_is_larger_than_the_limit_goes_out_likewise(tmp_path: Path) -> None:
+    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + 3 * number))}) for number in range(2)])
+    site.configure(limited("hold_above: 1, hold_for: 6h"))
+    site.run()
+    lose(site)
+    for _ in range(2):
+        assert site.told() == []
+        site.run(later=3 * HOUR)
+    (text,) = texts(site)
+    assert f"{BANNER}: 3 changed specs, more than hold_above: 1" in text
+
+
+@pytest.mark.slow
+def test_time_is_counted_from_the_first_hold(site: Site) -> None:
+    """Newer digests that take its place go on with it."""
+    lose(site)
+    begin = site.now
+    for number in range(2, 7):
+        site.publish(number)
+        site.run(later=4 * HOUR)
+        assert status_of(site).goes_out_at == begin + DAY
+    assert site.told() == []
+    site.run(later=4 * HOUR)
+    (text,) = texts(site)
+    assert BANNER in text
+    assert "new-4" in text
+
+
+@pytest.mark.slow
+def test_time_in_which_nothing_runs_does_not_count(site: Site) -> None:
+    """But for as much as one pause between two attempts."""
+    lose(site)
+    site.run(later=10 * DAY)
+    assert site.told() == []
+    out = status_of(site).goes_out_at
+    assert out is not None
+    assert timedelta(hours=19) < out - site.now < timedelta(hours=20)
+    site.live(19 * HOUR)
+    site.run()
+    assert site.told() == []
+    site.live(HOUR)
+    site.run()
+    assert BANNER in texts(site)[0]
+
+
+def test_a_clock_that_is_ahead_for_one_pass_lets_nothing_out(site: Site) -> None:
+    lose(site)
+    site.run(later=365 * DAY)
+    site.now -= 365 * DAY
+    site.run(later=HOUR)
+    assert site.told() == []
+    out = status_of(site).goes_out_at
+    assert out is not None
+    assert out <= site.now + DAY
+
+
+@pytest.mark.slow
+def test_never_is_never(site: Site, run: Run) -> None:
+    site.configure(limited("hold_for: never"))
+    lose(site)
+    for _ in range(20):
+        site.run(later=4 * HOUR)
+    assert site.told() == []
+    assert status_of(site).goes_out_at is None
+    shown = run("status", "--config", site.folder / "cachewatch.yaml").output
+    assert "not sent until it is released or dropped" in shown
+    assert "Nothing is sent until somebody releases or drops it." in notice(site, LOSS)
+
+
+def test_what_was_answered_does_not_go_out_again(site: Site) -> None:
+    """What is dropped is told to nobody, and what is released says nothing of operators."""
+    site.configure(CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
+    site.run()
+    lose(site)
+    operator_actions.drop_digest(site.open(), "ml", "a test of theirs")
+    operator_actions.release(site.open(), "hpc")
+    site.live(2 * DAY)
+    site.run()
+    assert site.told() == []
+    (text,) = texts(site, "hpc")
+    assert BANNER not in text
+
+
+@pytest.mark.slow
+def test_what_happens_again_is_held_anew(site: Site) -> None:
+    lose(site)
+    site.live(20 * HOUR)
+    lose(site, AGAIN)
+    lose(site, 2)
+    begin = site.now
+    assert status_of(site).goes_out_at == begin + DAY
+    site.live(10 * HOUR)
+    site.run()
+    assert all("package-7" not in text for text in texts(site))
+
+
+@pytest.mark.slow
+def test_each_event_has_its_own_time(tmp_path: Path) -> None:
+    """A digest goes out when all that it is held for has lasted; what is as usual again is not waited for."""
+    both = catalogue(WHOLE) | catalogue(WHOLE, tag="v1.0")
+    first, second = catalogue(FEW) | catalogue(WHOLE, tag="v1.0"), catalogue(FEW) | catalogue(FEW, tag="v1.0")
+    site = Site(tmp_path, [both, first, second, first | few(1)])
+    site.configure(CONFIG)
+    site.run()
+    lose(site)
+    begin = site.now
+    site.live(10 * HOUR)
+    lose(site, 2)
+    assert status_of(site).goes_out_at == begin + 10 * HOUR + DAY
+    assert site.notices() == [LOSS, "a suspicious loss in v1.0 of public"]
+    site.live(10 * HOUR)
+    lose(site, 3)
+    assert status_of(site).goes_out_at == begin + DAY
+    site.live(4 * HOUR)
+    site.run()
+    (text,) = texts(site)
+    assert BANNER in text
+    assert "new-0" in text
+
+
+@pytest.mark.slow
+def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
+    """With what there is by then."""
+    site.configure(CONFIG.replace("each revision", "weekly mon 07:30"))
+    site.run()
+    site.publish(1)
+    site.now = day(1, hour=8)  # a Monday
+    site.run()
+    assert status_of(site).goes_out_at == day(2, hour=8)
+    lose(site, 3)
+    site.live(DAY)
+    site.run()
+    (text,) = texts(site)
+    assert BANNER in text
+    assert "new-1" in text
+    site.live(5 * DAY)
+    lose(site, 4)
+    site.live(DAY)
+    site.run()
+    assert "new-2" in texts(site)[-1]
+
+
+def test_a_quiet_time_is_not_ended(site: Site) -> None:
+    site.configure(CONFIG + "quiet: [{from: 2025-06-02, to: 2025-06-03}]\n")
+    lose(site)
+    site.live(30 * HOUR)
+    site.run()
+    assert site.told() == []
+    site.now = day(3, hour=1)
+    site.run()
+    assert BANNER in texts(site)[0]
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("changes", ["removed", "suspicious"])
+def test_urgent_digests_are_held_for_an_hour(site: Site, changes: str) -> None:
+    """Of a suspicious loss, whichever kinds are urgent."""
+    urgent = f"urgent: {{changes: [{changes}], channels: [files]}}"
+    site.configure(CONFIG.replace("files]}\n", f"files], {urgent}}}\n"))
+    site.run()
+    lose(site)
+    assert {each.stream for each in site.held()} == {"regular", "urgent"}
+    assert site.told() == []
+    for _ in range(4):
+        assert site.told() == []
+        site.run(later=HOUR / 4)
+    (text,) = texts(site)
+    assert BANNER in text
+    assert [each.stream for each in site.held()] == ["regular"]
+
+
+def test_a_loss_is_judged_on_the_whole_tag(tmp_path: Path) -> None:
+    """Whoever selects something of it waits, whatever they select, until it is as usual again; nobody else does."""
+    kept = WHOLE["package-0"]
+    some = [record(900, stacks=["ml"]), record(901, stacks=["e4s"])]
+    before = catalogue(WHOLE | {"some": some, "zlib": [record(950)]})
+    after = catalogue({"package-0": kept, "some": some[1:], "zlib": [record(951, versions=["1.1"])]})
+    site = Site(tmp_path, [before, after, before | catalogue({"last": [record(999)]})])
+    selections = {
+        "ml": "{}",
+        "one": "{packages: [package-7]}",
+        "upgrades": "{packages: [zlib]}",
+        "stack": "{stacks: [ml]}",
+        "kept": "{packages: [package-0]}",
+    }
+    more = "".join(
+        f"  {name}: {{when: each revision, changes: [default], channels: [files], match: {match}}}\n"
+        for name, match in selections.items()
+    )
+    site.configure(CONFIG.partition("  ml: ")[0] + more)
+    site.run()
+    lose(site)
+    assert {each.subscription for each in site.held()} == {"ml", "one", "upgrades", "stack"}
+    assert site.notices() == [LOSS]
+    assert [site.told(name) for name in selections] == [[]] * 5
+    lose(site, 2)
+    assert site.held() == []
+    assert [len(site.told(name)) for name in selections] == [1, 0, 0, 0, 0]
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("later", [HOUR, 5 * DAY])
+def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
+    """Also to those who do not hear of losses, be it before operators had to answer or long after."""
+    more = "".join(
+        f"  {name}: {{when: each revision, changes: [added], channels: [files], match: {match}}}\n"
+        for name, match in {"all": "{}", "one": "{packages: [package-7]}"}.items()
+    )
+    site.configure(CONFIG + more)
+    site.run()
+    lose(site)
+    assert {each.subscription for each in site.held()} == {"ml"}
+    site.live(later)
+    site.run()
+    lose(site, AGAIN)
+    assert site.told("one") == []
+    (text,) = texts(site, "all")
+    assert "last" in text
+    assert "package-7" not in text
+
+
+def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest that would have gone out without it is left; readers get what was released, and once."""
+    lose(site)
+    site.live(DAY)
+    real = building_messages.build_messages
+
+    def answer(*arguments: Any) -> object:
+        monkeypatch.setattr(creating_digests, "build_messages", real)
+        operator_actions.release(site.open(), "ml")
+        return real(*arguments)
+
+    monkeypatch.setattr(creating_digests, "build_messages", answer)
+    site.run()
+    site.run(later=HOUR)
+    (text,) = texts(site)
+    assert BANNER not in text
+
+
+def test_a_subscription_with_another_name_waits_no_longer(site: Site) -> None:
+    lose(site)
+    begin = site.now
+    site.live(20 * HOUR)
+    site.configure(CONFIG.replace("  ml: {", "  hpc: {renamed_from: ml, "))
+    site.run()
+    assert status_of(site, "hpc").goes_out_at == begin + DAY
+
+
+def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> None:
+    """It says what happened, for whom it is held, and when they get it."""
+    gone = {"zlib": records(range(4)), "hdf5": records(range(10, 40)), "kept": records([50])}
+    site = Site(tmp_path, [catalogue(gone), catalogue({"zlib": records(range(4)), "kept": records([50])}), STATES[0]])
+    limit = "files], limit: {hold_above: 1}}\n"
+    more = "  hpc: {when: each revision, changes: [all], channels: [files], limit: {hold_above: 2, hold_for: never}}\n"
+    site.configure(CONFIG.replace("files]}\n", limit) + more)
+    site.run()
+    lose(site)
+    assert site.notices() == [LARGE]
+    said = notice(site, LARGE)
+    assert "held for hpc, ml" in said
+    assert "1 package gone: hdf5" in said
+    assert "What nobody drops is sent at 2025-06-02 05:00 UTC, marked as not confirmed by the operators." in said
+    assert "cachewatch deliveries release hpc ml" in said
+    operator_actions.release(site.open(), "ml")
+    assert [alert.name for alert in read_status(site.open()).alerts] == ["public"]
+    operator_actions.release(site.open(), "hpc")
+    assert read_status(site.open()).alerts == ()
+
+
+def test_a_suspicious_loss_says_what_is_gone(site: Site) -> None:
+    lose(site)
+    said = notice(site, LOSS)
+    assert "10 packages gone: package-10, package-11, package-2," in said
+    assert re.search(r"What nobody drops is sent at 2025-06-02 \d\d:00 UTC", said)
+
+
+def test_ten_are_named_of_what_is_gone() -> None:
+    """And how many more there are, if there are."""
+    gone = [Departure(kind=DepartureKind.PACKAGE, name=f"p{number}", packages=1, specs=1) for number in range(12)]
+
+    def facts(count: int) -> list[str]:
+        return list(TagNotes(tag="develop", told=count, suspicion="", gone=tuple(gone[:count]), joined=()).facts)
+
+    assert facts(1) == ["1 package gone: p0"]
+    assert facts(10) == ["10 packages gone: p0, p1, p2, p3, p4, p5, p6, p7, p8, p9"]
+    assert facts(12) == ["12 packages gone: p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 2 more"]
+
+
+def test_status_says_when_a_held_digest_goes_out(site: Site, run: Run) -> None:
+    lose(site)
+    shown = run("status", "--config", site.folder / "cachewatch.yaml").output
+    assert "sent 2025-06-02 05:00 UTC" in shown
+    assert "marked as not confirmed by the operators" in shown

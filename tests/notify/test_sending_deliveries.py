@@ -1,0 +1,661 @@
+"""What becomes of deliveries: tried again, given up, never lost, never sent twice without need."""
+
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import DROP, SWALLOW, Received, exim, free_port, header, post, smtp_sink, talking
+from outgoing import read
+from servers import Says, serving
+from station import Site, log, running, wait_for
+
+from cachewatch.errors import UsageError
+from cachewatch.notify import operator_actions
+from cachewatch.notify.passes import create_digests
+from cachewatch.notify.polling_source import poll
+from cachewatch.notify.sending_deliveries import deliver, unblock
+from cachewatch.notify.status import read_status
+from cachewatch.store import outbox
+from cachewatch.store.health import ChannelHealth
+from cachewatch.store.outbox import Delivery, State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+HOUR = timedelta(hours=1)
+BASE = {"zlib": records(range(3))}
+STATES = [
+    catalogue(BASE | {f"change-{number}": records([100 + number]) for number in range(count)}) for count in range(5)
+]
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 400d}}
+channels:
+  mail:
+    type: email
+    from: cachewatch@example.org
+    list_domain: cachewatch.example.org
+    smtp: {host: 127.0.0.1, port: {port}, security: none}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {to: [kim@example.org, lee@example.org], channels: [mail], changes: [all]}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds one package with each revision; a first pass was made."""
+    made = Site(tmp_path, STATES)
+    configure(made, free_port())
+    made.run()
+    return made
+
+
+def configure(site: Site, port: int, text: str = CONFIG) -> None:
+    site.configure(text.replace("{port}", str(port)))
+
+
+def mails(site: Site) -> list[Delivery]:
+    """Return all deliveries by mail, oldest first."""
+    return [each for each in site.deliveries() if each.channel == "mail"]
+
+
+def states(site: Site, channel: str = "mail") -> dict[str, list[str]]:
+    """Return the states of all deliveries, by target, oldest first."""
+    found: dict[str, list[str]] = {}
+    for each in site.deliveries():
+        if each.channel == channel:
+            found.setdefault(each.target.partition("@")[0], []).append(each.state)
+    return found
+
+
+def channel(site: Site) -> ChannelHealth:
+    """Return how the channel of mail source_health."""
+    (found,) = [each.health for each in read_status(site.open()).channels if each.health.name == "mail"]
+    return found
+
+
+def spans(received: list[Received], target: str) -> list[str]:
+    """Return which revisions lie between the mails that somebody got, in the order of their arrival."""
+    return [read(each.content)["X-Cachewatch-Revisions"] for each in received if each.recipient == target]
+
+
+def span(site: Site, before: int, after: int) -> str:
+    """Return how a mail names what lies between two revisions."""
+    return f"{site.commits[before]}..{site.commits[after]}"
+
+
+@contextmanager
+def hanging() -> Iterator[int]:
+    """Listen on a port, take connections, and never say a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_everybody_gets_a_message_of_their_own(site: Site) -> None:
+    with post() as server:
+        configure(site, server.port)
+        site.publish(1)
+        assert site.run().dead == 0
+    assert [received.recipient for received in server.received] == ["kim@example.org", "lee@example.org"]
+    assert server.sessions == 1
+    assert len({header(received.content, "Message-ID") for received in server.received}) == 2
+
+
+def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
+    with post() as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+    for delivery, received in zip(site.deliveries(), server.received, strict=True):
+        shown = run("deliveries", "show", delivery.id, "--raw", "--config", site.folder / "cachewatch.yaml")
+        assert shown.output.encode().replace(b"\r\n", b"\n") == received.content.replace(b"\r\n", b"\n")
+
+
+def test_a_greylisting_server_takes_it_in_the_end(site: Site) -> None:
+    with post(replies={"RCPT": ["450 4.7.1 greylisted"] * 4}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        for _ in range(3):
+            site.run(later=HOUR)
+    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+    assert Counter(received.recipient for received in server.received) == {"kim@example.org": 1, "lee@example.org": 1}
+    assert {each.attempts for each in site.deliveries()} == {3}
+
+
+def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        pauses = []
+        for _ in range(6):
+            site.run()
+            (kim,) = [each for each in site.deliveries() if each.target == "kim@example.org"]
+            assert kim.state == State.DEFERRED
+            pauses.append((kim.due - site.now).total_seconds() / 60)
+            site.now = kim.due
+    for pause, minutes in zip(pauses, (1, 5, 15, 60, 240, 240), strict=True):
+        assert 0.9 * minutes <= pause <= 1.2 * minutes
+    assert states(site)["lee"] == [State.SENT]
+
+
+def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
+    """More than the first pause would be, if that is what it wants."""
+    text = CONFIG.replace("  desk:", '  chat: {type: webhook, url: "{url}/"}\n  desk:')
+    text = text.replace("to: [kim@example.org, lee@example.org], channels: [mail]", "channels: [chat]")
+    with serving({"/": [Says(503, headers={"Retry-After": "1800"}), Says()]}) as server:
+        site.configure(text.replace("{port}", "25").replace("{url}", server.url))
+        site.publish(1)
+        site.run()
+        site.run(later=timedelta(minutes=29))
+        assert len(server.asked) == 1
+        site.run(later=timedelta(minutes=1))
+        assert len(server.asked) == 2
+    assert [each.state for each in site.deliveries()] == [State.SENT]
+
+
+def test_what_waits_is_tried_at_once_after_a_reload(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        server.by_recipient = {}
+        unblock(site.open())
+        site.run()
+    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+
+
+def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        site.live(timedelta(days=4, hours=23))
+        assert site.run().dead == 0
+        site.live(timedelta(hours=5))
+        assert site.run().dead == 1
+        assert site.run(later=timedelta(days=5)).dead == 0
+    assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
+    assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
+
+
+def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
+    """Released after a week, it is not given up because a server says for once to come back later."""
+    with post(by_recipient={"kim@example.org": "451 4.7.1 greylisted"}) as server:
+        configure(site, server.port, CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_above: 1}"))
+        site.publish(2)
+        site.run()
+        assert states(site) == {"kim": [State.HELD], "lee": [State.HELD]}
+        site.live(timedelta(days=7))
+        operator_actions.release(site.open(), mails(site)[0].digest)
+        assert site.run().dead == 0
+        site.live(timedelta(days=4))
+        assert site.run().dead == 0
+        site.live(timedelta(days=1))
+        assert site.run().dead == 1
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None:
+    """What waited for a password is tried for as long as anything else once it is right."""
+    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    with post(
+        replies={"AUTH": ["535 5.7.8 wrong"]},
+        by_recipient={"kim@example.org": "451 4.7.1 greylisted", "lee@example.org": "451 4.7.1 greylisted"},
+        auth_required=True,
+        auth_require_tls=False,
+    ) as server:
+        configure(site, server.port, wrong)
+        site.publish(1)
+        site.run()
+        site.live(timedelta(days=7))
+        site.run()
+        server.replies.clear()
+        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
+        assert site.run(later=HOUR * 2).dead == 0
+        assert site.notices() == ["the channel mail does not work", "1 alert is open", "the channel mail works again"]
+        site.live(timedelta(days=4))
+        assert site.run().dead == 0
+        assert states(site) == {"kim": [State.DEFERRED], "lee": [State.DEFERRED]}
+        site.live(timedelta(days=1))
+        assert site.run().dead == 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_time_before_a_digest_was_made_does_not_count_for_it(site: Site) -> None:
+    """Its channel did not work for eight hours, but it waited for one of them."""
+    text = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    text = text.replace("    type: email", "    type: email\n    retry: {for: 5h}").replace(", lee@example.org", "")
+    with post(
+        replies={"AUTH": ["535 5.7.8 wrong"]},
+        by_recipient={"kim@example.org": "451 4.7.1 greylisted"},
+        auth_required=True,
+        auth_require_tls=False,
+    ) as server:
+        configure(site, server.port, text)
+        site.publish(1)
+        site.run()
+        for _ in range(6):
+            site.run(later=HOUR)
+        site.publish(2)
+        site.run(later=HOUR)
+        server.replies.clear()
+        configure(site, server.port, text.replace("password: no", "password: s3cr3t"))
+        for _ in range(4):
+            site.run(later=HOUR)
+        assert states(site) == {"kim": [State.DEFERRED, State.QUEUED]}
+        for _ in range(7):
+            site.run(later=HOUR)
+    assert states(site) == {"kim": [State.DEAD, State.DEAD]}
+
+
+def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        assert site.run().dead == 1
+        (notice,) = (site.folder / "desk").rglob("*.txt")  # in the same pass, though that channel had its turn
+        assert "cachewatch deliveries retry 1\n" in notice.read_text()
+        site.run(later=HOUR)
+    assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
+    (kim, _) = mails(site)
+    assert (kim.attempts, kim.said) == (1, "RCPT: 550 5.1.1 no such user")
+
+
+def test_an_address_that_refuses_three_digests_gets_no_more_until_restored(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+        configure(site, server.port)
+        for number in range(1, 5):
+            site.publish(number)
+            site.run(later=HOUR)
+        assert states(site)["kim"] == [State.DEAD] * 3 + [State.SUPPRESSED]
+        server.by_recipient = {}
+        operator_actions.restore(site.open(), "mail", "kim@example.org")
+        last = [each for each in site.deliveries() if each.target == "kim@example.org"][-1]
+        operator_actions.retry(site.open(), last.id)
+        site.run(later=HOUR)
+    assert states(site)["kim"][-1] == State.SENT
+
+
+def test_operators_hear_how_an_address_that_was_left_out_comes_back(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+        configure(site, server.port)
+        for number in (1, 2):
+            site.publish(number)
+            site.run(later=HOUR)
+        server.by_recipient = {"kim@example.org": "450 4.2.1 later"}
+        site.publish(3)
+        site.run(later=HOUR)
+        server.by_recipient = {"kim@example.org": "550 5.1.1 no such user"}
+        last = [each for each in mails(site) if each.target == "kim@example.org"][-1]
+        operator_actions.retry(site.open(), last.id)
+        assert not [text for text in desk(site) if "deliveries restore" in text]
+        site.run(later=HOUR)
+    (told,) = [text for text in desk(site) if "deliveries restore" in text]
+    assert "It refused several digests in a row" in told
+    assert " cachewatch deliveries restore mail kim@example.org " in told
+
+
+def desk(site: Site) -> list[str]:
+    """Return what operators read, each notice as one line."""
+    return [" ".join(path.read_text().split()) for path in (site.folder / "desk").rglob("*.txt")]
+
+
+def test_a_poisonous_digest_stops_only_itself(site: Site) -> None:
+    with post(replies={"DATA": ["554 5.6.0 content rejected"] * 2}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        assert site.run().dead == 2
+        site.publish(2)
+        assert site.run().dead == 0
+    assert states(site) == {"kim": [State.DEAD, State.SENT], "lee": [State.DEAD, State.SENT]}
+
+
+def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
+    port = free_port()
+    configure(site, port)
+    site.publish(1)
+    for _ in range(6):
+        site.run(later=HOUR)
+    assert {each.state for each in site.deliveries()} <= {State.QUEUED, State.DEFERRED}
+    with post(port=port) as server:
+        site.run(later=5 * HOUR)
+        site.run(later=5 * HOUR)
+    assert len(server.received) == 2
+    assert site.notices() == []
+
+
+def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Site) -> None:
+    """Whichever message is next; and once it has answered, it is asked again as soon as before."""
+    port = free_port()
+    configure(site, port)
+    site.publish(1)
+    for minutes in (1, 5, 15, 60, 240):
+        site.run()
+        rests_until = channel(site).blocked_until
+        assert rests_until is not None
+        assert 0.9 * minutes <= (rests_until - site.now).total_seconds() / 60 <= 1.2 * minutes
+        site.now = rests_until
+    with post(port=port) as server:
+        site.run()
+        assert server.received
+    site.publish(2)
+    site.run()
+    rests_until = channel(site).blocked_until
+    assert rests_until is not None
+    assert rests_until - site.now <= timedelta(minutes=1.2)
+
+
+def test_a_second_copy_is_the_same_message(site: Site) -> None:
+    """The server takes it and is gone before it says so: the one case in which a copy is possible."""
+    with post(replies={"DATA": [SWALLOW]}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        site.run(later=HOUR)
+        site.run(later=HOUR)
+    copies = Counter(received.recipient for received in server.received)
+    assert copies == {"kim@example.org": 2, "lee@example.org": 1}
+    first, second = [received.content for received in server.received if received.recipient == "kim@example.org"]
+    assert first == second
+    assert [each.may_have_arrived for each in site.deliveries()] == [True, False]
+
+
+def test_a_connection_lost_before_the_message_makes_no_copy(site: Site) -> None:
+    with post(replies={"RCPT": [DROP]}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        site.run(later=HOUR)
+    assert len(server.received) == 2
+    assert not any(each.may_have_arrived for each in site.deliveries())
+
+
+def test_two_digests_for_one_reader_come_in_order(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "450 4.2.1 later"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        server.by_recipient = {}
+        site.publish(2)
+        site.run(later=timedelta(seconds=20))  # the first one still waits
+        assert states(site) == {"kim": [State.DEFERRED, State.QUEUED], "lee": [State.SENT, State.SENT]}
+        site.run(later=HOUR)
+    digests = [each.digest for each in site.deliveries() if each.target == "kim@example.org"]
+    kim = [received for received in server.received if received.recipient == "kim@example.org"]
+    assert [header(received.content, "X-Cachewatch-Revisions") for received in kim] == [
+        f"{site.commits[0]}..{site.commits[1]}",
+        f"{site.commits[1]}..{site.commits[2]}",
+    ]
+    assert len(set(digests)) == 2
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_a_digest_that_rests_with_its_channel_holds_up_those_behind_it(site: Site) -> None:
+    """Even when somebody retries a later one by hand."""
+    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
+        configure(site, server.port, wrong)
+        for number in (1, 2):
+            site.publish(number)
+            site.run(later=timedelta(minutes=1))
+        server.replies.clear()
+        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
+        later = [each for each in mails(site) if each.target == "kim@example.org"][-1]
+        operator_actions.retry(site.open(), later.id)
+        site.run(later=timedelta(minutes=1))
+        site.run(later=HOUR)
+    assert spans(server.received, "kim@example.org") == [span(site, 0, 1), span(site, 1, 2)]
+
+
+def test_a_digest_that_is_being_sent_holds_up_those_behind_it(site: Site) -> None:
+    """Also for another process that delivers beside the first."""
+    has_message, may_answer = threading.Event(), threading.Event()
+
+    def hang(connection: socket.socket, line: Callable[[], bytes]) -> None:
+        """Take a message, and say nothing to the end of the first."""
+        connection.sendall(b"220 here\r\n")
+        while said := line():
+            connection.sendall(b"354 go on\r\n" if said[:4].upper() == b"DATA" else b"250 ok\r\n")
+            if said[:4].upper() == b"DATA":
+                while line() not in (b".\r\n", b""):
+                    pass
+                if not has_message.is_set():
+                    has_message.set()
+                    may_answer.wait(300)
+                connection.sendall(b"250 taken\r\n")
+
+    with talking(hang) as port:
+        configure(site, port, CONFIG.replace(", lee@example.org", ""))
+        site.publish(1)
+        first = threading.Thread(target=site.run)
+        first.start()
+        assert has_message.wait(180)
+        site.publish(2)
+        beside = site.open()
+        assert poll(beside, beside.config.sources["public"])
+        create_digests(beside)
+        deliver(beside, "mail")
+        meanwhile = states(site)
+        may_answer.set()
+        first.join()
+        deliver(beside, "mail")
+    assert meanwhile == {"kim": [State.SENDING, State.QUEUED]}
+    assert states(site) == {"kim": [State.SENT, State.SENT]}
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
+def test_operators_with_one_channel_hear_of_its_trouble_through_it(site: Site) -> None:
+    """Late, but they do: there is no other way to tell them."""
+    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    wrong = wrong.replace("operators: {channels: [desk]}", "operators: {channels: [mail], to: [ops@example.org]}")
+    with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
+        configure(site, server.port, wrong)
+        site.publish(1)
+        site.run()
+        server.replies.clear()
+        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
+        site.run(later=2 * HOUR)
+    subjects = [read(each.content)["Subject"] for each in server.received if each.recipient == "ops@example.org"]
+    assert [subject for subject in subjects if "the channel mail does not work" in subject]
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
+def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> None:
+    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
+    with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
+        configure(site, server.port, wrong)
+        site.publish(1)
+        site.run()
+        site.run(later=timedelta(minutes=10))
+        assert server.sessions == 1  # not asked again within the hour
+        assert {(each.state, each.attempts) for each in site.deliveries() if each.channel == "mail"} == {
+            (State.QUEUED, 0)
+        }
+        assert site.notices() == ["the channel mail does not work"]
+        assert states(site, "desk")
+        server.replies.clear()
+        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
+        site.run(later=2 * HOUR)
+        site.run(later=2 * HOUR)
+    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+    assert site.notices()[-1] == "the channel mail works again"
+    assert "s3cr3t" not in site.said.getvalue()
+
+
+def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        server.by_recipient = {}
+        (kim, _) = mails(site)
+        operator_actions.retry(site.open(), kim.id)
+        site.run()
+    (received,) = [each for each in server.received if each.recipient == "kim@example.org"]
+    assert header(received.content, "Message-ID") == kim.message_id
+
+
+def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
+    with post() as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        (kim, _) = mails(site)
+        operator_actions.resend(site.open(), kim.id)
+        site.run()
+        with pytest.raises(UsageError, match="only what was not sent"):
+            operator_actions.retry(site.open(), kim.id)
+    first, _, again = [received.content for received in server.received]
+    assert header(again, "Message-ID") != header(first, "Message-ID")
+    assert header(again, "References") == header(first, "Message-ID")
+    assert header(again, "Subject").startswith("Resent: ")
+
+
+def test_what_is_too_large_is_sent_in_short(site: Site) -> None:
+    with post(replies={"DATA": ["552 5.3.4 too big"]}) as server:
+        configure(site, server.port)
+        site.publish(4)
+        assert site.run().dead == 0
+        site.run()
+    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+    lee, kim = sorted(server.received, key=lambda received: received.recipient, reverse=True)
+    assert len(kim.content) < len(lee.content)
+
+
+def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
+    with post(replies={"DATA": ["552 5.3.4 too big"] * 4}) as server:
+        configure(site, server.port)
+        site.publish(4)
+        site.run()
+        site.run()
+    assert states(site) == {"kim": [State.DEAD], "lee": [State.DEAD]}
+
+
+def test_a_channel_that_is_configured_no_more_keeps_what_waits(site: Site) -> None:
+    configure(site, free_port())
+    site.publish(1)
+    site.run()
+    configure(site, free_port(), CONFIG.replace("  mail:", "  post:").replace("[mail]", "[post]"))
+    site.run(later=timedelta(days=1))
+    assert site.notices() == ["the channel mail is no longer configured"]
+    operator_actions.drop_delivery(site.open(), site.deliveries()[0].id, "nobody reads it")
+    assert states(site)["kim"] == [State.DROPPED]
+
+
+def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
+    with smtp_sink("-q", ".") as sink:
+        configure(site, sink.port)
+        site.publish(1)
+        for _ in range(3):
+            site.run(later=5 * HOUR)
+        messages = sink.contents()
+    assert len(messages) >= 2
+    assert {each.state for each in site.deliveries()} <= {State.QUEUED, State.DEFERRED}
+    assert any(each.may_have_arrived for each in site.deliveries())
+
+
+def test_exim_puts_it_into_the_mailboxes(site: Site) -> None:
+    text = CONFIG.replace("lee@example.org", "lee@example.org, grey@example.org, bad@example.org")
+    with exim() as server:
+        configure(site, server.port, text)
+        site.publish(1)
+        assert site.run().dead == 1
+        (kim,), (lee,) = server.mails("kim"), server.mails("lee")
+    assert states(site) == {
+        "kim": [State.SENT],
+        "lee": [State.SENT],
+        "grey": [State.DEFERRED],
+        "bad": [State.DEAD],
+    }
+    assert header(kim, "Message-ID") != header(lee, "Message-ID")
+    assert header(kim, "List-Id") == "cachewatch ml <ml.cachewatch.example.org>"
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("command", ["once", "daemon"])
+def test_a_second_process_is_refused(site: Site, command: str, run: Run) -> None:
+    with hanging() as port:
+        configure(site, port)
+        site.publish(1)
+        with running(site, "once") as busy:
+            wait_for(lambda: any(each.state == State.SENDING for each in site.deliveries()))
+            done = run(command, "--config", site.folder / "cachewatch.yaml")
+            assert done.exit_code == 75
+            assert f"process {busy.pid} on {socket.gethostname()} uses this state" in done.error
+
+
+def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> None:
+    with post() as server:
+        configure(site, server.port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
+        with running(site, "daemon") as daemon:
+            site.publish(1)
+            wait_for(lambda: len(server.received) == 2)
+            begun = time.monotonic()
+            daemon.send_signal(signal.SIGTERM)
+            assert daemon.wait(120) == 0
+    assert time.monotonic() - begun < 100
+    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+
+
+@pytest.mark.slow
+def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: Site) -> None:
+    with hanging() as port:
+        configure(site, port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
+        with running(site, "daemon") as daemon:
+            site.publish(1)
+            wait_for(lambda: any(each.state == State.SENDING for each in site.deliveries()))
+            daemon.send_signal(signal.SIGTERM)
+            assert daemon.wait(120) == 0
+    with post() as server:
+        configure(site, server.port)
+        site.now = datetime.now(UTC) + HOUR  # the clock that the daemon went by
+        with site.open().database.write() as connection:
+            assert outbox.requeue_interrupted(connection, site.now) == 1
+        site.run()
+    assert {received.recipient for received in server.received} == {"kim@example.org", "lee@example.org"}
+
+
+@pytest.mark.slow
+def test_a_daemon_refuses_a_bad_configuration_and_goes_on(site: Site) -> None:
+    with post() as server:
+        configure(site, server.port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
+        with running(site, "daemon") as daemon:
+            wait_for(lambda: "daemon.started" in log(site))
+            (site.folder / "cachewatch.yaml").write_text("version: 1\nsauces: {}\n")
+            daemon.send_signal(signal.SIGHUP)
+            wait_for(lambda: "config.refused" in log(site))
+            site.publish(1)
+            wait_for(lambda: len(server.received) == 2)
+            daemon.terminate()
+            assert daemon.wait(120) == 0
+    assert "did you mean" in log(site)
+
+
+def test_the_fault_of_a_channel_is_named_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a channel did not expect defers its delivery, with a warning that names it; what was sent is no warning."""
+    site = Site(tmp_path, STATES)
+    site.configure(CONFIG.partition("  ml: ")[0].replace("{port}", "1") + "  ml: {channels: [desk], changes: [all]}\n")
+    site.run()
+    site.publish(1)
+    with monkeypatch.context() as patched:
+        patched.setattr("cachewatch.channels.file._FileTransport.deliver", lambda *_: 1 // 0)
+        site.run()
+    site.run(later=HOUR)
+
+    found = [each for each in site.events() if each["event"].startswith("delivery.")]
+    levels = [(each["level"], each["event"]) for each in found]
+    assert levels == [("warning", "delivery.deferred"), ("info", "delivery.sent")]
+    assert "the channel failed: ZeroDivisionError" in str(found[0])

@@ -1,0 +1,120 @@
+"""Readers who ask the same of two revisions share one comparison; everybody else has one of their own."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from helpers import catalogue, records
+from station import Site
+
+from cachewatch.git import catalogue as catalogue_module
+from cachewatch.notify import assembling_digests, source_differences
+from cachewatch.notify.digest_streams import streams_of
+from cachewatch.notify.passes import create_digests
+from cachewatch.notify.polling_source import poll
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+timezone: Asia/Tokyo
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
+  other: {type: file, path: "{folder}/other/{subscription}/{key}.{ext}", formats: [html]}
+operators: {channels: [files]}
+silences:
+  llvm-move: {match: {packages: [llvm]}, until: 2025-06-03, reason: "it moves"}
+subscriptions:
+  ann: {channels: [files]}
+  kim: {channels: [other], match: {packages: ["!zlib"]}}
+  bob: {channels: [other], match: {pinned: develop-2025-06-01}}
+  eve: {channels: [files], changes: [all]}
+  joe: {channels: [files, other], if_empty: monthly, when: daily 07:30}
+"""
+BEFORE = {"zlib": records([1])}
+AFTER = {"zlib": records([1]), "hdf5": records([2]), "llvm": records([3])}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds a package that one hears of, and one that nobody should, in each of two tags."""
+    states = [catalogue(state) | catalogue(state, tag="develop-2025-06-01") for state in (BEFORE, AFTER)]
+    made = Site(tmp_path, states)
+    made.configure(CONFIG)
+    made.run()
+    made.publish(1)
+    return made
+
+
+def test_who_asks_the_same_shares_a_comparison(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five digests of three questions: documents are compared three times, and what silences hid is in each digest."""
+    compared: Counter[str] = Counter()
+    compare = catalogue_module.compare_revisions
+
+    def counted(*arguments: object, **options: object) -> object:
+        compared["times"] += 1
+        return compare(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(source_differences, "compare_revisions", counted)
+    site.now = datetime(2025, 6, 2, 22, 31, tzinfo=UTC)  # 07:31 in Tokyo
+    site.configure(CONFIG.replace("until: 2025-06-03", "until: 2025-06-04"))
+    site.run()
+
+    assert compared["times"] == 3
+    told = {stored.subscription: stored.rendered.text for stored in site.digests()}
+    assert set(told) == {"ann", "kim", "bob", "eve", "joe"}
+    for text in told.values():
+        assert "hdf5" in text
+        assert "llvm  " not in text
+        assert "it moves" in text
+
+
+def test_a_silence_ends_where_people_are(site: Site) -> None:
+    """The 3 June begins in Tokyo while it is still the 2 June in UTC."""
+    site.now = datetime(2025, 6, 2, 16, tzinfo=UTC)
+    site.run()
+
+    assert "llvm" in site.told("ann")[0]
+
+
+def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of all tags go out together or not at all, so nobody keeps those that come too late."""
+    context = site.open()
+    poll(context, context.config.sources["public"])
+    stream = next(streams_of(context.config))
+    whole = [tag.table for tag in assembling_digests.compose(context, stream).digest.tags]
+    assert [table.is_complete for table in whole] == [True, True]
+    first, total = len(whole[0].content), sum(len(table.content) for table in whole)
+    for most, expected in ((total, [True, True]), (total - 1, [True, False]), (first - 1, [False, True])):
+        monkeypatch.setattr(source_differences, "MOST_CSV", most)
+        tables = [tag.table for tag in assembling_digests.compose(context, stream).digest.tags]
+        assert [table.is_complete for table in tables] == expected
+        assert sum(len(table.content) for table in tables) <= most
+
+
+def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left where it is, nobody is troubled by that, and the next pass makes the digests."""
+    context = site.open()
+    poll(context, context.config.sources["public"])
+    compare = catalogue_module.compare_revisions
+
+    def stopped(*arguments: object, **options: object) -> object:
+        context.is_ending.set()
+        return compare(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(source_differences, "compare_revisions", stopped)
+    create_digests(context)
+    assert site.digests() == []
+    monkeypatch.undo()
+    site.run()
+    assert {stored.subscription for stored in site.digests()} == {"ann", "kim", "bob", "eve"}
+
+
+def test_each_digest_is_a_sign_of_life(site: Site) -> None:
+    """A watchdog must not take a pass of many digests for one that hangs."""
+    context = site.open()
+    beats: list[int] = []
+    create_digests(context, lambda: beats.append(len(site.digests())))
+
+    assert len(beats) == 5

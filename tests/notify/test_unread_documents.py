@@ -1,0 +1,260 @@
+"""Documents that cannot be read for a while: what changed in them meanwhile is told when they can be read again."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from helpers import catalogue, document, record, records, spec_hash
+from station import Site
+
+from cachewatch.notify import operator_actions
+from cachewatch.store.digests import DigestRecord
+
+DAY = timedelta(days=1)
+PATH = "_cache/develop/pa/specs.md"
+ZLIB = {"zlib": records(range(3))}
+WHOLE = document([record(10, versions=["1.0"])], package="pa")
+BROKEN = {
+    "truncated": WHOLE[: len(WHOLE) // 2],
+    "conflict": b"<<<<<<< HEAD\n" + WHOLE + b"\n=======\n>>>>>>> other\n",
+    "empty": b"",
+    "binary": b"\x00\xff" * 100,
+}
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [json]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {channels: [files], changes: [all]}
+"""
+
+
+def pa(version: str, number: int) -> dict[str, bytes]:
+    return catalogue({"pa": [record(number, versions=[version])]})
+
+
+def state(change: int, *more: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return a catalogue in which something changes with every revision, and `pa` is what `more` says."""
+    files = catalogue(ZLIB | {f"other-{n}": records([100 + n]) for n in range(change)})
+    for each in more:
+        files |= each
+    return files
+
+
+def site(folder: Path, *pas: Mapping[str, bytes], config: str = CONFIG) -> Site:
+    """Return a site of which the first pass was made; the states of `pa` follow, a revision each."""
+    made = Site(folder, [state(number, each) for number, each in enumerate(pas)])
+    made.configure(config)
+    made.run()
+    return made
+
+
+def publish_each(made: Site, first: int = 1) -> None:
+    for number in range(first, len(made.commits)):
+        made.publish(number)
+        made.run(later=DAY)
+
+
+def told(made: Site, package: str = "pa", subscription: str = "ml") -> list[set[tuple[str, str]]]:
+    """Return the changes of version that each digest tells of a package: from, and to."""
+    return [_told(stored, package) for stored in made.digests() if stored.subscription == subscription]
+
+
+def _told(stored: DigestRecord, package: str) -> set[tuple[str, str]]:
+    tags = json.loads(stored.rendered.json)["tags"]
+    rows = [row for tag in tags for listed in (tag["changes"], *tag["others"]) for row in listed["rows"]]
+    return {(row["before"], row["after"]) for row in rows if row["package"] == package}
+
+
+def net(made: Site, package: str = "pa", subscription: str = "ml") -> list[tuple[str, str]]:
+    """Return every change of version that was told of a package, in order."""
+    return [change for each in told(made, package, subscription) for change in each]
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path, kind: str) -> None:
+    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN[kind]}, pa("2.0", 11))
+    publish_each(made)
+    assert net(made) == [("1.0", "2.0")]
+    first, second = made.told()
+    assert f"documents of develop cannot be read since revision {made.commits[1][:10]}: pa" in " ".join(first.split())
+    assert f"documents of develop can be read again: pa, compared with revision {made.commits[0][:10]}" in " ".join(
+        second.split()
+    )
+    assert made.notices() == [
+        "1 document of develop in public cannot be read",
+        "all documents of develop in public can be read again",
+    ]
+
+
+@pytest.mark.slow
+def test_it_stays_unread_for_as_long_as_it_takes(tmp_path: Path) -> None:
+    broken = [{PATH: content} for content in BROKEN.values()]
+    made = site(tmp_path, pa("1.0", 10), *broken, broken[-1], pa("2.0", 11))
+    publish_each(made)
+    assert net(made) == [("1.0", "2.0")]
+    assert len(made.notices()) <= 2 + 5  # one when it begins, one when it ends, and a summary a day at most
+
+
+def test_one_that_is_repaired_as_it_was_is_no_news(tmp_path: Path) -> None:
+    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["empty"]}, pa("1.0", 10), pa("1.0", 10))
+    publish_each(made)
+    assert net(made) == []
+    assert "be read" not in made.told()[2]
+
+
+def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
+    """Readers of urgent digests who asked for removals hear of it, though its last state was unreadable."""
+    config = CONFIG.replace(
+        "changes: [all]", "changes: [all], when: weekly mon 07:30, urgent: {changes: [removed], channels: [files]}"
+    )
+    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {}, config=config)
+    publish_each(made)
+    (urgent,) = [stored for stored in made.digests() if stored.stream == "urgent"]
+    assert "pa" in urgent.title
+
+
+def test_a_package_that_is_new_and_unreadable_is_new_when_it_can_be_read(tmp_path: Path) -> None:
+    made = site(tmp_path, {}, {PATH: BROKEN["binary"]}, pa("1.0", 10))
+    publish_each(made)
+    assert net(made) == [("", "1.0")]
+
+
+def test_one_that_was_unreadable_at_the_beginning_is_compared_with_its_last_readable_version(tmp_path: Path) -> None:
+    """The history of upstream still has it; it is the state that a stream would have begun with."""
+    states = [pa("1.0", 10), {PATH: BROKEN["empty"]}, {PATH: BROKEN["binary"]}, pa("2.0", 11)]
+    made = Site(tmp_path, [state(number, each) for number, each in enumerate(states)])
+    made.configure(CONFIG)
+    made.publish(1)
+    made.run()
+    publish_each(made, first=2)
+    assert net(made) == [("1.0", "2.0")]
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("then", [pa("1.0", 10), {}], ids=["repaired", "gone"])
+@pytest.mark.parametrize("broken", [["empty"], ["empty", "binary"]], ids=["once", "twice"])
+def test_one_that_nobody_could_ever_read_is_named_when_that_is_over(
+    tmp_path: Path, broken: list[str], then: Mapping[str, bytes]
+) -> None:
+    """What it was before is nowhere; that nothing is said of it would hide whatever has changed."""
+    config = CONFIG.replace("changes: [all]", "changes: [all], match: {packages: [pa]}")
+    made = site(tmp_path, *({PATH: BROKEN[kind]} for kind in broken), then, pa("2.0", 11), config=config)
+    publish_each(made)
+    said = "no earlier version of these documents of develop can be read: pa; what changed in them cannot be known"
+    assert [said in " ".join(text.split()) for text in made.told()[-2:]] == [True, False]
+    assert net(made) == [("1.0" if then else "", "2.0")]
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("form", ["link", "folder"])
+def test_a_document_that_is_no_file_for_a_while_is_compared_later(tmp_path: Path, form: str) -> None:
+    made = Site(tmp_path, [state(number, pa("1.0", 10)) for number in range(4)])
+    made.configure(CONFIG)
+    made.run()
+    for number, mode in ((1, "120000"), (2, "120000"), (3, "100644")):
+        _commit_as(made, mode, pa(f"{number}.0", 10 + number)[PATH], form)
+        made.run(later=DAY)
+    assert net(made) == [("1.0", "3.0")]
+
+
+def _commit_as(made: Site, mode: str, content: bytes, form: str) -> None:
+    """Commit `pa` as a link: the document itself, or the folder that holds it."""
+    path = PATH if form == "link" or mode == "100644" else PATH.rpartition("/")[0]
+    other = f"_cache/develop/change-{len(made.commits)}/specs.md"
+    change = document(records([len(content) + len(made.commits) + 900]), package=f"change-{len(made.commits)}")
+    stream = b"commit refs/heads/main\ncommitter x <x@x> 1749000000 +0000\ndata 1\nx\nfrom refs/heads/main^0\n"
+    stream += b"D %s\n" % PATH.rpartition("/")[0].encode()
+    for name, kind, data in ((path, mode, content), (other, "100644", change)):
+        stream += b"M %s inline %s\ndata %d\n%s\n" % (kind.encode(), name.encode(), len(data), data)
+    made.fast_import(stream)
+
+
+def test_nobody_is_told_that_nothing_changed_while_something_is_unread(tmp_path: Path) -> None:
+    config = CONFIG.replace(
+        "changes: [all]", "changes: [all], if_empty: send, match: {packages: [pa]}, when: daily 07:30"
+    )
+    made = site(
+        tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {PATH: BROKEN["truncated"]}, pa("2.0", 11), config=config
+    )
+    publish_each(made)
+    titles = [stored.rendered.title for stored in made.digests() if stored.subscription == "ml"]
+    assert [("no changes" in title.lower(), "could not be read" in title) for title in titles[:2]] == [
+        (False, True)
+    ] * 2
+    assert not any("o changes" in text for text in made.told()[:2])
+    assert net(made) == [("1.0", "2.0")]
+
+
+def test_many_at_once_are_one_notice(tmp_path: Path) -> None:
+    packages = {f"p{n:02}": [record(n, versions=["1.0"])] for n in range(20)}
+    later = {name: [record(n + 100, versions=["2.0"])] for n, name in enumerate(packages)}
+    broken = {f"_cache/develop/{name}/specs.md": BROKEN["conflict"] for name in packages}
+    made = site(tmp_path, catalogue(packages), broken, catalogue(later))
+    publish_each(made)
+    assert [title for title in made.notices() if "read" in title] == [
+        "20 documents of develop in public cannot be read",
+        "all documents of develop in public can be read again",
+    ]
+    assert [net(made, package) for package in packages] == [[("1.0", "2.0")]] * 20
+
+
+def test_a_weekly_stream_that_never_saw_it_broken_is_told_as_usual(tmp_path: Path) -> None:
+    """Another stream did; when it can read the document again, operators hear of the end at once."""
+    config = CONFIG + "  weekly: {channels: [files], changes: [all], when: weekly mon 07:30}\n"
+    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, pa("2.0", 11), config=config)
+    publish_each(made)
+    made.run(later=7 * DAY)
+    assert net(made) == net(made, subscription="weekly") == [("1.0", "2.0")]
+
+
+@pytest.mark.parametrize("answer", ["release", "drop"])
+def test_a_digest_that_is_held_keeps_what_is_unread(tmp_path: Path, answer: str) -> None:
+    """Released, or dropped, what lies beyond it is still compared with the last readable version."""
+    many = catalogue({f"m{n}": records([300 + n]) for n in range(9)})
+    states = [pa("1.0", 10), {PATH: BROKEN["truncated"]} | many, pa("2.0", 11) | many]
+    made = site(tmp_path, *states, config=CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_above: 3}"))
+    made.publish(1)
+    made.run(later=DAY)
+    (held,) = made.held()
+    if answer == "release":
+        operator_actions.release(made.open(), held.key)
+    else:
+        operator_actions.drop_digest(made.open(), held.key, "a test")
+    made.publish(2)
+    made.run(later=DAY)
+    assert told(made)[-1] == {("1.0", "2.0")}
+
+
+def test_the_old_version_survives_a_force_push_and_gc(tmp_path: Path) -> None:
+    """What is unread is compared with a revision that upstream does not have any more: it is pinned."""
+    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, pa("2.0", 11))
+    made.publish(1)
+    made.run(later=DAY)
+    made.rewrite(2)
+    made.run(later=DAY)
+    made.run(later=DAY)
+    assert net(made) == [("1.0", "2.0")]
+
+
+def test_a_binary_that_goes_while_its_document_cannot_be_read_is_gone_when_that_is_known(tmp_path: Path) -> None:
+    lock = tmp_path / "spack.lock"
+    arch = {"platform": "linux", "platform_os": "ubuntu22.04", "target": "x86_64_v3"}
+    nodes = {spec_hash(10): {"name": "pa", "version": "1.0", "arch": arch}}
+    lock.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": nodes}))
+    one = catalogue({"pa": [record(11, versions=["2.0"])]})
+    both = catalogue({"pa": [record(10, versions=["1.0"]), record(11, versions=["2.0"])]})
+    config = CONFIG.replace("changes: [all]", f"changes: [all], match: {{environment: {lock}}}")
+    made = site(tmp_path, both, {PATH: BROKEN["truncated"]}, one, config=config)
+    publish_each(made)
+    told_last = [stored for stored in made.digests() if stored.subscription == "ml"][-1]
+    gone = json.loads(told_last.rendered.json)["environment"]["lost"]["rows"]
+    assert [row["hash"] for row in gone] == [spec_hash(10)]

@@ -1,0 +1,286 @@
+"""The mail that people read: its title, its forms, and that what it leaves out is counted."""
+
+import json
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from digests import NOW, digest_of, read
+from helpers import catalogue, history, records
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cachewatch.core.model import Place
+from cachewatch.core.statements import Line, Severity, Statement, StatementKind
+from cachewatch.core.statements.values import RANKS, Counts, Story, severity_of
+from cachewatch.render import digest_mail
+from cachewatch.render.digest_mail import render_digest
+from cachewatch.render.operator_mail import render_notice
+from cachewatch.report.digest import Digest, Notice, TagDigest
+
+
+def test_a_letter_of_the_demo(demo_repository: Path) -> None:
+    """Every form says what happened, and nothing is cut where all of it fits."""
+    rendered = render_digest(digest_of(read(demo_repository)), to=("kim@example.org",))
+    forms = (rendered.text, rendered.html, rendered.markdown, rendered.json.decode())
+
+    assert rendered.title == "py-build lost in radiuss; py-ml-dtypes 0.4.0, 1 more upgrade"
+    heading = "py-build lost in radiuss; py-ml-dtypes 0.4.0 added, 0.3.1 stays, 1 more upgrade."
+    assert all(heading in " ".join(form.split()) for form in forms[:2])
+    assert all("py-keras" in form and "1 June 2025" in form for form in forms)
+    assert all("0.4.0 added, 0.3.1 stays" in form and "in 2 of 8 stacks" in form for form in forms[:3])
+    assert rendered.attachments == ()
+    assert json.loads(rendered.json)["schema"] == "cachewatch.digest/2"
+    assert max(map(len, rendered.text.splitlines())) <= 78
+
+
+def test_a_notice() -> None:
+    """Operators are told what is wrong, since when, and what to do."""
+    notice = Notice(
+        key="n1",
+        created=NOW,
+        title="Source public cannot be read",
+        said=("git said: connection refused.",),
+        facts=(("last success", "1 June 2025 04:00 UTC"), ("failures", "3")),
+        remedy="Nothing, if this ends by itself.",
+        commands=("cachewatch status",),
+    )
+    rendered = render_notice(notice, to=("ops@example.org",))
+
+    assert (rendered.is_notice, rendered.subscription, rendered.title) == (True, "operators", notice.title)
+    for form in (rendered.text, rendered.html, rendered.markdown, rendered.json.decode()):
+        assert all(words in form for words in ("connection refused", "last success", "cachewatch status"))
+
+
+class Tables(HTMLParser):
+    """The lists of a mail: a caption and the words of each row."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: list[tuple[str, list[str]]] = []
+        self._into: str | None = None
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a list or a row of one."""
+        if tag == "caption":
+            self.tables.append(("", []))
+            self._into = tag
+        elif tag == "tr" and self.tables:
+            self.tables[-1][1].append("")
+            self._into = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        """End either."""
+        if tag in ("caption", "table"):
+            self._into = None
+
+    def handle_data(self, data: str) -> None:
+        """Note words."""
+        if self._into == "caption":
+            caption, rows = self.tables[-1]
+            self.tables[-1] = (caption + data, rows)
+        elif self._into == "tr":
+            self.tables[-1][1][-1] += data
+
+
+def numbers(pattern: str, text: str) -> int:
+    """Add up what `pattern` finds in `text`."""
+    return sum(int(found.replace(",", "")) for found in re.findall(pattern, text))
+
+
+names = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=12).map(lambda name: f"p{name}")
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> tuple[Statement, ...]:
+    """Return statements of every kind that is told line by line, each of a few packages or of many."""
+    found = []
+    for kind in StatementKind:
+        packages = sorted(draw(st.sets(names, max_size=40)))
+        if RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED] or not packages:
+            continue
+        lines = tuple(
+            Line(
+                package=package,
+                story=Story(kind=kind, before=("1.0",), after=("2.0",), places=frozenset({Place("e4s", "x86_64_v3")})),
+                stacks=frozenset({"e4s"}),
+                counts=Counts(draw(st.integers(0, 5000)), draw(st.integers(0, 5000)), draw(st.integers(0, 9))),
+                kinds=frozenset(),
+            )
+            for package in packages
+        )
+        found.append(
+            Statement(
+                kind=kind,
+                name="e4s (x86_64_v3)" if kind is StatementKind.PLACE_LOST else packages[0],
+                packages=tuple(packages),
+                counts=sum((line.counts for line in lines), start=Counts()),
+                lines=lines,
+                severity=severity_of(kind),
+            )
+        )
+    return tuple(found)
+
+
+@pytest.mark.parametrize("step", range(len(digest_mail._STEPS)))
+@given(statements())
+@settings(max_examples=10)
+def test_every_form_adds_up(demo_repository: Path, step: int, found: tuple[Statement, ...]) -> None:
+    """Whatever is left out, the lines that are printed and what is said of the rest equal the totals."""
+    tag = replace(read_once(demo_repository), statements=found, rest=())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digest_mail, "_STEPS", digest_mail._STEPS[step:])
+        rendered = render_digest(digest_of(tag), max_html=10**6)
+    tables = Tables(rendered.html).tables
+    if not digest_mail._STEPS[step].tags:
+        assert tables == []
+        assert "and 1 more tag" in rendered.html
+        return
+    routine = [one for one in found if one.severity is Severity.ROUTINE]
+    listed = [one for one in found if one not in routine and one.kind is not StatementKind.PLACE_LOST]
+    lists = [table for table in tables if not table[0].startswith("No build any more")]
+    for caption, rows in lists:
+        assert_a_list_adds_up(caption, rows)
+    packages = sum(numbers(r"([\d,]+) package", caption) for caption, _ in lists)
+    changes = {p for one in listed if one.kind in CHANGES for p in one.packages}
+    assert packages == len(changes) + sum(len(one.packages) for one in listed if one.kind not in CHANGES)
+    assert_the_sums_are_those_of(found, rendered.text)
+
+
+CHANGES = {
+    StatementKind.PACKAGE_REMOVED,
+    StatementKind.PACKAGE_ADDED,
+    StatementKind.UPGRADED,
+    StatementKind.DOWNGRADED,
+}
+
+
+def assert_the_sums_are_those_of(found: tuple[Statement, ...], text: str) -> None:
+    """Compare the sentence that accounts for everything with the statements."""
+    words = " ".join(text.split())
+    counts = sum((one.counts for one in found), start=Counts())
+    for sign, count in (("+", counts.new), ("-", counts.vanished)):
+        told = re.search(rf"[ ;]\{sign}([\d,]+): ([^;]*?)(?:;|\. )", words)
+        assert (told is not None) == (count > 0)
+        if told:
+            assert int(told[1].replace(",", "")) == count
+            assert sum(int(share.replace(",", "")) for share in re.findall(r"(?:^|, )([\d,]*\d) ", told[2])) == count
+
+
+def assert_a_list_adds_up(caption: str, rows: list[str]) -> None:
+    """Compare a caption with its lines."""
+    rest = rows[-1] if rows and rows[-1].lstrip().startswith("and ") else ""
+    shown = rows[:-1] if rest else rows
+    named = {row.split()[0] for row in shown}
+    total = numbers(r"([\d,]+) package", caption)
+    assert len(named) <= total <= len(named) + numbers(r"and ([\d,]+) more line", rest)
+    assert numbers(r"\(([\d,]+) spec", rest) <= numbers(r"([\d,]+) spec", caption), caption
+    assert bool(rest) == (numbers(r"\(([\d,]+) spec", rest) > 0 or numbers(r"and ([\d,]+) more line", rest) > 0)
+
+
+@cache
+def read_once(repository: Path) -> TagDigest:
+    """Read a digest that other values are put into."""
+    return read(repository)
+
+
+def crowded(folder: Path) -> Digest:
+    """Return a digest of 400 packages, a third of which are gone and the others upgraded."""
+    before = {f"package-{n:04}": records([n]) for n in range(400)}
+    after = {name: records([1000 + n], versions=["2.0"]) for n, name in enumerate(before) if n % 3}
+    return digest_of(read(history(folder / "r.git", catalogue(before), catalogue(after))))
+
+
+@pytest.mark.parametrize("budget", [90_000, 60_000, 30_000, 15_000, 8_000, 4_000])
+def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
+    """However much happened, the mail has no more bytes than are shown, and what is cut off is attached."""
+    rendered = render_digest(crowded(tmp_path), max_html=budget)
+
+    assert len(rendered.html.encode()) <= budget
+    assert "package-0000, package-0003 and 132 more removed" in rendered.html
+    assert "265 more upgrades" in rendered.html
+    assert "Stop these mails" in rendered.html
+    assert [attached.name for attached in rendered.attachments] == ["changes.csv"]
+    assert rendered.attachments[0].content.count(b"spec-removed") == 400
+
+
+def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them gets bytes of their own, and all of these are stored at once."""
+    digest = crowded(tmp_path)
+    (tag,) = digest.tags
+    monkeypatch.setattr(digest_mail, "_MOST_FOR_ALL", 3 * len(tag.table.content))
+    few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000) for count in (3, 4))
+
+    assert [len(rendered.attachments) for rendered in (few, many)] == [1, 0]
+    assert "attached" in few.text
+    assert "attached" not in many.text
+
+
+def test_shorter_letters(tmp_path: Path) -> None:
+    """Those to whom a digest was too large get less, and less again."""
+    digest = crowded(tmp_path)
+    whole, half, least = (render_digest(digest, shortness=shortness) for shortness in range(3))
+
+    assert len(half.html) <= len(whole.html)
+    assert len(least.html) < 8_000
+    assert (half.attachments, least.attachments) == ((), ())
+    assert "every change is counted" in half.text
+
+
+@pytest.mark.parametrize("name", ["x", "ml-team", "a" * 60])
+def test_titles_fit(demo_repository: Path, name: str) -> None:
+    """A subject fits into a line with its prefix, as long as the name leaves room, and is ASCII."""
+    title = render_digest(digest_of(read(demo_repository), subscription=name)).title
+
+    assert len(title) <= max(24, 78 - len(f"[{name}] "))
+    assert title.isascii()
+
+
+def test_one_change_is_named(tmp_path: Path) -> None:
+    """The title of a digest about one thing is that thing."""
+    before = {"py-torch": records([1], versions=["2.8.0"])}
+    after = {"py-torch": records([2], versions=["2.9.0"])}
+    tag = read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
+
+    assert render_digest(digest_of(tag)).title == "py-torch 2.8.0 -> 2.9.0"
+
+
+def test_an_empty_digest(tmp_path: Path) -> None:
+    """Where nothing happened, that is said, and nothing is added up."""
+    state = catalogue({"a": records([1])})
+    tag = read(history(tmp_path / "r.git", state, {**state, "README": b"x"}))
+    rendered = render_digest(digest_of(tag))
+
+    assert rendered.title == "no changes"
+    for form in (rendered.text, rendered.html, rendered.markdown):
+        assert "No changes." in form
+        assert "develop, 1 to 2 June" in form
+        assert "In total" not in form
+
+
+def test_many_of_everything(demo_repository: Path) -> None:
+    """What is said in passing is counted too when there is too much of it."""
+    digest = digest_of(read(demo_repository), why=tuple(f"pattern {n}" for n in range(100)))
+    digest = replace(digest, spans=digest.spans * 60, silenced=digest.silenced * 70, commands=digest.commands * 30)
+    rendered = render_digest(digest)
+
+    for form in (rendered.text, rendered.html, rendered.markdown):
+        words = " ".join(form.split())
+        assert all(
+            more in words for more in ("and 10 more sources", "and 20 more silences", "and 80 more", "and 10 more")
+        )
+
+
+def test_several_tags(demo_repository: Path) -> None:
+    """Each tag is told by its name."""
+    tag = read(demo_repository)
+    other = replace(tag, report=replace(tag.report, after=replace(tag.report.after, tag="develop-2025-06-01")))
+    rendered = render_digest(digest_of(tag, other))
+
+    assert rendered.title.startswith("2 tags: ")
+    for form in (rendered.text, rendered.html, rendered.markdown):
+        assert "in develop-2025-06-01" in form.lower() or "IN develop-2025-06-01" in form

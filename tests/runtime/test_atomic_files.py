@@ -1,0 +1,137 @@
+"""What cachewatch writes goes where it says, and to nobody else's file."""
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.runtime.atomic_files import open_lock, put
+from cachewatch.store.database import Database
+from cachewatch.store.lock import in_turn, only_one
+
+VICTIM = "a file of somebody else\n"
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file that must stay what it is."""
+    file = tmp_path / "victim"
+    file.write_text(VICTIM)
+    return file
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A folder for a state."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_a_lock_is_no_link(state: Path, victim: Path) -> None:
+    """Else it would empty whatever file its target is."""
+    (state / "lock").symlink_to(victim)
+    with pytest.raises(StateError, match=r"lock: is a link.*remove it"), only_one(state):
+        pass
+    with pytest.raises(StateError, match="is a link"), in_turn(state / "lock"):
+        pass
+    assert victim.read_text() == VICTIM
+
+
+def test_a_lock_is_a_file(state: Path) -> None:
+    """A pipe of that name is not waited for."""
+    os.mkfifo(state / "lock")
+    with pytest.raises(StateError, match="lock: is not a regular file"), only_one(state):
+        pass
+
+
+def test_a_lock_cuts_nothing_off(state: Path) -> None:
+    """What was longer is written over, and the holder is still named."""
+    (state / "lock").write_text("x" * 300)
+    with only_one(state):
+        with (
+            pytest.raises(AnotherInstance, match=rf"process {os.getpid()} on \S+ uses this state"),
+            only_one(state),
+        ):
+            pass
+        assert (state / "lock").stat().st_size == 300
+
+
+@pytest.mark.parametrize("name", ["site.git/cachewatch.lock", "cache/cachewatch/x.git.lock"])
+def test_other_locks_empty_nothing_either(name: str, tmp_path: Path, victim: Path) -> None:
+    """Those of recordings and of clones."""
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.symlink_to(victim)
+    with pytest.raises(OSError, match="is a link"):
+        open_lock(path)
+    assert victim.read_text() == VICTIM
+
+
+def test_a_recording_writes_through_no_link(tmp_path: Path, victim: Path, run: Run) -> None:
+    """Neither its lock nor what it remembers."""
+    cache, into = tmp_path / "cache", tmp_path / "site.git"
+    (cache / "build_cache").mkdir(parents=True)
+    (cache / "build_cache" / "index.json").write_text('{"database": {"version": "8", "installs": {}}}')
+    into.mkdir()
+    (into / "cachewatch.lock").symlink_to(victim)
+    result = run("record", cache, "--into", into, "--force")
+
+    assert (result.exit_code, "is a link" in result.error) == (3, True)
+    assert victim.read_text() == VICTIM
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o707])
+def test_a_state_is_not_for_everybody(state: Path, mode: int) -> None:
+    """Who may write there could replace the database, the lock and the clones."""
+    state.chmod(mode)
+    with pytest.raises(StateError, match=f"everybody may write in it; run: chmod o-w {state}"):
+        Database(state)
+    with pytest.raises(StateError, match="chmod o-w"), only_one(state):
+        pass
+    assert list(state.iterdir()) == []
+
+
+def test_a_state_is_ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not another user's; root's is fine, and root may work on everybody's."""
+    monkeypatch.setattr(os, "geteuid", lambda: state.stat().st_uid + 4711)
+    if state.stat().st_uid == 0:
+        os.chown(state, 4712, 0)
+    with pytest.raises(StateError, match="belongs to another user"):
+        Database(state)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    Database(state).close()
+
+
+def test_a_site_stays_in_its_folder(demo_repository: Path, tmp_path: Path, run: Run) -> None:
+    """Where a folder of it is a link, nothing is written or removed behind that link."""
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    assert run("site", site, "--repo", demo_repository).exit_code == 0
+    folders = [folder for folder in site.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    assert folders
+    for folder in folders:
+        folder.rename(elsewhere)
+        folder.symlink_to(elsewhere)
+        for file in elsewhere.iterdir():
+            file.unlink()
+        result = run("site", site, "--repo", demo_repository)
+        assert result.exit_code == 3, result.error
+        assert f"{folder.name} is a link or a file, where a folder should be" in result.error
+        assert list(elsewhere.iterdir()) == []
+        folder.unlink()
+        elsewhere.rename(folder)
+
+
+def test_what_is_put_is_whole_and_has_its_mode(tmp_path: Path) -> None:
+    """Whatever the umask is; a link of its name is replaced, and its target stays."""
+    (tmp_path / "victim").write_text(VICTIM)
+    (tmp_path / "page").symlink_to("victim")
+    os.umask(0o077)
+    put(tmp_path / "page", b"new", base=tmp_path, mode=0o644)
+    put(tmp_path / "sub" / "page", b"new", base=tmp_path, mode=0o644)
+
+    assert (tmp_path / "victim").read_text() == VICTIM
+    assert (tmp_path / "page").read_bytes() == (tmp_path / "sub/page").read_bytes() == b"new"
+    assert (tmp_path / "page").lstat().st_mode & 0o777 == 0o644

@@ -1,0 +1,225 @@
+"""What others put into folders that cachewatch reads: no content leaks, nothing hangs, and a sentence says what is wrong.
+
+Each command runs in a process of its own with a deadline, because what is tested here used to hang.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Result
+
+from cachewatch.runtime.untrusted_files import RefusedFile, read_inside
+
+SECRET = "geheim-4711: a line that nobody may see\n"
+CONFIG = """\
+version: 1
+state: state
+sources: {public: {git: catalogue.git}}
+channels: {archive: {type: file, path: "{subscription}"}}
+subscriptions: {all: {channels: [archive]}}
+"""
+
+Put = Callable[[Path], object]
+
+
+def run(*arguments: object) -> Result:
+    """Run a command that has to end."""
+    command = [sys.executable, "-m", "cachewatch", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert b"Traceback" not in done.stderr
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A file that the service may read and its users may not."""
+    file = tmp_path / "secret" / "password"
+    file.parent.mkdir()
+    file.write_text(SECRET)
+    return file
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that strangers may write in."""
+    path = tmp_path / "theirs"
+    path.mkdir()
+    return path
+
+
+def test_links_stay_inside(folder: Path, secret: Path) -> None:
+    """As the files of a mounted ConfigMap are links; what leads out is refused, over a folder too."""
+    (folder / "..data").mkdir()
+    (folder / "..data" / "a").write_text("mine")
+    (folder / "a").symlink_to("..data/a")
+    (folder / "b").symlink_to(secret)
+    (folder / "c").symlink_to(secret.parent)
+    (folder / "d").symlink_to("d")
+
+    assert read_inside(folder, "a", most=4) == b"mine"
+    for name in ("b", "c/password", "../secret/password"):
+        with pytest.raises(RefusedFile, match="link out of its folder"):
+            read_inside(folder, name, most=100)
+    with pytest.raises(OSError, match=r"leads nowhere|Too many levels"):
+        read_inside(folder, "d", most=100)
+
+
+def test_only_files_of_a_size(folder: Path) -> None:
+    """A pipe is not waited for, and no more is read than is taken."""
+    os.mkfifo(folder / "pipe")
+    (folder / "large").write_bytes(bytes(5))
+    (folder / "folder").mkdir()
+
+    with pytest.raises(RefusedFile, match="is a pipe and no file"):
+        read_inside(folder, "pipe", most=100)
+    with pytest.raises(RefusedFile, match="is a device and no file"):
+        read_inside(Path("/dev"), "zero", most=100)
+    with pytest.raises(RefusedFile, match="more than 4 bytes"):
+        read_inside(folder, "large", most=4)
+    with pytest.raises(IsADirectoryError):
+        read_inside(folder, "folder", most=4)
+    with pytest.raises(FileNotFoundError):
+        read_inside(folder, "none", most=4)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration with a folder for the subscriptions of others."""
+    file = tmp_path / "cachewatch.yaml"
+    file.write_text(CONFIG)
+    file.chmod(0o600)
+    (tmp_path / "subscriptions.d").mkdir()
+    return file
+
+
+def test_a_subscription_is_no_link_to_a_secret(config: Path, secret: Path) -> None:
+    """Nor is anything of that file said."""
+    (config.parent / "subscriptions.d" / "theirs.yaml").symlink_to(secret)
+    result = run("config", "check", "--config", config)
+
+    assert result.exit_code == 2
+    assert "theirs.yaml: cannot be read: it is a link out of its folder" in result.error
+    assert "geheim" not in result.output + result.error
+
+
+def test_a_subscription_is_no_pipe(config: Path) -> None:
+    """Which would keep every command waiting for ever."""
+    os.mkfifo(config.parent / "subscriptions.d" / "theirs.yaml")
+    result = run("config", "check", "--config", config)
+
+    assert (result.exit_code, "it is a pipe and no file" in result.error) == (2, True)
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _zero(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("put", [_pipe, _zero])
+def test_an_environment_is_a_file(put: Put, folder: Path, demo_repository: Path) -> None:
+    """Neither a pipe nor a device, nor a link to one."""
+    put(folder / "spack.lock")
+    for name in (folder, folder / "spack.lock"):
+        result = run("coverage", name, "--repo", demo_repository)
+        assert result.exit_code == 2
+        assert "and no file" in result.error or "out of its folder" in result.error
+
+
+def test_a_device_is_no_environment(demo_repository: Path) -> None:
+    """Not even where it is named itself."""
+    result = run("coverage", "/dev/zero", "--repo", demo_repository)
+
+    assert result.exit_code == 2
+    assert "/dev/zero: it is a device and no file; name a spack.lock" in result.error
+
+
+@pytest.mark.parametrize("name", ["index.json", "index.json.hash"])
+@pytest.mark.parametrize("put", [_pipe, _zero])
+def test_a_cache_in_a_folder_holds_files(put: Put, name: str, folder: Path, tmp_path: Path) -> None:
+    """Who keeps a cache cannot make its readers wait, or read without an end."""
+    (folder / "build_cache").mkdir()
+    put(folder / "build_cache" / name)
+    result = run("record", folder, "--into", tmp_path / "site.git")
+
+    assert result.exit_code == 3
+    assert "and no file" in result.error or "out of its folder" in result.error
+
+
+@pytest.mark.slow
+def test_a_template_comes_out_of_its_folder(folder: Path, secret: Path) -> None:
+    """Else a link to a file would have it rendered, and sent."""
+    (folder / "notice.txt.j2").symlink_to(secret)
+    (folder / "ours.txt.j2").write_text("{% include '_part.j2' %}")
+    (folder / "_part.j2").symlink_to(secret)
+
+    for arguments in (("render", "notice.txt.j2"), ("show", "notice.txt.j2"), ("render", "ours.txt.j2"), ("check",)):
+        result = run("template", *arguments, "--templates-dir", folder)
+        assert result.exit_code == 6
+        assert "it is a link out of its folder" in result.error
+        assert "geheim" not in result.output + result.error
+
+
+def test_a_template_is_no_pipe(folder: Path) -> None:
+    """Which nobody writes into."""
+    os.mkfifo(folder / "notice.txt.j2")
+    result = run("template", "render", "notice.txt.j2", "--templates-dir", folder)
+
+    assert (result.exit_code, "it is a pipe and no file" in result.error) == (6, True)
+
+
+REPOSITORY = ("git", "-c", "user.name=a", "-c", "user.email=b", "-C")
+
+
+@pytest.fixture
+def repository(folder: Path) -> Path:
+    """A clone with one revision, that a stranger keeps."""
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    subprocess.run([*REPOSITORY, folder, "commit", "--quiet", "--allow-empty", "-m", "x"], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["HEAD", "config", "packed-refs", "refs/heads/other", "objects/info/alternates"])
+def test_a_repository_has_no_pipes(name: str, repository: Path) -> None:
+    """Whatever file of git's it is that git would wait for."""
+    (repository / ".git" / name).unlink(missing_ok=True)
+    os.mkfifo(repository / ".git" / name)
+    result = run("diff", "HEAD", "--repo", repository)
+
+    assert (result.exit_code, f".git/{name}: it is a pipe and no file" in result.error) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[include] path = ../pipe",
+        '[include]\n\tPATH = "../pi\\\npe" ; so it is',
+        '[includeIf "gitdir:**"]\n  path = more\n',
+    ],
+)
+def test_a_repository_includes_no_pipe(line: str, repository: Path) -> None:
+    """However the line is written, and from file to file."""
+    os.mkfifo(repository / "pipe")
+    with (repository / ".git" / "config").open("a") as config:
+        config.write(line)
+    (repository / ".git" / "more").write_text("[include]\n\tpath = ../pipe\n")
+    result = run("diff", "HEAD", "--repo", repository)
+
+    assert (result.exit_code, "pipe: it is a pipe and no file" in result.error) == (3, True)
+
+
+def test_a_repository_may_include_a_file(repository: Path) -> None:
+    """That is nothing to mind, nor is a work tree of another repository."""
+    (repository / "more").write_text("[core]\n\tx = y\n")
+    with (repository / ".git" / "config").open("a") as config:
+        config.write("[include]\n\tpath = ../more\n")
+    subprocess.run(["git", "-C", repository, "worktree", "add", "--quiet", "../tree"], check=True)
+
+    for place in (repository, repository.parent / "tree"):
+        assert "pipe" not in run("diff", "HEAD", "--repo", place).error

@@ -1,0 +1,610 @@
+"""Recording: the same state makes one revision, half a state makes none, and a crash does no harm."""
+
+import fcntl
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from caches import Installs, database, installs, many, node, put, write_manifests, write_v2, write_v3
+from conftest import ROOT, Run
+from helpers import spec_hash
+from servers import Answers, Asked, Says, files, serving
+
+from cachewatch.config import model as config
+from cachewatch.errors import HttpError, SourceError, UsageError
+from cachewatch.http import Limits
+from cachewatch.notify.watched_cache import RecordedHistory
+from cachewatch.sources.buildcache.opening import Cache
+from cachewatch.sources.cache_recorder import Recorded, record
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+QUICK = Limits(pause=0.01, attempts=2, silence=2, seconds=5)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A mirror of layout 3 with twenty specs."""
+    folder = tmp_path / "mirror"
+    write_v3(folder, database(many(20)))
+    return folder
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    """Where to record."""
+    return tmp_path / "catalogue.git"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git on the repository."""
+    return subprocess.run(["git", "-C", folder, *arguments], capture_output=True, check=True, text=True).stdout.strip()
+
+
+def commits(folder: Path) -> int:
+    """Count the revisions."""
+    return int(git(folder, "rev-list", "--count", "main"))
+
+
+def add(mirror: Path, into: Path, **options: object) -> Recorded:
+    """Record once."""
+    return record(Cache(address=str(mirror)), into, now=NOW, **options)  # type: ignore[arg-type]
+
+
+def test_the_same_index_twice_is_one_revision(mirror: Path, into: Path) -> None:
+    """Even where nothing is remembered, and even where the bytes of the index are others."""
+    first = add(mirror, into)
+    again = add(mirror, into)
+    (into / "cachewatch-record.json").unlink()
+    forgotten = add(mirror, into)
+    write_v3(mirror, database(dict(reversed(many(20).items())), version="8") + b"\n")
+    reordered = add(mirror, into)
+
+    assert first.commit == git(into, "rev-parse", "HEAD")
+    assert [done.commit for done in (again, forgotten, reordered)] == [None] * 3
+    assert [len(done.tags) for done in (again, forgotten, reordered)] == [0, 1, 1]
+    assert commits(into) == 1
+
+
+def test_bytes_do_not_depend_on_the_order_of_the_index(mirror: Path, tmp_path: Path) -> None:
+    """Two mirrors with the same specs give the same trees."""
+    add(mirror, tmp_path / "one.git")
+    write_v2(tmp_path / "other", database(dict(reversed(many(20).items())), version="7"))
+    add(tmp_path / "other", tmp_path / "two.git")
+
+    assert git(tmp_path / "one.git", "rev-parse", "HEAD^{tree}") == git(
+        tmp_path / "two.git", "rev-parse", "HEAD^{tree}"
+    )
+
+
+def test_a_package_that_is_gone_is_deleted(mirror: Path, into: Path, run: Run) -> None:
+    """Its document goes, and `diff` says so."""
+    write_v3(mirror, database(installs(node("zlib"), node("cmake"))))
+    add(mirror, into)
+    write_v3(mirror, database(installs(node("zlib"))))
+    done = add(mirror, into)
+
+    assert [(count.new, count.changed, count.removed) for count in done.tags] == [(0, 0, 1)]
+    assert git(into, "ls-tree", "-r", "--name-only", "HEAD").splitlines() == [
+        "_cache/develop/zlib/specs.md",
+        "_data/tags.yaml",
+    ]
+    assert "cmake" in run("diff", "HEAD~1", "HEAD", "--repo", into, "--fail-on", "package-removed").output
+
+
+@pytest.mark.parametrize(("left", "is_held"), [(20, False), (3, False), (2, True), (1, True), (0, True)])
+def test_what_lost_nine_tenths_is_held(mirror: Path, into: Path, left: int, is_held: bool) -> None:
+    """Until somebody says that it is true; and nothing is remembered of it, so that it is asked again."""
+    add(mirror, into)
+    write_v3(mirror, database(many(left)))
+    held = [add(mirror, into), add(mirror, into)]
+
+    assert [bool(done.held) for done in held] == [is_held, False] if not is_held else [True, True]
+    assert commits(into) == (1 if is_held or left == 20 else 2)
+    if is_held:
+        told = held[0].held[0].reason
+        assert "index is empty" in told if not left else f"stack cache had 20 specs and has {left}" in told
+        assert add(mirror, into, is_confirmed=True).commit
+        assert commits(into) == 2
+
+
+def test_an_empty_cache_is_no_first_revision(mirror: Path, into: Path, run: Run) -> None:
+    """A mirror that was just made says nothing yet; the command says so, and what to do."""
+    write_v3(mirror, database(many(0)))
+    result = run("record", mirror, "--into", into)
+
+    assert (result.exit_code, result.output) == (3, "")
+    assert "held back: the index is empty" in result.error
+    assert "--force" in result.error
+    assert run("record", mirror, "--into", into, "--force").exit_code == 0
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "no manifest": lambda m: (m / "v3/manifests/index/index.manifest.json").unlink(),
+    "manifest cut off": lambda m: cut(m / "v3/manifests/index/index.manifest.json"),
+    "manifest of something else": lambda m: put(
+        m / "v3/manifests/index/index.manifest.json", b'{"version":3,"data":[]}'
+    ),
+    "blob missing": lambda m: next((m / "blobs").rglob("?" * 64)).unlink(),
+    "blob cut off": lambda m: cut(next((m / "blobs").rglob("?" * 64))),
+    "index is no JSON": lambda m: write_v3(m, b"<html>"),
+    "index cut off, but signed off": lambda m: write_v3(m, database(many(30))[:-20]),
+    "index of something else": lambda m: write_v3(m, b'{"database": {"version": "8"}}'),
+    "unknown packing": lambda m: write_v3(m, database(many(30)), compression="zstd"),
+    "said to be packed": lambda m: write_v3(m, database(many(30)), said={"compression": "gzip"}),
+    "md5": lambda m: write_v3(m, database(many(30)), said={"checksumAlgorithm": "md5"}),
+    "checksum leads out": lambda m: write_v3(m, database(many(30)), said={"checksum": "../../../../etc/passwd"}),
+    "no folder": lambda m: m.rename(m.with_name("elsewhere")),
+}
+
+
+def cut(file: Path) -> None:
+    """Leave half of a file."""
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_half_a_state_is_no_revision(mirror: Path, into: Path, damage: str) -> None:
+    """Whatever is wrong with a mirror is said, and the repository stays what it was; it works again afterwards."""
+    add(mirror, into)
+    before = git(into, "rev-parse", "HEAD")
+    for blob in list((mirror / "blobs").rglob("?" * 64)):
+        if damage not in ("blob missing", "blob cut off"):
+            blob.unlink()
+    if damage in ("blob missing", "blob cut off"):
+        for blob in list((mirror / "blobs").rglob("?" * 64)):
+            blob.unlink()
+        write_v3(mirror, database(many(21)))
+    DAMAGE[damage](mirror)
+
+    with pytest.raises(SourceError):
+        add(mirror, into)
+
+    assert git(into, "rev-parse", "HEAD") == before
+    write_v3(mirror, database(many(22)))
+    assert add(mirror, into).commit
+
+
+def test_a_layout_2_that_is_being_published(tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that is not the one of its hash is looked at again, and then refused."""
+    monkeypatch.setattr("cachewatch.sources.buildcache.layouts._PAUSE", 0.01)
+    mirror = tmp_path / "mirror"
+    write_v2(mirror, database(many(20), version="7"))
+    add(mirror, into)
+    put(mirror / "build_cache/index.json.hash", b"0" * 64)
+    with pytest.raises(SourceError, match="half published"):
+        add(mirror, into)
+    put(mirror / "build_cache/index.json.hash", b"soon")
+    with pytest.raises(SourceError, match="does not hold a sha256"):
+        add(mirror, into)
+
+
+def test_a_mirror_that_moves_on_to_layout_3(tmp_path: Path, into: Path) -> None:
+    """Its old index stays where it was for ever; once a day the new one is looked for."""
+    mirror = tmp_path / "mirror"
+    write_v2(mirror, database(many(20), version="7"))
+    add(mirror, into)
+    write_v3(mirror, database(many(25)))
+    assert add(mirror, into).commit is None
+    state = json.loads((into / "cachewatch-record.json").read_text())
+    for fresh in next(iter(state["known"].values())).values():
+        fresh["looked"] -= 100_000
+    (into / "cachewatch-record.json").write_text(json.dumps(state))
+
+    assert add(mirror, into).tags[0].specs == 25
+
+
+def test_layout_2_without_a_hash(tmp_path: Path, into: Path) -> None:
+    """Old mirrors have none; the bytes are compared then."""
+    mirror = tmp_path / "mirror"
+    write_v2(mirror, database(many(20), version="5"), has_hash=False)
+    assert add(mirror, into).commit
+    assert add(mirror, into).tags == ()
+
+
+def test_sizes_are_asked_for_once(mirror: Path, into: Path) -> None:
+    """Where asked for, each new spec's size is read from its manifest, signed or not, and kept."""
+    found = many(3)
+    write_v3(mirror, database(found))
+    write_manifests(mirror, found, [1000, 2000])
+    add(mirror, into, wants_sizes=True)
+    assert sizes(into) == [1000, 2000, "-"]
+    for manifest in (mirror / "v3/manifests/spec").rglob("*.json"):
+        manifest.unlink()
+    more = many(4)
+    write_v3(mirror, database(more))
+    write_manifests(mirror, dict(list(more.items())[4:]), [4000], is_signed=True)
+    add(mirror, into, wants_sizes=True)
+
+    assert sizes(into) == [1000, 2000, "-", 4000]
+
+
+def sizes(into: Path) -> list[object]:
+    """Return the sizes in the one document."""
+    details = re.search(r"spec_details: (.*)", git(into, "show", "HEAD:_cache/develop/zlib/specs.md"))
+    assert details is not None
+    return [spec["size"] for spec in json.loads(details[1])]
+
+
+def test_records_that_cannot_be_read_are_named(mirror: Path, into: Path, run: Run) -> None:
+    """One bad record spoils no other; the exit code says that something is missing."""
+    found = installs(node("zlib"), node("../etc"), node("a", arch=None), node("b", version=7), node("c", parameters=[]))
+    found["no hash"] = found[spec_hash(0)]
+    found[spec_hash(77)] = {"in_buildcache": True}
+    found[spec_hash(78)] = {"in_buildcache": "perhaps", "spec": {}}
+    found[spec_hash(79)] = 7  # type: ignore[assignment]
+    write_v3(mirror, database(found))
+    result = run("record", mirror, "--into", into)
+
+    assert result.exit_code == 4
+    assert "1 spec of 1 package" in result.output
+    assert result.error.count("cannot be read") == 8
+    assert "no package can have its name" in result.error
+
+
+def test_an_unknown_version_is_read_with_a_warning(mirror: Path, into: Path, run: Run) -> None:
+    """Newer clients write newer indexes; what can be read of them is."""
+    write_v3(mirror, database(many(3), version="11"))
+    result = run("record", mirror, "--into", into)
+
+    assert result.exit_code == 0
+    assert "the index has version '11', newest known is 8" in result.error
+
+
+def test_a_catalogue_of_many_stacks(tmp_path: Path, into: Path) -> None:
+    """Stacks are those that list a spec; the union is no stack; what only it has is left over."""
+    bucket = tmp_path / "bucket"
+    listed = {
+        "develop": [catalogued(bucket, "develop/e4s", "e4s", many(3)), catalogued(bucket, "develop", "root", many(5))]
+    }
+    listed["v1.0.0"] = [{"label": "root", "url": "s3://spack-binaries/v1.0.0/build_cache/index.json"}]
+    write_v2(bucket / "v1.0.0", database(many(2, "cmake"), version="7"))
+    listed["develop-2025-01-05"] = [{"label": "root", "url": "s3://spack-binaries/gone/build_cache/index.json"}]
+    listed["../odd"] = listed["v1.0.0"]
+    listed["v1.0.0"].append({"label": "evil", "url": "https://elsewhere.example/build_cache/index.json"})
+    put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
+    cache = Cache(address=str(bucket / "cache_spack_io_index.json"))
+    done = record(cache, into, now=NOW)
+
+    document = git(into, "show", "HEAD:_cache/develop/zlib/specs.md")
+    assert '"num_specs_by_stack": {"e4s": 3, "root": 5}' in document
+    assert [(failed.tag, "half published" in failed.message) for failed in done.failed] == [
+        ("develop-2025-01-05", True)
+    ]
+    assert git(into, "show", "HEAD:_data/tags.yaml").count("- name: ") == 2
+    assert record(cache, into, now=NOW).commit is None
+    listed["develop"][0] = catalogued(bucket, "develop/e4s", "e4s", many(2))
+    put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
+    assert [count.tag for count in record(cache, into, now=NOW).tags] == ["develop"]
+    listed["develop"] = listed["develop"][1:]
+    put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
+    assert "stack e4s had 2 specs and has 0" in record(cache, into, now=NOW).held[0].reason
+
+
+def catalogued(bucket: Path, path: str, label: str, found: Installs) -> dict[str, str]:
+    """Publish an index of layout 3 and return its entry in the list."""
+    checksum = write_v3(bucket / path, database(found))
+    return {"label": label, "url": f"s3://spack-binaries/{path}/blobs/sha256/{checksum[:2]}/{checksum}"}
+
+
+@pytest.mark.usefixtures("loopback")
+def test_an_unchanged_catalogue_is_one_request(tmp_path: Path, into: Path) -> None:
+    """As all its indexes are named by their contents."""
+    bucket = tmp_path / "bucket"
+    listed = {"develop": [catalogued(bucket, "develop", "root", many(5))]}
+    put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
+    with serving(files(bucket)) as server:
+        cache = Cache(address=f"{server.url}/cache_spack_io_index.json")
+        record(cache, into, now=NOW)
+        assert len(server.asked) == 2
+        record(cache, into, now=NOW)
+        assert len(server.asked) == 3
+
+
+@pytest.mark.usefixtures("loopback")
+@pytest.mark.parametrize("layout", ["v2", "v3"])
+def test_an_unchanged_mirror_is_one_request(tmp_path: Path, into: Path, layout: str) -> None:
+    """By its ETag, its hash, or the name of its blob; also where the server knows no ETags."""
+    folder = tmp_path / "mirror"
+    (write_v2 if layout == "v2" else write_v3)(folder, database(many(5)))
+    serve = files(folder)
+
+    def without_etags(asked: Asked) -> Says:
+        said = serve(asked)
+        return Says(said.status, said.body)
+
+    for answers in (serve, without_etags):
+        (into / "cachewatch-record.json").unlink(missing_ok=True)
+        with serving(answers) as server:
+            record(Cache(address=server.url), into, now=NOW)
+            before = len(server.asked)
+            assert record(Cache(address=server.url), into, now=NOW).tags == ()
+            assert len(server.asked) == before + 1
+
+
+@pytest.mark.usefixtures("loopback")
+def test_faults_of_a_server_make_no_revision(mirror: Path, into: Path) -> None:
+    """Cut, wrong, busy or redirected in circles: it is said, the revision stays, and the next run succeeds."""
+    record(Cache(address=str(mirror)), into)
+    write_v3(mirror, database(many(21)))
+    before = git(into, "rev-parse", "HEAD")
+    serve = files(mirror)
+    diagnostics: dict[str, Callable[[Says], Says]] = {
+        "cut": lambda said: Says(body=said.body[:-5], length=len(said.body)),
+        "another blob": lambda said: Says(body=said.body[:-1] + b" "),
+        "busy": lambda _: Says(429, headers={"Retry-After": "900"}),
+        "in trouble": lambda _: Says(503),
+        "in circles": lambda _: Says(302, headers={"Location": "/v3/manifests/index/index.manifest.json"}),
+        "not there": lambda _: Says(404),
+        "forbidden": lambda _: Says(403),
+        "slow": lambda said: Says(body=said.body, drip=0.1),
+        "a page": lambda _: Says(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"}),
+    }
+    for name, spoilt in itertools.product(diagnostics, ("index.manifest.json", "blobs")):
+        answers = spoiling(serve, spoilt, diagnostics[name])
+        with serving(answers) as server, pytest.raises((SourceError, HttpError)):
+            record(Cache(address=server.url, limits=Limits(pause=0.01, attempts=2, seconds=1.0)), into)
+        assert git(into, "rev-parse", "HEAD") == before, name
+    with serving(serve) as server:
+        assert record(Cache(address=server.url), into).commit
+
+
+def spoiling(serve: Answers, spoilt: str, spoil: Callable[[Says], Says]) -> Answers:
+    """Serve, but for what has `spoilt` in its path."""
+    return lambda asked: spoil(serve(asked)) if spoilt in asked.path else serve(asked)
+
+
+@pytest.mark.usefixtures("loopback")
+def test_credentials_are_sent(mirror: Path, into: Path, tmp_path: Path, run: Run) -> None:
+    """From files, with every request."""
+    secret = tmp_path / "secret"
+    secret.write_text("hunter:2\n")
+    secret.chmod(0o600)
+    serve = files(mirror)
+    with serving(lambda asked: serve(asked) if "authorization" in asked.headers else Says(401)) as server:
+        assert run("record", server.url, "--into", into).exit_code == 3
+        for option in ("--token-file", "--login-file"):
+            assert run("record", server.url, "--into", into, option, secret).exit_code == 0
+        assert run("record", server.url, "--into", into, "--token-file", secret, "--login-file", secret).exit_code == 2
+        kinds = {
+            asked.headers["authorization"].split()[0] for asked in server.asked if "authorization" in asked.headers
+        }
+
+    assert kinds == {"Bearer", "Basic"}
+    assert "hunter" not in (into / "cachewatch-record.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://bucket",
+        "ftp://host/x",
+        "oci://host",
+        "oci://host/image:tag",
+        "https://u:p@host/x",
+        "file://host/x",
+        "a\nb",
+        "",
+    ],
+)
+def test_addresses_that_are_refused(into: Path, run: Run, address: str) -> None:
+    """What is no build cache's address is refused before anything is made."""
+    result = run("record", address, "--into", into)
+
+    assert result.exit_code == 2
+    assert "u:p" not in result.error
+    assert not into.exists()
+
+
+def test_places_that_are_refused(mirror: Path, tmp_path: Path) -> None:
+    """Nothing is recorded into a work tree, a file, or a folder that holds something else."""
+    (tmp_path / "full").mkdir()
+    put(tmp_path / "full/thing", b"")
+    put(tmp_path / "file", b"")
+    subprocess.run(["git", "init", "-q", tmp_path / "tree"], check=True)
+    for name in ("full", "file", "tree"):
+        with pytest.raises(UsageError):
+            add(mirror, tmp_path / name)
+
+
+def test_other_tags_are_kept(mirror: Path, into: Path, tmp_path: Path) -> None:
+    """Two caches under two tags share a repository; neither touches the other's."""
+    add(mirror, into)
+    write_v3(tmp_path / "other", database(many(4, "cmake")))
+    other = Cache(address=str(tmp_path / "other"), tag="nightly", stack="gpu")
+    record(other, into)
+
+    assert git(into, "ls-tree", "--name-only", "HEAD", "_cache/").splitlines() == ["_cache/develop", "_cache/nightly"]
+    tags = "- name: develop\n  stacks:\n  - cache\n  - root\n- name: nightly\n  stacks:\n  - gpu\n  - root"
+    assert git(into, "show", "HEAD:_data/tags.yaml") == tags
+    assert add(mirror, into).commit is None
+    assert record(other, into).commit is None
+
+
+def test_time_does_not_go_backwards(mirror: Path, into: Path) -> None:
+    """A clock that was set back must not hide a revision from those who ask by date."""
+    add(mirror, into)
+    write_v3(mirror, database(many(21)))
+    record(Cache(address=str(mirror)), into, now=NOW - timedelta(days=3))
+
+    assert git(into, "log", "--format=%ct").splitlines() == [str(int(NOW.timestamp()))] * 2
+
+
+def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one is told to wait."""
+    monkeypatch.setattr("cachewatch.git.recorded_repository._PATIENCE_SECONDS", 0.2)
+    add(mirror, into)
+    program = "import fcntl,sys,time; f=open(sys.argv[1]); fcntl.flock(f, 2); print(flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", program, into / "cachewatch.lock"], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    with holder, holder.stdout:
+        holder.stdout.readline()
+        result = run("record", mirror, "--into", into)
+        holder.kill()
+
+    assert result.exit_code == 3
+    assert "another cachewatch is recording here" in result.error
+
+
+def test_a_draft_of_a_killed_run_does_not_stay(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between the revision and the note of it, the next run leaves nothing behind, news or none."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", killed)
+        patch.setattr(os, "unlink", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            add(mirror, into)
+    assert len(list(into.glob(".cachewatch.*.tmp"))) == 1
+    add(mirror, into)
+    assert not list(into.glob(".cachewatch.*.tmp"))
+
+
+@pytest.mark.slow
+def test_killed_at_any_point(mirror: Path, into: Path) -> None:
+    """Whenever it is killed, the repository is sound, has the old state or the new one, and the next run succeeds."""
+    add(mirror, into)
+    command = [sys.executable, "-m", "cachewatch", "record", str(mirror), "--into", str(into), "-q"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    began = time.monotonic()
+    write_v3(mirror, database(many(500)))
+    subprocess.run(command, env=environment, check=True)
+    whole = time.monotonic() - began
+    killed = 0
+    for step in range(7):
+        write_v3(mirror, database(many(1000 + step)))
+        process = subprocess.Popen(command, env=environment)
+        time.sleep(whole * (0.3 + 0.1 * step))
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() != 0
+        with (into / "cachewatch.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the git that was left behind has ended
+        assert git(into, "fsck", "--strict", "--no-dangling") == ""
+        subprocess.run(command, env=environment, check=True)
+        assert f'"num_specs": {1000 + step},' in git(into, "show", "HEAD:_cache/develop/zlib/specs.md")
+
+    assert killed
+    assert commits(into) == 9
+    assert not list(into.glob(".cachewatch-record*"))
+
+
+def test_many_recordings_are_packed(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository that grows every night does not grow files without end."""
+    monkeypatch.setattr("cachewatch.git.recorded_repository._MOST_LOOSE", 10)
+    for count in range(20, 40):
+        write_v3(mirror, database(many(count)))
+        add(mirror, into)
+
+    assert commits(into) == 20
+    counted = dict(line.split(": ") for line in git(into, "count-objects", "-v").splitlines())
+    assert int(counted["count"]) <= 16
+    assert git(into, "fsck", "--strict", "--no-dangling") == ""
+
+
+def test_a_lock_that_a_killed_git_has_left(mirror: Path, into: Path) -> None:
+    """However young it is: our gits hold our lock as well, so that whoever gets that knows of no owner."""
+    add(mirror, into)
+    (into / "refs/heads/main.lock").touch()
+    write_v3(mirror, database(many(21)))
+
+    assert add(mirror, into).commit
+
+
+@pytest.mark.parametrize("name", ["config.lock", "HEAD.lock"])
+def test_a_lock_that_was_left_while_the_repository_was_made(mirror: Path, into: Path, name: str) -> None:
+    """The next one makes it all the same."""
+    add(mirror, into)
+    (into / "HEAD").unlink()
+    (into / name).touch()
+    write_v3(mirror, database(many(21)))
+
+    assert add(mirror, into).commit
+
+
+@pytest.mark.usefixtures("loopback")
+def test_object_stores_that_forbid_what_they_lack(tmp_path: Path, into: Path) -> None:
+    """Who may not list a bucket gets 403 for what is not in it; where nothing may be read, that is what is said."""
+    folder = tmp_path / "mirror"
+    write_v2(folder, database(many(5), version="7"), has_hash=False)
+    serve = files(folder)
+
+    def forbidding(asked: Asked) -> Says:
+        said = serve(asked)
+        return Says(403) if said.status == 404 else said
+
+    with serving(forbidding) as server:
+        assert record(Cache(address=server.url), into).commit
+    with serving(lambda asked: Says(403)) as server, pytest.raises(HttpError, match="403"):
+        record(Cache(address=server.url), into)
+
+
+@pytest.mark.parametrize(
+    "inside", ["/", "/v3", "/v3/manifests/index/index.manifest.json", "/build_cache", "/build_cache/index.json"]
+)
+def test_the_address_of_an_index_is_the_mirror_it_is_in(mirror: Path, into: Path, inside: str) -> None:
+    """People paste what they see."""
+    assert record(Cache(address=f"file://{mirror}{inside}"), into).commit
+
+
+def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
+    """What is held back, and records that cannot be read, are for operators; a cache that was never recorded is a failure."""
+    source = config.Source(name="site", type="buildcache", address=str(mirror), tag="nightly", stack="gpu")
+    write_v3(mirror, database(many(0)))
+    with pytest.raises(SourceError, match="nightly is held back: the index is empty"):
+        RecordedHistory(source, into).update()
+    write_v3(mirror, database(many(9), version="11"))
+    news = RecordedHistory(source, into).update()
+    assert (news.revision, news.trouble) == (git(into, "rev-parse", "HEAD"), "")
+    assert "has version" in news.warnings[0]
+    assert '"stacks": ["gpu", "root"]' in git(into, "show", "HEAD:_cache/nightly/zlib/specs.md")
+    write_v3(mirror, database(many(0)))
+    again = RecordedHistory(source, into).update()
+    assert (again.revision, again.trouble) == (news.revision, "nightly is held back: the index is empty.")
+
+
+def test_the_command_on_a_catalogue(tmp_path: Path, into: Path, run: Run) -> None:
+    """Globs choose its tags; a tag that cannot be read is named, the others are recorded, and the exit code says so."""
+    bucket = tmp_path / "bucket"
+    listed = {
+        "develop": [catalogued(bucket, "develop", "root", many(5))],
+        "v1.0.0": [catalogued(bucket, "v1.0.0", "root", many(4))],
+        "develop-2025-01-05": [{"label": "root", "url": "s3://b/gone/build_cache/index.json"}],
+    }
+    put(bucket / "cache_spack_io_index.json", json.dumps(listed).encode())
+    address = bucket / "cache_spack_io_index.json"
+    result = run("record", address, "--into", into, "--tag", "develop*")
+
+    assert result.exit_code == 3
+    assert "develop: 5 specs of 1 package; documents: 1 new" in " ".join(result.output.split())
+    assert "develop-2025-01-05: not recorded" in result.error
+    assert "v1.0.0" not in result.output
+    assert run("record", address, "--into", into, "--tag", "v*", "-q").output == ""
+    assert git(into, "ls-tree", "--name-only", "HEAD", "_cache/").split() == ["_cache/develop", "_cache/v1.0.0"]
+
+
+def test_a_cache_has_one_tag(mirror: Path, into: Path, run: Run) -> None:
+    """Only a catalogue has several; and names are names."""
+    assert run("record", mirror, "--into", into, "--tag", "a", "--tag", "b").exit_code == 2
+    for wrong in (["--tag", "a/b"], ["--stack", "root"], ["--stack", ".."]):
+        assert run("record", mirror, "--into", into, *wrong).exit_code == 2
+
+
+def test_a_manifest_of_the_index_that_is_signed(mirror: Path, into: Path) -> None:
+    """As Spack signs those of specs."""
+    manifest = mirror / "v3/manifests/index/index.manifest.json"
+    signature = b"-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n"
+    head = b"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n"
+    manifest.write_bytes(head + manifest.read_bytes() + b"\n" + signature)
+
+    assert add(mirror, into).commit

@@ -1,0 +1,330 @@
+"""Bits that flip in the stored bytes of one delivery or digest: that one is made anew or set aside, the rest goes on."""
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, records
+from mailservers import Post, free_port, header, post
+from station import Site
+
+from cachewatch.errors import DamagedRow, UsageError
+from cachewatch.notify import operator_actions
+from cachewatch.notify.recovery import resume
+from cachewatch.notify.sending_deliveries import deliver
+from cachewatch.store import digests, outbox
+from cachewatch.store.outbox import Delivery, State
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+BASE = {"zlib": records(range(3))}
+STATES = [
+    catalogue(BASE | {f"change-{number}": records([100 + number]) for number in range(count)}) for count in range(4)
+]
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 30000d}}
+channels:
+  mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
+  feed: {type: feed, path: "{folder}/feed/{subscription}.atom"}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {to: [kim@example.org, lee@example.org], channels: [mail, feed], changes: [all], limit: {hold_above: {limit}}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A digest for two readers waits for a mail server; it is in the feed."""
+    made = Site(tmp_path, STATES)
+    made.now = datetime.now(UTC) - timedelta(hours=1)
+    configure(made)
+    made.run()
+    made.publish(1)
+    made.run()
+    assert {name: each.state for name, each in mails(made).items()} == {"kim": State.DEFERRED, "lee": State.QUEUED}
+    made.now = datetime.now(UTC)  # as commands have it
+    return made
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Site:
+    """A digest is held."""
+    made = Site(tmp_path, STATES)
+    made.now = datetime.now(UTC) - timedelta(hours=1)
+    configure(made, limit=1)
+    made.run()
+    made.publish(2)
+    made.run()
+    assert keys(made) != []
+    made.now = datetime.now(UTC)
+    return made
+
+
+@pytest.fixture
+def server(site: Site) -> Iterator[Post]:
+    """The mail server is there."""
+    with post() as running:
+        configure(site, running.port)
+        yield running
+
+
+def configure(site: Site, port: int | None = None, *, limit: int = 5000) -> None:
+    site.configure(CONFIG.replace("{port}", str(port or free_port())).replace("{limit}", str(limit)))
+
+
+def mails(site: Site) -> dict[str, Delivery]:
+    return {each.target.partition("@")[0]: each for each in site.deliveries() if each.channel == "mail"}
+
+
+def keys(site: Site) -> list[str]:
+    with site.open().database.read() as connection:
+        return [record.key for record in digests.all_held(connection)]
+
+
+def flip(site: Site, table: str, column: str, where: str, dice: random.Random | None = None) -> None:
+    """Turn over one bit of a stored value."""
+    dice = dice or random.Random(7)
+    with closing(sqlite3.connect(site.folder / "state" / "cachewatch.db")) as connection, connection:
+        for number, value in connection.execute(f"SELECT rowid, {column} FROM {table} WHERE {where}").fetchall():
+            damaged = bytearray(value)
+            damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (bytes(damaged), number))
+
+
+def execute(site: Site, statement: str) -> None:
+    with closing(sqlite3.connect(site.folder / "state" / "cachewatch.db")) as connection, connection:
+        connection.execute(statement)
+
+
+def test_damaged_bytes_are_made_anew_to_the_byte(site: Site, server: Post, run: Run) -> None:
+    with site.open().database.read() as connection:
+        stored = outbox.message(connection, mails(site)["kim"].id).payload
+    flip(site, "deliveries", "payload", "target = 'kim@example.org'")
+    execute(site, "UPDATE deliveries SET may_have_arrived = 1 WHERE target = 'kim@example.org'")
+    with site.open().database.read() as connection, pytest.raises(DamagedRow, match="delivery 1: its stored bytes are"):
+        outbox.message(connection, mails(site)["kim"].id)
+    done = run("once", "--config", site.folder / "cachewatch.yaml")
+    assert (done.exit_code, "delivery.rebuilt" in done.error) == (0, True), done.error
+    assert {each.state for each in site.deliveries()} == {State.SENT}
+    received = {each.recipient: each.content for each in server.received}
+    assert received["kim@example.org"].replace(b"\r\n", b"\n").strip() == stored.replace(b"\r\n", b"\n").strip()
+    assert len(received) == 2
+
+
+def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
+    """Without a checksum: what cannot be unpacked is made anew, and the Message-ID says whether it is the same."""
+    message_id = mails(site)["kim"].message_id
+    execute(site, "UPDATE deliveries SET checksum = NULL, may_have_arrived = 1, payload = x'789c00'")
+    site.run()
+    assert {each.state for each in site.deliveries()} == {State.SENT}
+    assert header(server.received[0].content, "Message-ID") == message_id
+
+
+def test_what_cannot_be_made_anew_is_a_dead_letter(site: Site, server: Post, run: Run) -> None:
+    """Its digest is damaged too. The others get theirs, and operators a notice with what to do."""
+    flip(site, "deliveries", "payload", "target = 'kim@example.org'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
+    done = run("once", "--config", site.folder / "cachewatch.yaml")
+    assert done.exit_code == 7, done.error
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
+    assert mails(site)["kim"].said.startswith("its stored bytes are damaged, and cannot be rebuilt")
+    assert site.notices() == ["a digest could not be delivered to kim@example.org"]
+    config = ("--config", site.folder / "cachewatch.yaml")
+    for command in (["list"], ["list", "--dead"], ["show", "1"], ["drop", "1", "--reason", "damaged"]):
+        assert run("deliveries", *command, *config).exit_code == 0
+    raw = run("deliveries", "show", "1", "--raw", *config)
+    assert (raw.exit_code, "delivery 1: its stored bytes are damaged" in raw.error) == (5, True)
+
+
+def test_what_cannot_be_made_anew_holds_up_nobody(site: Site, server: Post) -> None:
+    """What is behind it goes out in the same turn, and one delivery failed."""
+    flip(site, "deliveries", "payload", "target = 'kim@example.org'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
+    assert deliver(site.open(), "mail") == 1
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
+
+
+def test_the_log_says_whose_delivery_nobody_knows_of(site: Site) -> None:
+    execute(site, "UPDATE deliveries SET state = 'queueD' WHERE target = 'kim@example.org'")
+    resume(site.open())
+    (dead,) = [event for event in site.events() if event["event"] == "delivery.dead"]
+    kim = mails(site)["kim"]
+    assert (dead["id"], dead["channel"], dead["target"]) == (kim.id, "mail", "kim@example.org")
+
+
+@pytest.mark.parametrize("may_have_arrived", [False, True])
+def test_other_bytes_go_out_only_if_none_can_have_arrived(site: Site, may_have_arrived: bool) -> None:
+    """The configuration is another, and so is what the channel makes of the digest."""
+    flip(site, "deliveries", "payload", "target = 'kim@example.org'")
+    execute(site, f"UPDATE deliveries SET may_have_arrived = {may_have_arrived} WHERE target = 'kim@example.org'")
+    with post() as server:
+        configure(site, server.port)
+        path = site.folder / "cachewatch.yaml"
+        path.write_text(path.read_text().replace("from: cachewatch@", "from: other@"))
+        site.run()
+    expected = State.DEAD if may_have_arrived else State.SENT
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": expected, "lee": State.SENT}
+    with site.open().database.read() as connection:
+        if not may_have_arrived:
+            assert b"other@example.org" in outbox.message(connection, mails(site)["kim"].id).payload
+
+
+def test_what_was_dropped_is_retried_though_its_bytes_were_deleted(site: Site, server: Post) -> None:
+    """Never an empty mail: they are made anew from the digest."""
+    kim = mails(site)["kim"]
+    execute(site, f"UPDATE deliveries SET state = 'dropped', payload = x'' WHERE id = {kim.id}")
+    operator_actions.retry(site.open(), kim.id)
+    site.run()
+    assert {each.state for each in site.deliveries()} == {State.SENT}
+    (received,) = [each.content for each in server.received if each.recipient == "kim@example.org"]
+    assert header(received, "Message-ID") == kim.message_id
+    assert b"change-0" in received
+
+
+def test_a_feed_keeps_an_entry_whose_bytes_are_damaged(site: Site) -> None:
+    flip(site, "deliveries", "payload", "channel = 'feed'")
+    site.publish(2)
+    site.run()
+    feed = (site.folder / "feed" / "ml.atom").read_text()
+    assert feed.count("<entry>") == 2
+    assert "change-0" in feed
+
+
+@pytest.mark.parametrize("column", ["rendered", "short", "moves"])
+def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, column: str, run: Run) -> None:
+    (before,) = keys(held)
+    flip(held, "digests", column, "state = 'held'")
+    config = ("--config", held.folder / "cachewatch.yaml")
+    for command in (["status"], ["status", "--json"], ["deliveries", "list"], ["deliveries", "show", "1"]):
+        assert run(*command, *config).exit_code == 0
+    done = run("once", *config)
+    assert (done.exit_code, done.error.count("digest.damaged")) == (0, 1), done.error
+    (after,) = keys(held)
+    assert after != before
+    first, *_, last = held.notices()
+    assert first == last == "a large change in develop of public"
+    assert held.notices().count("a digest for ml that was held is damaged") == 1
+    assert run("deliveries", "release", after[:12], *config).exit_code == 0
+    held.now = datetime.now(UTC)
+    with post() as server:
+        configure(held, server.port, limit=1)
+        held.run()
+    assert len(server.received) == 2
+    assert b"change-0" in server.received[0].content
+    assert {each.state for each in held.deliveries() if each.digest == before} == {State.DROPPED}
+
+
+@pytest.mark.parametrize("act", ["release", "drop"])
+def test_whoever_answers_for_a_damaged_digest_is_told(held: Site, act: str, run: Run) -> None:
+    """Its cursors cannot be read, so it can neither be released nor dropped; it is made anew."""
+    (key,) = keys(held)
+    flip(held, "digests", "moves", "state = 'held'")
+    options = ("--reason", "x") if act == "drop" else ()
+    done = run("deliveries", act, key[:12], *options, "--config", held.folder / "cachewatch.yaml")
+    assert done.exit_code == 2
+    assert f"digest {key[:12]}: it is damaged" in done.error
+    assert "it was set aside, and the next pass creates it again" in done.error
+    assert keys(held) == []
+    held.run()
+    assert len(keys(held)) == 1
+
+
+def test_a_weekly_digest_that_was_held_is_made_anew_at_once(tmp_path: Path) -> None:
+    """Not a week later."""
+    site = Site(tmp_path, STATES)
+    configure(site, limit=1)
+    path = tmp_path / "cachewatch.yaml"
+    path.write_text(path.read_text().replace("changes: [all]", "changes: [all], when: weekly mon 07:30"))
+    site.run()
+    site.publish(2)
+    with site.open().database.write() as connection:
+        connection.exec_driver_sql("UPDATE slots SET due = '2025-01-01T00:00:00.000000Z'")
+    site.run()
+    (before,) = keys(site)
+    flip(site, "digests", "moves", "state = 'held'")
+    context = site.open()
+    resume(context)
+    site.run()
+    (after,) = keys(site)
+    assert after != before
+
+
+def test_the_archive_leaves_out_what_is_damaged(site: Site) -> None:
+    flip(site, "digests", "rendered", "subscription = 'ml'")
+    assert site.told() == []
+
+
+@pytest.mark.slow
+def test_no_bit_ends_in_a_traceback(site: Site, server: Post, run: Run) -> None:
+    """Twenty-five bits, each in another place of what is stored as bytes."""
+    dice = random.Random(2026)
+    database, config = site.folder / "state" / "cachewatch.db", ("--config", site.folder / "cachewatch.yaml")
+    for each in database.parent.glob("cachewatch.db-*"):
+        each.unlink()
+    whole = database.read_bytes()
+    for _ in range(25):
+        for each in database.parent.glob("cachewatch.db*"):
+            each.unlink()
+        database.write_bytes(whole)
+        table, column = dice.choice(
+            [("deliveries", "payload"), ("digests", "rendered"), ("digests", "short"), ("digests", "moves")]
+        )
+        flip(site, table, column, "1", dice)
+        for command in (["once"], ["status"], ["deliveries", "list"]):
+            done = run(*command, *config)
+            assert done.exit_code in (0, 7), done.error
+            assert "Traceback" not in done.error
+    assert len({received.content for received in server.received}) <= 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "state"),
+    [
+        ("state", "'queueD'", State.DEAD),
+        ("due", "'2026-11-21D21:19:57.734793Z'", State.SENT),
+        ("give_up", "'2026-99-99'", State.SENT),
+        ("target", "cast(x'6b696dff40' AS TEXT)", State.DEAD),
+        ("message_id", "'<other@example.org>'", State.SENT),
+        ("digest", "'no such digest'", State.DEAD),
+        ("created", "''", State.SENT),
+    ],
+)
+def test_other_columns(site: Site, run: Run, column: str, value: str, state: State) -> None:
+    """A time that cannot be read is computed anew; what it is sent to and as is known by the checksum."""
+    with post() as server:
+        configure(site, server.port)
+        _play(site, server, run, f"{column} = {value}", state)
+
+
+def _play(site: Site, server: Post, run: Run, damage: str, state: State) -> None:
+    before = mails(site)
+    execute(site, f"UPDATE deliveries SET {damage} WHERE id = {before['kim'].id}")
+    config = ("--config", site.folder / "cachewatch.yaml")
+    for command in (["status"], ["deliveries", "list"], ["deliveries", "show", "1"]):
+        assert run(*command, *config).exit_code == 0
+    done = run("once", *config)
+    assert done.exit_code == (7 if state is State.DEAD and "queueD" not in damage else 0), done.error
+    after = {each.id: each for each in site.deliveries()}
+    assert after[before["kim"].id].state is state
+    assert after[before["lee"].id].state is State.SENT
+    assert [received.recipient for received in server.received][-1] == "lee@example.org"
+    assert len(server.received) == 1 + (state is State.SENT)
+    if state is State.SENT:
+        assert header(server.received[0].content, "Message-ID") == before["kim"].message_id
+    else:
+        assert any("kim" in title for title in site.notices()), site.notices()
+
+
+def test_a_resend_of_what_is_damaged_is_refused_in_a_sentence(site: Site, server: Post) -> None:
+    site.run()
+    flip(site, "digests", "rendered", "subscription = 'ml'")
+    with pytest.raises((DamagedRow, UsageError), match="damaged"):
+        operator_actions.resend(site.open(), mails(site)["kim"].id)
