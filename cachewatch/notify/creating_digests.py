@@ -1,6 +1,6 @@
 """Create the digest of a stream that is due: plan the ranges, compare them, assemble the digest, store it.
 
-The first three steps write nothing (composing.py). Storing is one transaction (storing.py): whatever ends the process,
+The first three steps write nothing (assembling_digests.py). Storing is one transaction (storing_digests.py): whatever ends the process,
 either the recipients will get the digest and the cursors have moved, or neither. Sending works from what is stored.
 """
 

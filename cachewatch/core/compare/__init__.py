@@ -2,7 +2,7 @@
 
 Read `compare_all` first. Each package is prepared alone; DeepDiff then says of all of them
 what came and went (delta.py), and everything that follows works on its answer: the matching
-(ladder.py), the verdicts of places (verdicts.py), the classes of specs (classes.py) and the
+(matching.py), the verdicts of places (place_verdicts.py), the classes of specs (spec_classes.py) and the
 kinds of change (core/kinds.py). Only what was merely rebuilt, and kept specs in other stacks,
 are known without it.
 """
