@@ -1,9 +1,9 @@
 """Two documents of one package in, what happened to the package out. The laws are in docs/laws.md.
 
 Read `compare_all` first. Each package is prepared alone; DeepDiff then says of all of them
-what came and went (delta.py), and everything that follows works on its answer: the matching
+what was added and removed (added_and_removed.py), and everything that follows works on its answer: the matching
 (matching.py), the verdicts of places (place_verdicts.py), the classes of specs (spec_classes.py) and the
-kinds of change (core/kinds.py). Only what was merely rebuilt, and kept specs in other stacks,
+kinds of change (change_kinds.py). Only what was merely rebuilt, and kept specs in other stacks,
 are known without it.
 """
 
