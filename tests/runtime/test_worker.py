@@ -174,11 +174,17 @@ def test_it_holds_no_files_of_ours(worker: Worker, tmp_path: Path) -> None:
         assert worker.do(count_files) <= 6
 
 
+KEPT: list[bytearray] = []
+
+
+def reserve() -> None:
+    KEPT.append(bytearray(300 * 2**20))
+
+
 def test_preparing_counts_towards_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Libraries reserve memory when they are loaded."""
-    kept: list[bytearray] = []
     monkeypatch.setattr(Worker, "may_fork", True)
-    with Worker(limits=SMALL, prepare=lambda: kept.append(bytearray(300 * 2**20))) as worker:
+    with Worker(limits=SMALL, prepare=reserve) as worker:
         assert worker.do(take, 10) == 10 * 2**20
 
 
