@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from crash.faults import BROKEN, FULL, KILLED, RANDOM_KILLS, Fault, calls, everywhere, injection, places
+from crash.points import POINTS
 from crash.world import Case, World, Zygote, recover
 
 pytestmark = pytest.mark.crash
@@ -19,12 +20,17 @@ pytestmark = pytest.mark.crash
 _IN_A_ROW = 3
 # Where the mutants are killed: around the transaction, and around the first delivery.
 _TEETH: tuple[str, ...] = (
-    "before creating.store",
-    "after creating.store",
-    "before delivering._settle",
-    "after delivering._attempt",
+    "before creating_digests.store",
+    "after creating_digests.store",
+    "before sending_deliveries._settle",
+    "after sending_deliveries._attempt",
 )
-_TEETH += ("after delivering._settle", "after creating.build_messages", "before digests.add", "after Context.pin")
+_TEETH += (
+    "after sending_deliveries._settle",
+    "after creating_digests.build_messages",
+    "before digests.add",
+    "after Context.pin",
+)
 
 
 def test_a_run_that_nobody_disturbs_tells_everything_once(world: World) -> None:
@@ -81,6 +87,7 @@ def test_killed_at_random_places(world: World) -> None:
 def test_the_test_has_teeth(world: World, mutant: str) -> None:
     # The first delivery goes into the Maildir, the fifth to the mail server.
     places = [(name, number) for name in _TEETH for number in (1, 5)]
+    assert set(_TEETH) <= POINTS.keys()
 
     def one(zygote: Zygote, place: tuple[str, int]) -> bool:
         case = world.case()
