@@ -78,7 +78,7 @@ def _failures(context: Context, stream: Stream) -> Iterator[None]:
         context.go_on()  # whatever it worked with was perhaps ended by us
         title = f"digests cannot be created for {name}"
         alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))
-        # After that: where nothing can be stored, it is no diagnostic of this digest.
+        # After that: where nothing can be stored, the digest is not to blame.
         context.log.error("digest.failed", subscription=stream.subscription.name, stream=stream.name, error=str(error))
     else:
         alerts.resolve_now(context, key, f"digests can be created again for {name}")

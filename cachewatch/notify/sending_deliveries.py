@@ -79,8 +79,8 @@ def _deliver(context: Context, name: str) -> int:
         alerts.open_now(context, _unknown(name))
         return 0
     with context.database.read() as connection:
-        source_health = health.channel(connection, name)
-    if source_health.blocked_until is not None and source_health.blocked_until > context.clock():
+        channel_health = health.channel(connection, name)
+    if channel_health.blocked_until is not None and channel_health.blocked_until > context.clock():
         return 0
     try:
         channel = open_channel(config)
@@ -287,15 +287,15 @@ def _asked_for(answer: DeliveryResult) -> timedelta:
 
 
 def _note_channel(connection: Connection, delivery: Delivery, answer: DeliveryResult, said: str, now: datetime) -> None:
-    source_health = health.channel(connection, delivery.channel)
+    channel_health = health.channel(connection, delivery.channel)
     if answer.outcome is DeliveryOutcome.SENT:
-        health.save_channel(connection, replace(source_health, blocked_until=None, failures=0, sent_at=now))
+        health.save_channel(connection, replace(channel_health, blocked_until=None, failures=0, sent_at=now))
         return
     # Where the server is away, the others wait with this one and use up no attempts.
-    rest = now + pause(source_health.failures + 1) if answer.is_channel else source_health.blocked_until
-    failures = source_health.failures + 1
+    rest = now + pause(channel_health.failures + 1) if answer.is_channel else channel_health.blocked_until
+    failures = channel_health.failures + 1
     health.save_channel(
-        connection, replace(source_health, blocked_until=rest, failures=failures, error=said, error_at=now)
+        connection, replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
     )
 
 
@@ -331,11 +331,11 @@ def _block(context: Context, name: str, said: str) -> None:
     """Let a whole channel rest; what waits for it uses up no attempts."""
     now = context.clock()
     with context.database.write() as connection:
-        source_health = health.channel(connection, name)
-        source_health = replace(
-            source_health, blocked_until=now + BLOCKED, failures=source_health.failures + 1, error=said, error_at=now
+        channel_health = health.channel(connection, name)
+        channel_health = replace(
+            channel_health, blocked_until=now + BLOCKED, failures=channel_health.failures + 1, error=said, error_at=now
         )
-        health.save_channel(connection, source_health)
+        health.save_channel(connection, channel_health)
         alerts.open_within(connection, context, _blockade(name, said))
     context.log.error("channel.blocked", channel=name, error=said)
 
@@ -366,6 +366,6 @@ def unblock(context: Context) -> None:
     """Try every channel again: the configuration was loaded anew, perhaps to mend one."""
     for name in context.config.channels:
         with context.database.write() as connection:
-            source_health = health.channel(connection, name)
-            health.save_channel(connection, replace(source_health, blocked_until=None))
+            channel_health = health.channel(connection, name)
+            health.save_channel(connection, replace(channel_health, blocked_until=None))
             outbox.hasten(connection, name, context.clock())

@@ -71,7 +71,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     context: Context
     stream: Stream
     source: Source
-    source_health: SourceHealth
+    health: SourceHealth
     repository: Repository
     newest: Revision
     ranges: PendingRanges
@@ -272,16 +272,16 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         now = self.context.clock()
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
-        if sentences.is_stale(self.source, self.source_health, now) and not is_usual:
-            notes = (*notes, sentences.staleness(self.source_health, now))
+        if sentences.is_stale(self.source, self.health, now) and not is_usual:
+            notes = (*notes, sentences.staleness(self.health, now))
         return Span(
             source=self.source.name,
             address=self._repository_name(),
             before=before.side(),
             after=self.newest.side(),
             revisions=revisions,
-            newest=self.source_health.revision_time,
-            checked=self.source_health.succeeded_at,
+            newest=self.health.revision_time,
+            checked=self.health.succeeded_at,
             notes=notes,
         )
 
@@ -354,7 +354,7 @@ def open_source(
             context=context,
             stream=stream,
             source=source,
-            source_health=source_health,
+            health=source_health,
             repository=repository,
             newest=newest,
             ranges=plan_ranges(repository, position, newest, wanted=stream.wants_tag(source)),

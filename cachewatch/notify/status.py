@@ -29,7 +29,7 @@ class StreamStatus(Struct, frozen=True, kw_only=True):
 
 
 class ChannelStatus(Struct, frozen=True, kw_only=True):
-    """What waits for a channel, and how it source_health."""
+    """What waits for a channel, and its health."""
 
     health: ChannelHealth
     is_configured: bool

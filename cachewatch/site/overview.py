@@ -1,4 +1,4 @@
-"""The first page: how a tag source_health, and what happened last."""
+"""The first page: the figures of a tag, and what happened last."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ _PAST = 0.96
 
 
 def index_page(catalogue: Catalogue, totals: Totals, times: Times, digests: Sequence[ArchivedDigest]) -> IndexPage:
-    """Tell how the tag source_health, and what happened last."""
+    """Return the figures of the tag, and what happened last."""
     past = catalogue.past
     happened = happenings(past, totals, times, most_named=6)
     lags, ticks = lag_rows(lags_of(past))

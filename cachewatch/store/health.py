@@ -1,4 +1,4 @@
-"""How sources and channels fare, and figures that only grow."""
+"""The health of sources and channels, and counters."""
 
 import re
 from datetime import datetime
@@ -14,7 +14,7 @@ from cachewatch.store.timestamps import to_datetime_or_none, to_text
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
-    """How a source source_health."""
+    """The health of a source."""
 
     name: str
     polled_at: datetime | None = None
@@ -27,7 +27,7 @@ class SourceHealth(Struct, frozen=True, kw_only=True):
 
 
 class ChannelHealth(Struct, frozen=True, kw_only=True):
-    """How a channel source_health."""
+    """The health of a channel."""
 
     name: str
     blocked_until: datetime | None = None
@@ -50,7 +50,7 @@ class Counter(Struct, frozen=True):
 
 
 def source(connection: Connection, name: str) -> SourceHealth:
-    """Return how a source source_health."""
+    """Return the health of a source."""
     row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
     if row is None:
         return SourceHealth(name=name)
@@ -67,12 +67,12 @@ def source(connection: Connection, name: str) -> SourceHealth:
 
 
 def save_source(connection: Connection, health: SourceHealth) -> None:
-    """Write down how a source source_health."""
+    """Store the health of a source."""
     _save(connection, sources, health)
 
 
 def channel(connection: Connection, name: str) -> ChannelHealth:
-    """Return how a channel source_health."""
+    """Return the health of a channel."""
     row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
     if row is None:
         return ChannelHealth(name=name)
@@ -87,7 +87,7 @@ def channel(connection: Connection, name: str) -> ChannelHealth:
 
 
 def save_channel(connection: Connection, health: ChannelHealth) -> None:
-    """Write down how a channel source_health."""
+    """Store the health of a channel."""
     _save(connection, channels, health)
 
 

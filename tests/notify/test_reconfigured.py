@@ -196,8 +196,8 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
 def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
     """Whoever restarts the daemon has mended something, or wants to see whether it was."""
     with site.open().database.write() as connection:
-        source_health = health.channel(connection, "mail")
-        health.save_channel(connection, replace(source_health, blocked_until=datetime.now(UTC) + HOUR))
+        channel_health = health.channel(connection, "mail")
+        health.save_channel(connection, replace(channel_health, blocked_until=datetime.now(UTC) + HOUR))
     with post(port=smtp_port(site)) as server, running(site, "daemon"):
         wait_for(lambda: len(server.received) == 2)
     with site.open().database.read() as connection:
