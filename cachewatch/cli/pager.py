@@ -1,7 +1,7 @@
 """The user's pager, by git's rules: what is long and read on a terminal can be scrolled.
 
 Git's own setting `core.pager` is not asked: it is often a program that only reads `git diff`,
-and in a stranger's repository it could be any command.
+and in somebody else's repository it could be any command.
 """
 
 import os
