@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cachewatch.config.reading import read_config
 from cachewatch.core.delivery import Message, RenderedDigest
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.runtime.log import open_log
 from cachewatch.store import digests, outbox

@@ -17,10 +17,10 @@ from cachewatch.core import tag_names
 from cachewatch.core.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
 from cachewatch.core.selection import Selection, select
-from cachewatch.core.source import Comparison, Listing
 from cachewatch.core.statements import Statement
+from cachewatch.core.tag_pairs import Comparison, Listing
 from cachewatch.diff import changesets
-from cachewatch.documents import parse
+from cachewatch.documents.parsing import parse
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.sources import folders
 from cachewatch.sources.opening import needs_git, open_comparison
@@ -256,7 +256,7 @@ def open(address: Address) -> OpenCatalogue:  # noqa: A001  cachewatch.open, as 
     with _own_errors():
         if _is_folder_of_documents(Path(name)):
             return OpenCatalogue(name, None)
-        from cachewatch.git.clones import open_repository  # noqa: PLC0415  git is slow to load
+        from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
 
         return OpenCatalogue(name, open_repository(name))
 

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from cachewatch.core import tag_names
 from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, SeesAll
 from cachewatch.core.compare import compare_all, load_deepdiff
-from cachewatch.core.compare.selecting import part_of
-from cachewatch.core.events import Tally, events_of
+from cachewatch.core.compare.filtered_change import part_of
 from cachewatch.core.model import (
     Diagnostic,
     DiagnosticKind,
@@ -29,11 +28,12 @@ from cachewatch.core.model import (
     Unreadable,
 )
 from cachewatch.core.selection import Selection
-from cachewatch.core.source import Blob, Comparison, Content, Difference, Readers, TagPair
 from cachewatch.core.statements import Items, Judgement, StatementKind, items_of, judge, statements_of
 from cachewatch.core.statements.assembling import counted
 from cachewatch.core.statements.whole_tag import Survey, SurveyResult
-from cachewatch.documents import Known
+from cachewatch.core.tag_events import Tally, events_of
+from cachewatch.core.tag_pairs import Blob, Comparison, Content, Difference, Readers, TagPair
+from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime.isolation import INLINE, Isolation
 from cachewatch.runtime.parallel import in_processes

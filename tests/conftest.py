@@ -17,7 +17,7 @@ from truths import histories, truths
 
 from cachewatch import demo
 from cachewatch.cli import main
-from cachewatch.runtime.worker import Worker
+from cachewatch.runtime.limited_process import Worker
 
 __all__ = ["histories", "truths"]
 

@@ -15,9 +15,9 @@ from typing import Any
 from helpers import START, history
 
 from cachewatch.config.reading import read_config
-from cachewatch.notify.context import Context
-from cachewatch.notify.passes import Result, run_pass
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import recover
+from cachewatch.notify.run_pass import Result, run_pass
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database

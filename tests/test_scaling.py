@@ -18,7 +18,8 @@ from helpers import Record, document, record, records
 
 from cachewatch.core.schedule import parse_days, parse_when
 from cachewatch.core.untrusted_text import safe
-from cachewatch.documents import limits, parse
+from cachewatch.documents import limits
+from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument

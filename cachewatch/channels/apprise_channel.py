@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from cachewatch.channels.chat_forms import chat_text, chat_title
-from cachewatch.channels.untrusted_text import one_line
+from cachewatch.channels.escaping import one_line
 from cachewatch.config.model import AppriseConfig, Secret
 from cachewatch.core.delivery import (
     SENT,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-from cachewatch.channels.untrusted_text import markup, one_line, plain_lines, shortened, without_links, without_mentions
+from cachewatch.channels.escaping import markup, one_line, plain_lines, shortened, without_links, without_mentions
 from cachewatch.core.delivery import RenderedDigest
 
 _MATTERMOST = 16_000  # characters; beyond 16383 a message is refused

@@ -8,8 +8,8 @@ from uuid import NAMESPACE_URL, uuid5
 from xml.etree import ElementTree as ET
 
 from cachewatch import __version__
+from cachewatch.channels.escaping import markup, one_line
 from cachewatch.channels.path_templates import Place
-from cachewatch.channels.untrusted_text import markup, one_line
 from cachewatch.channels.write_failures import of_error
 from cachewatch.config.model import FeedConfig
 from cachewatch.core.delivery import (

@@ -7,8 +7,8 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 
+from cachewatch.channels.escaping import markup, plain_lines
 from cachewatch.channels.path_templates import Place
-from cachewatch.channels.untrusted_text import markup, plain_lines
 from cachewatch.channels.write_failures import of_error
 from cachewatch.config.model import FileConfig
 from cachewatch.core.delivery import SENT, DeliveryResult, Message, RenderedDigest, SentHistory, Transport

@@ -5,9 +5,9 @@ from email.headerregistry import Address
 from email.policy import EmailPolicy
 from email.utils import parseaddr
 
+from cachewatch.channels.escaping import one_line
 from cachewatch.channels.mail_headers import INTERNET
 from cachewatch.channels.mail_message import Mail, compose, message_id
-from cachewatch.channels.untrusted_text import one_line
 from cachewatch.config.addresses import parse_mail
 from cachewatch.config.model import MailConfig
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult, Message, RenderedDigest

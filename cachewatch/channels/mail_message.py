@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from cachewatch.channels.untrusted_text import markup, one_line, one_word, plain_lines
+from cachewatch.channels.escaping import markup, one_line, one_word, plain_lines
 from cachewatch.config.model import MailConfig
 from cachewatch.core.delivery import Attachment, RenderedDigest
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cachewatch.channels.untrusted_text import file_name
+from cachewatch.channels.escaping import file_name
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _SHAPES = {"period": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[A-Za-z0-9._+~-]*"}

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
+from cachewatch.channels.escaping import one_line
 from cachewatch.channels.mail_channel import NO_ADDRESS, MailChannel, is_address
 from cachewatch.channels.mail_headers import LOCAL
-from cachewatch.channels.untrusted_text import one_line
 from cachewatch.config.model import SendmailConfig
 from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult, Message, SentHistory, Transport
 

@@ -5,7 +5,7 @@ import smtplib
 import ssl
 from enum import StrEnum
 
-from cachewatch.channels.untrusted_text import one_line
+from cachewatch.channels.escaping import one_line
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult
 
 _ADDRESS = frozenset({550, 551, 553, 556})

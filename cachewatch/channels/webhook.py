@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cachewatch import http
 from cachewatch.channels.chat_forms import webhook_body
-from cachewatch.channels.untrusted_text import one_line, without_secret_url
+from cachewatch.channels.escaping import one_line, without_secret_url
 from cachewatch.config.model import Secret, WebhookConfig
 from cachewatch.core.delivery import (
     SENT,

@@ -3,7 +3,7 @@
 import errno
 from pathlib import Path
 
-from cachewatch.channels.untrusted_text import one_line
+from cachewatch.channels.escaping import one_line
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult
 
 # What somebody has to mend, and no waiting will.

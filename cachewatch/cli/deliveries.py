@@ -14,7 +14,7 @@ from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import UsageError
 from cachewatch.notify import operator_actions
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import OPEN, Delivery, State
 

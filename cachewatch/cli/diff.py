@@ -196,7 +196,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
 
         return StatCollector, partial(write_stat, wants=selection.wants)
     from cachewatch.render.colour import Palette  # noqa: PLC0415
-    from cachewatch.render.reports import NoCollector, write_markdown, write_text  # noqa: PLC0415
+    from cachewatch.render.report_formats import NoCollector, write_markdown, write_text  # noqa: PLC0415
     from cachewatch.render.text_blocks import ALL, Requested  # noqa: PLC0415
 
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)

@@ -3,7 +3,7 @@
 import click
 
 from cachewatch.cli.output import write_lines
-from cachewatch.core.kinds import GROUPS, MEANINGS
+from cachewatch.core.change_kinds import GROUPS, MEANINGS
 from cachewatch.runtime import resources
 
 

@@ -9,9 +9,9 @@ from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import log_format
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.notify.context import Context
-from cachewatch.notify.passes import run_pass
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import resume
+from cachewatch.notify.run_pass import run_pass
 from cachewatch.runtime.log import open_log
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one

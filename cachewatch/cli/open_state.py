@@ -9,7 +9,7 @@ import click
 
 from cachewatch.config.model import Config
 from cachewatch.errors import AnotherInstance, OlderState, StateError
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.runtime.log import open_log
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from cachewatch.channels.untrusted_text import markup, plain_lines
+from cachewatch.channels.escaping import markup, plain_lines
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import reading
@@ -103,7 +103,7 @@ def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> byt
 
 
 def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
-    from cachewatch.render.lint import Grade, lint_digest  # noqa: PLC0415  few ask for it
+    from cachewatch.render.mail_lint import Grade, lint_digest  # noqa: PLC0415  few ask for it
 
     findings = [finding for each in packed[:1] for finding in lint_digest(each.rendered, bases=_bases(config))]
     for finding in findings:

@@ -7,7 +7,7 @@ import click
 
 from cachewatch.cli.build_cache_options import cache_of, cache_options
 from cachewatch.core.untrusted_text import safe
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 
 if TYPE_CHECKING:
     from cachewatch.sources.cache_recorder import Recorded, TagCounts

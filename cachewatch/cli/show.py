@@ -10,10 +10,10 @@ from cachewatch.cli.output import write
 from cachewatch.core import tag_names
 from cachewatch.core.model import Document, Side
 from cachewatch.core.untrusted_text import safe
-from cachewatch.documents import parse
+from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnreadableDocument
 from cachewatch.render.colour import Palette
-from cachewatch.render.package_table import render_inventory
+from cachewatch.render.show_table import render_inventory
 from cachewatch.sources import folders
 
 
@@ -77,7 +77,7 @@ def _read_file(name: str) -> _Found:
 
 def _read_git(package: str, rev: str, tag: str | None, repo: str) -> _Found:
     from cachewatch.git.catalogue import read_package  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.clones import open_repository  # noqa: PLC0415
+    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
     from cachewatch.git.revisions import resolve  # noqa: PLC0415
 
     repository = open_repository(repo, report=None)

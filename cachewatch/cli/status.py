@@ -10,8 +10,8 @@ from cachewatch.cli.open_state import reading
 from cachewatch.cli.output import write_lines
 from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
+from cachewatch.notify.notice_sentences import in_a_row
 from cachewatch.notify.readiness import Finding, Readiness, judge
-from cachewatch.notify.sentences import in_a_row
 from cachewatch.notify.status import (
     AlertStatus,
     ChannelStatus,
@@ -21,7 +21,7 @@ from cachewatch.notify.status import (
     StreamStatus,
     read_status,
 )
-from cachewatch.render.words import how_long
+from cachewatch.render.elapsed_time import how_long
 from cachewatch.store.health import SourceHealth
 from cachewatch.store.timestamps import utc_now
 

@@ -15,7 +15,7 @@ from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 
 # What the keys of `match:` are called for `diff`.
 _FILTERS = {

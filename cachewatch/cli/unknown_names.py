@@ -12,9 +12,9 @@ from msgspec import Struct
 from cachewatch.core.changesets import Outcome
 from cachewatch.core.patterns import is_plain, matcher
 from cachewatch.core.selection import every_compiler
-from cachewatch.core.source import Blob, Comparison, Reader
 from cachewatch.core.statements.values import Build
-from cachewatch.documents import parse
+from cachewatch.core.tag_pairs import Blob, Comparison, Reader
+from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
 
 _MOST_NAMES = 3

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from cachewatch.config.addresses import is_loopback
+from cachewatch.config.base_section import Section, key, mistake, mistake_at, not_in_file
 from cachewatch.config.nodes import Context, holds, unknown
 from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
-from cachewatch.config.section import Section, key, mistake, mistake_at, not_in_file
 from cachewatch.config.value_types import (
     ByName,
     ConvertedFrom,

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, ValidationInfo, model_validator
 
+from cachewatch.config.base_section import Section, checked, key, mistake, not_in_file
 from cachewatch.config.channels import (
     AppriseConfig,
     ChannelConfig,
@@ -24,7 +25,6 @@ from cachewatch.config.channels import (
 )
 from cachewatch.config.nodes import Context
 from cachewatch.config.secrets import Secret, SecretUrl, WithSecrets, secret
-from cachewatch.config.section import Section, checked, key, mistake, not_in_file
 from cachewatch.config.sources import Poll, Source
 from cachewatch.config.subscriptions import (
     Addresses,

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 
 import yaml
 
+from cachewatch.config.build_config import read_whole
 from cachewatch.config.model import Config
 from cachewatch.config.nodes import Broken, Context, Mistake, Node
-from cachewatch.config.whole import read_whole
 from cachewatch.errors import ConfigError
 from cachewatch.runtime.untrusted_files import read_inside
 

@@ -4,8 +4,8 @@ import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from cachewatch.config.base_section import Key, Section, keys_of
 from cachewatch.config.model import Config
-from cachewatch.config.section import Key, Section, keys_of
 from cachewatch.config.showing import written
 
 _OF_PYTHON = ("default", "description", "if_left_out", "keys", "required", "title")

@@ -9,8 +9,8 @@ from msgspec import Struct
 from pydantic import ValidationInfo, model_validator
 
 from cachewatch.config.addresses import url_parser
+from cachewatch.config.base_section import Section, checked, key, keys_of
 from cachewatch.config.nodes import Context
-from cachewatch.config.section import Section, checked, key, keys_of
 from cachewatch.config.value_types import FromText, path_in
 from cachewatch.errors import ConfigError
 

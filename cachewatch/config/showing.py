@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from cachewatch.config.base_section import Section, keys_of
 from cachewatch.config.model import Config, QuietTime, Source
 from cachewatch.config.secrets import Secret
-from cachewatch.config.section import Section, keys_of
 from cachewatch.config.sources import Credentials
+from cachewatch.core.change_kinds import MEANINGS
 from cachewatch.core.durations import duration_in_words
-from cachewatch.core.kinds import MEANINGS
 from cachewatch.core.schedule import WEEKDAYS, Quiet
 
 _LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo, model_validator
 
+from cachewatch.config.base_section import Section, checked, key, mistake, not_in_file
 from cachewatch.config.nodes import Context
 from cachewatch.config.secrets import find_secret_file
-from cachewatch.config.section import Section, checked, key, mistake, not_in_file
 from cachewatch.config.value_types import (
     ConvertedFrom,
     Duration,

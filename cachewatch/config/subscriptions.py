@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
+from cachewatch.config.base_section import Section, checked, key, mistake, not_in_file, obsolete
 from cachewatch.config.channels import MAIL_TYPES
 from cachewatch.config.nodes import Context, unknown
-from cachewatch.config.section import Section, checked, key, mistake, not_in_file, obsolete
 from cachewatch.config.value_types import (
     ConvertedFrom,
     Day,
@@ -24,7 +24,7 @@ from cachewatch.config.value_types import (
     Text,
     whole_number,
 )
-from cachewatch.core.kinds import DEFAULT, GROUPS, chosen_kinds, kinds_named
+from cachewatch.core.change_kinds import DEFAULT, GROUPS, chosen_kinds, kinds_named
 from cachewatch.core.model import Kind
 from cachewatch.core.patterns import Globs
 from cachewatch.core.schedule import parse_when

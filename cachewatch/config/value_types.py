@@ -15,8 +15,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from cachewatch.config import addresses
+from cachewatch.config.base_section import NOT_A_KEY, checked
 from cachewatch.config.nodes import Context, unknown
-from cachewatch.config.section import NOT_A_KEY, checked
 from cachewatch.core.durations import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.core.patterns import matcher
 from cachewatch.core.versions import parse_ranges

@@ -13,9 +13,9 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import targets
+from cachewatch.core import target_compatibility
 from cachewatch.core.model import Signature
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import Versions, sorted_versions
 
 # The specs of each package, by hash.
@@ -82,7 +82,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     def targets(self) -> frozenset[str]:
         """The targets whose binaries its machines run; empty where these are unknown, and so any may do."""
         found = frozenset(need.target for need in self.needs)
-        return frozenset() if "" in found else frozenset().union(*map(targets.runnable, found))
+        return frozenset() if "" in found else frozenset().union(*map(target_compatibility.runnable, found))
 
 
 class Resolution(Struct, frozen=True):
@@ -308,7 +308,7 @@ def _is_runnable(need: Need, spec: Signature) -> bool:
     return (
         need.platform in ("", spec.platform)
         and need.os in ("", spec.os)
-        and (not need.target or targets.runs(need.target, spec.target))
+        and (not need.target or target_compatibility.runs(need.target, spec.target))
     )
 
 
@@ -342,4 +342,4 @@ def _name(variant: str) -> str:
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
     """Return how far another build is from what is needed: by variants, then compiler, then target."""
     variants = set(spec.variants) ^ set(spec.variants if need.variants is None else need.variants)
-    return (len(variants), _has_another_compiler(need, spec), -targets.closeness(spec.target))
+    return (len(variants), _has_another_compiler(need, spec), -target_compatibility.closeness(spec.target))

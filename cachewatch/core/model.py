@@ -125,7 +125,7 @@ class DiagnosticKind(_Word):
 
 
 class Signature(Struct, frozen=True, order=True, cache_hash=True):
-    """All that is known of a spec but its hash and size, in one spelling (see core/spelling.py); sorted by all fields."""
+    """All that is known of a spec but its hash and size, in one spelling (see core/spack_spellings.py); sorted by all fields."""
 
     versions: tuple[str, ...]
     compiler: str

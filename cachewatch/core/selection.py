@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Set
 
 from msgspec import Struct, field
 
-from cachewatch.core.kinds import GROUPS
+from cachewatch.core.change_kinds import GROUPS
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.patterns import Globs, is_plain
-from cachewatch.core.spelling import compiler
+from cachewatch.core.spack_spellings import compiler
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UsageError
 

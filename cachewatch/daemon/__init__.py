@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cachewatch.channels.untrusted_text import without_secret_url
+from cachewatch.channels.escaping import without_secret_url
 from cachewatch.config.model import Config, Source
 from cachewatch.daemon import endpoints, signals
 from cachewatch.daemon.failures import Failures
@@ -21,13 +21,13 @@ from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
 from cachewatch.git.repository import interrupt
 from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.context import Context
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.metrics import DaemonStatus
-from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling_all import ANSWERING, OTHERS
-from cachewatch.notify.polling_source import has_answered, poll
+from cachewatch.notify.pass_context import Context
+from cachewatch.notify.poll_source import has_answered, poll
+from cachewatch.notify.poll_sources import ANSWERING, OTHERS
 from cachewatch.notify.recovery import say_obsolete_keys
+from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.sending_deliveries import deliver, tell_of_gone, unblock
 from cachewatch.store import health
 

@@ -2,11 +2,11 @@
 
 from cachewatch.daemon.monitor import Page
 from cachewatch.errors import CachewatchError
-from cachewatch.notify.context import Context
 from cachewatch.notify.metrics import DaemonStatus, metrics
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.readiness import judge
 from cachewatch.notify.status import read_status
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 
 STUCK_SECONDS = 900.0
 

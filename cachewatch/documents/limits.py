@@ -5,8 +5,8 @@ docs/limits.md lists these. A document above one of them is unreadable, with the
 
 from collections.abc import Iterator, Mapping
 
-from cachewatch.core.fact_values import Facts
 from cachewatch.core.model import Signature
+from cachewatch.core.package_facts import Facts
 from cachewatch.errors import UnreadableDocument
 
 # The largest real document has 333 kB. Beyond this something else was committed.

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core import spelling
+from cachewatch.core import spack_spellings
 from cachewatch.core.model import Signature, Specs
 from cachewatch.errors import UnreadableDocument
 
@@ -125,7 +125,7 @@ def _learn(text: str, known: Known) -> Signature | None:
     is_usual = text.count('":') == len(record.__struct_fields__) and not record.hash
     if not is_usual or ("\\" in text and "\\u0000" in text):
         return None
-    if spelling.is_old_compiler(record.compiler):
+    if spack_spellings.is_old_compiler(record.compiler):
         known.old.add(text)
     signature = known.by_text[text] = known.one(_signature(record))
     return signature
@@ -154,18 +154,20 @@ def records_of(details: Any, known: Known) -> Records:
         if not (spec_hash.isascii() and spec_hash.isalnum()):
             raise UnreadableDocument(f"spec_details: {spec_hash[:40]!r} is not a hash")
     repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
-    return Records(Specs.of(specs), repeated, any(spelling.is_old_compiler(record.compiler) for record in records))
+    return Records(
+        Specs.of(specs), repeated, any(spack_spellings.is_old_compiler(record.compiler) for record in records)
+    )
 
 
 def _signature(record: "_Record | _AnyRecord") -> Signature:
     return Signature(
         versions=record.versions,
-        compiler=spelling.compiler(record.compiler),
+        compiler=spack_spellings.compiler(record.compiler),
         os=record.os,
         platform=record.platform,
         target=record.target,
-        variants=spelling.variants(record.variants),
-        stacks=spelling.stacks(record.stacks),
+        variants=spack_spellings.variants(record.variants),
+        stacks=spack_spellings.stacks(record.stacks),
     )
 
 

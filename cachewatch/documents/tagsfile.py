@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 
-from cachewatch.core.spelling import UNION_STACK
+from cachewatch.core.spack_spellings import UNION_STACK
 from cachewatch.core.tag_names import in_order
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._+@-]*")

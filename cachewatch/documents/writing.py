@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from cachewatch.core.spelling import UNION_STACK
+from cachewatch.core.spack_spellings import UNION_STACK
 
 _TEMPLATE = """---
 title: "{package}"

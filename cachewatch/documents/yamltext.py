@@ -64,7 +64,7 @@ def _values_by_line(lines: list[str]) -> dict[str, Any] | None:
     """Read each line by itself, as JSON where it is; None where a value takes several lines."""
     values: dict[str, Any] = {}
     for line in lines:
-        # What meta is wrong about is told, not refused, so it is left to meta.py.
+        # What meta is wrong about is told, not refused, so it is left to meta_checks.py.
         found = {"meta": line[6:]} if line.startswith("meta: {") else _json_value(line) or load_yaml(line)
         if not isinstance(found, dict) or line[:1].isspace():
             return None

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cachewatch.core import spelling, tag_names
+from cachewatch.core import spack_spellings, tag_names
 from cachewatch.core.environment_coverage import Holdings
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
-from cachewatch.core.source import Blob, Content, Listing
-from cachewatch.documents import MAX_BYTES, Known, parse
+from cachewatch.core.tag_pairs import Blob, Content, Listing
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import parse
+from cachewatch.documents.records import Known
 from cachewatch.documents.writing import Listed
 from cachewatch.errors import DocumentError, SourceError, UsageError
 from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed
@@ -29,7 +31,7 @@ class CacheContents(Struct, frozen=True):
 
 def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> CacheContents:
     """Return what one tag of a revision has of `packages`."""
-    from cachewatch.git.clones import open_repository  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
 
     opened = open_repository(repository, report=None)
     try:
@@ -70,12 +72,12 @@ def _signature(spec: Listed) -> Signature:
     binary = spec.binary
     return Signature(
         versions=(binary.version,),
-        compiler=spelling.compiler(binary.compiler),
+        compiler=spack_spellings.compiler(binary.compiler),
         os=binary.os,
         platform=binary.platform,
         target=binary.target,
-        variants=spelling.variants(binary.variants),
-        stacks=spelling.stacks(spec.stacks),
+        variants=spack_spellings.variants(binary.variants),
+        stacks=spack_spellings.stacks(spec.stacks),
     )
 
 

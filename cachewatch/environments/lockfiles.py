@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core import spelling
+from cachewatch.core import spack_spellings
 from cachewatch.core.environment_coverage import Environment, Need
 from cachewatch.core.versions import parse_ranges
 from cachewatch.documents.yamltext import load_yaml
@@ -104,8 +104,8 @@ def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
         platform=arch.platform,
         os=arch.platform_os,
         target=arch.target_name,
-        compiler=spelling.compiler(compiler_of(node, lookup)),
-        variants=spelling.variants(variants_of(node)) if node.has_parameters else None,
+        compiler=spack_spellings.compiler(compiler_of(node, lookup)),
+        variants=spack_spellings.variants(variants_of(node)) if node.has_parameters else None,
         is_root=spec_hash in roots,
     )
 

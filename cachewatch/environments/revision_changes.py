@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from cachewatch.core import tag_names
 from cachewatch.core.environment_coverage import Coverage, Environment, Need, Resolution, better, cover
 from cachewatch.core.model import Document
-from cachewatch.core.source import Blob, Content, Listing
-from cachewatch.documents import Known
+from cachewatch.core.tag_pairs import Blob, Content, Listing
+from cachewatch.documents.records import Known
 from cachewatch.errors import UnknownRevision, WorkFailed
 from cachewatch.git.catalogue import Bases, list_revision
 from cachewatch.git.repository import Repository

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cachewatch.core import tag_names
 from cachewatch.core.model import Side, Unreadable
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
-from cachewatch.core.source import (
+from cachewatch.core.tag_pairs import (
     Blob,
     Comparison,
     Content,
@@ -20,7 +20,8 @@ from cachewatch.core.source import (
     Readers,
     TagPair,
 )
-from cachewatch.documents import MAX_BYTES, TOO_LARGE
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import TOO_LARGE
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.repository import Repository

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted, is_name
-from cachewatch.core.source import Blob, Reader
+from cachewatch.core.tag_pairs import Blob, Reader
 from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import GitReader
 from cachewatch.git.repository import Repository

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
-from cachewatch.documents import MAX_BYTES, parse
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve

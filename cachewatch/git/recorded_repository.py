@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, is_name
-from cachewatch.documents import MAX_BYTES
+from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.fast_import import AUTHOR, data_of, quoted
 from cachewatch.git.repository import Repository, import_stream, init_repository, pack

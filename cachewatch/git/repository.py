@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from cachewatch.errors import SourceError
 from cachewatch.git.hardening import Version, check_version, fetches_by_itself, git_command
-from cachewatch.git.inspection import check_repository
+from cachewatch.git.repository_checks import check_repository
 
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 # At DEBUG it writes the whole environment of each process into the log, and a proxy's password with it.

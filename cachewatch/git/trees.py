@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.repository_layout import DOCUMENT, Wanted, is_name
-from cachewatch.core.source import Blob, Difference, DocumentPair
+from cachewatch.core.tag_pairs import Blob, Difference, DocumentPair
 from cachewatch.errors import SourceError
 from cachewatch.git.repository import Repository
 

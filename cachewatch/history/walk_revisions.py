@@ -10,8 +10,10 @@ from msgspec import Struct
 from cachewatch.core import tag_names
 from cachewatch.core.compare import compare
 from cachewatch.core.model import DiagnosticKind, Document, PackageChange
-from cachewatch.core.source import Blob, Reader
-from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
+from cachewatch.core.tag_pairs import Blob, Reader
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import TOO_LARGE, parse
+from cachewatch.documents.records import Known
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.git.document_history import FileHistories, FileHistory
 from cachewatch.history.values import NO_STACK, Copies, PackageHistory, Present, Step, TagHistory

@@ -14,7 +14,7 @@ import httpx2
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http.failures import counted, refusal, translated
-from cachewatch.http.reach import check_way
+from cachewatch.http.private_networks import check_way
 from cachewatch.http.urls import check_url, origin, shown
 from cachewatch.http.values import Answer, Limits, Request
 from cachewatch.runtime.inflate import NotInflated, TooMuch, TooPacked, inflate

@@ -10,9 +10,9 @@ from typing import assert_never
 
 from cachewatch.config.model import Config
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within, resolve_within
-from cachewatch.notify.context import Context
 from cachewatch.notify.digest_streams import streams_of
 from cachewatch.notify.held_digests import alert_key, place, questions
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recipients import is_reader, is_used
 from cachewatch.notify.unread_documents import unreadable
 from cachewatch.store import alerts, cursors, held, outbox, suppressions

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from cachewatch.notify.context import Context
 from cachewatch.notify.operator_notices import Notice, queue_within
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import alerts
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.database import Connection

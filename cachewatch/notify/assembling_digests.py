@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.statements.values import is_of_tag
-from cachewatch.notify import sentences
+from cachewatch.notify import notice_sentences
 from cachewatch.notify.comparison_notes import TagNotes
-from cachewatch.notify.context import Context
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.net_differences import SourceDiff, open_source
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.pinned_snapshots import environment_of, found_pins, joined
 from cachewatch.notify.shared_comparisons import Comparisons
-from cachewatch.notify.source_differences import SourceDiff, open_source
 from cachewatch.render.first_screen import sentence_of_tag
 from cachewatch.report.digest import Digest, Silenced, TagDigest
 from cachewatch.store.cursors import Advance
@@ -79,8 +79,8 @@ def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasi
         environment=joined(part.coverage for part in parts if part.coverage),
         pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
-        why=sentences.why(stream),
-        commands=tuple(sentences.command(stream, span) for part in parts for span in part.spans),
+        why=notice_sentences.why(stream),
+        commands=tuple(notice_sentences.command(stream, span) for part in parts for span in part.spans),
         zone=context.config.timezone,
         operator=", ".join(context.config.operators.to),
         links=context.config.links,

@@ -3,8 +3,8 @@
 from cachewatch.config.model import FeedConfig
 from cachewatch.errors import CachewatchError
 from cachewatch.notify import outages
-from cachewatch.notify.context import Context
 from cachewatch.notify.damaged_rows import set_aside_damaged
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, outbox, reported_removals, scheduled_runs
 
 

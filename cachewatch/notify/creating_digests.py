@@ -17,9 +17,9 @@ from cachewatch.notify import alerts, due
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.assembling_digests import PendingDigest, compose, unconfirmed
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
-from cachewatch.notify.context import Context
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.held_digests import waits_no_more
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.notify.storing_digests import finish, reason_of, store
 from cachewatch.store import digests, held

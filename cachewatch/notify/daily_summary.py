@@ -3,8 +3,8 @@
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from cachewatch.notify.context import Context
 from cachewatch.notify.operator_notices import Notice, notify_within
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import alerts
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection

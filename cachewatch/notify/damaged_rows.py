@@ -5,8 +5,8 @@ from cachewatch.core.delivery import Message
 from cachewatch.errors import CachewatchError, DamagedRow
 from cachewatch.notify import operator_notices
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within
-from cachewatch.notify.context import Context
 from cachewatch.notify.operator_notices import Notice
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import digests, outbox, scheduled_runs
 from cachewatch.store.checksums import of_parcel
 from cachewatch.store.database import Connection

@@ -9,8 +9,8 @@ from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
-from cachewatch.notify.context import Context
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.renamed_subscriptions import ask_about
 from cachewatch.store import cursors, digests, health, scheduled_runs
 from cachewatch.store.cursors import Advance, CursorUpdate

@@ -13,8 +13,8 @@ from cachewatch.core.schedule import parse_when
 from cachewatch.core.selection import Selection
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import UsageError
-from cachewatch.notify.selections import selection_of
-from cachewatch.render.phrases import number
+from cachewatch.notify.match_to_selection import selection_of
+from cachewatch.render.statement_phrases import number
 
 _SPEC_KEYS = ("stacks", "targets", "oses", "compilers", "versions")
 

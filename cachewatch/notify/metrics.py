@@ -13,7 +13,7 @@ from msgspec import Struct
 from cachewatch import __version__
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import quiet_until
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.readiness import judge
 from cachewatch.notify.status import ChannelStatus, Status, read_status
 from cachewatch.store import health

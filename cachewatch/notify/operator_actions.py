@@ -9,8 +9,8 @@ from cachewatch.core.delivery import Message
 from cachewatch.core.durations import duration_in_words
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.notify.alert_review import resolve_settled
-from cachewatch.notify.context import Context
 from cachewatch.notify.damaged_rows import set_aside
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recipients import why_not
 from cachewatch.store import cursors, digests, health, held, outbox, suppressions
 from cachewatch.store.database import Connection

@@ -7,7 +7,7 @@ from msgspec import Struct
 from cachewatch.channels import open_channel
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.errors import CachewatchError, TemplateError
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.render.operator_mail import render_notice
 from cachewatch.report import digest as digest_values
 from cachewatch.store import digests, outbox

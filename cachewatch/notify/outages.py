@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from cachewatch.config.model import ChannelConfig, Config
 from cachewatch.notify.backoff import LONGEST_PAUSE
-from cachewatch.notify.context import Context
 from cachewatch.notify.held_digests import held_for
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import held, outages, outbox
 from cachewatch.store.database import Connection
 

@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import quiet_until
-from cachewatch.notify.sentences import in_a_row
+from cachewatch.notify.notice_sentences import in_a_row
 from cachewatch.notify.status import ChannelStatus, Status, StreamStatus
-from cachewatch.render.phrases import number
-from cachewatch.render.words import how_long
+from cachewatch.render.elapsed_time import how_long
+from cachewatch.render.statement_phrases import number
 from cachewatch.store.alerts import AlertKind
 from cachewatch.store.health import SourceHealth
 from cachewatch.store.outbox import State

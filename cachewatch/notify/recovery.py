@@ -4,9 +4,9 @@ import socket
 
 from cachewatch.config.advice import obsolete_keys
 from cachewatch.notify import operator_notices, outages, wrong_clocks
-from cachewatch.notify.context import Context
 from cachewatch.notify.damaged_rows import bury_unknown, set_aside_damaged
 from cachewatch.notify.operator_notices import Notice
+from cachewatch.notify.pass_context import Context
 from cachewatch.runtime.filesystems import shared_kind
 from cachewatch.store import outbox
 

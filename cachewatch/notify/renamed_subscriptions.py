@@ -1,8 +1,8 @@
 """A subscription with a new name continues where its old name stood."""
 
 from cachewatch.notify import operator_notices
-from cachewatch.notify.context import Context
 from cachewatch.notify.operator_notices import OPERATORS, Notice
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors
 from cachewatch.store.database import Connection
 

@@ -21,8 +21,8 @@ from cachewatch.notify import alerts, outages
 from cachewatch.notify.alert_review import suppression
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.backoff import BLOCKED, LONGEST_ASKED, pause
-from cachewatch.notify.context import Context
 from cachewatch.notify.damaged_rows import rebuilt, repair
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recipients import why_not
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.wrong_clocks import lease as lease_of

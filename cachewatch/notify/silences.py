@@ -17,7 +17,7 @@ from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.patterns import Globs
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import Line
-from cachewatch.notify.selections import selection_of
+from cachewatch.notify.match_to_selection import selection_of
 
 Wants = Callable[[Set[Kind]], bool]
 

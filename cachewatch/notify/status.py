@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from cachewatch.config.model import Config, Silence
 from cachewatch.core.schedule import quiet_until
-from cachewatch.notify.context import Context
 from cachewatch.notify.digest_streams import Stream, streams_of
 from cachewatch.notify.held_digests import goes_out_at
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import alerts, digests, health, held, outbox, scheduled_runs, suppressions
 from cachewatch.store.alerts import AlertKind, OpenAlert
 from cachewatch.store.database import Connection

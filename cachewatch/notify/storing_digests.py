@@ -8,8 +8,8 @@ from cachewatch.notify import alerts
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.assembling_digests import PendingDigest
 from cachewatch.notify.building_messages import ChannelMessages
-from cachewatch.notify.context import Context
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, health, held, outbox, scheduled_runs
 from cachewatch.store.cursors import Advance
 from cachewatch.store.database import Connection

@@ -15,8 +15,8 @@ from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.errors import ConfigError
 from cachewatch.notify import operator_notices, outages
 from cachewatch.notify.backoff import LONGEST_PAUSE
-from cachewatch.notify.context import Context
 from cachewatch.notify.operator_notices import Notice
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import future_times, outbox, scheduled_runs, schema
 from cachewatch.store.database import Connection
 from cachewatch.store.future_times import AheadLimit

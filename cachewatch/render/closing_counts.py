@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.statements.values import RANKS
-from cachewatch.render.phrases import SHARES, number
+from cachewatch.render.statement_phrases import SHARES, number
 
 _MOST_SHARES = 6
 # Kept specs of these are built by no stack any more.

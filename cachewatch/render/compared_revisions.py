@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from cachewatch.core.model import Side
 from cachewatch.core.untrusted_text import safe_name
-from cachewatch.render import words
+from cachewatch.render import elapsed_time
 from cachewatch.report.changes import Report
 
 _SHORT = 7  # of a revision
@@ -17,7 +17,7 @@ def heading(report: Report) -> tuple[str, str]:
         return _of_files(before, after), ""
     name = _both(safe_name(before.tag or ""), safe_name(after.tag or ""))
     revisions = _both(before.revision[:_SHORT], after.revision[:_SHORT])
-    apart = words.span(report)
+    apart = elapsed_time.span(report)
     return "  ".join(
         filter(None, (name, days(before.time, after.time)))
     ), f"({', '.join(filter(None, (revisions, apart)))})"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from cachewatch.core.environment_coverage import Availability, Coverage, Resolution
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.colour import Palette
-from cachewatch.render.json_records import encode
-from cachewatch.render.phrases import number
+from cachewatch.render.json_packages import encode
+from cachewatch.render.statement_phrases import number
 
 SCHEMA = "cachewatch.coverage/2"
 

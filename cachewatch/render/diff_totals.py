@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from cachewatch.core.model import Kind
 from cachewatch.core.statements import Line, Statement
 from cachewatch.core.statements.values import Counts
-from cachewatch.render.phrases import SHARES, number
+from cachewatch.render.statement_phrases import SHARES, number
 from cachewatch.report.changes import Report
 
 Wants = Callable[[Set[Kind]], bool]

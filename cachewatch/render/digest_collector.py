@@ -9,9 +9,9 @@ from msgspec import Struct
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.statements import Line
-from cachewatch.core.statements.selecting import select_statements
+from cachewatch.core.statements.filtered_statements import select_statements
 from cachewatch.render.csv import CsvCollector, csv_table
-from cachewatch.render.reports import report_of
+from cachewatch.render.report_formats import report_of
 from cachewatch.report.digest import Example, Table, TagDigest, VersionsChange
 from cachewatch.report.snapshots import PackageOutcome, SnapshotMove, move_of, outcome_of
 

@@ -7,7 +7,7 @@ from cachewatch.core.environment_coverage import Availability, CoverageChange, R
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.versions import is_newer
 from cachewatch.render.coverage import remark
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 from cachewatch.report.digest import Pinned, TagDigest
 from cachewatch.report.snapshots import Outcome, PackageOutcome, SnapshotMove
 

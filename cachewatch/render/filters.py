@@ -8,8 +8,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from cachewatch.core.untrusted_text import safe
-from cachewatch.render.phrases import number
-from cachewatch.render.words import how_long
+from cachewatch.render.elapsed_time import how_long
+from cachewatch.render.statement_phrases import number
 
 # What means something in the middle of a line; our templates never begin one with data.
 _MARKDOWN = re.compile(r"([\\`*_\[\]<|~&]|:(?=//)|\.(?<=www\.))")

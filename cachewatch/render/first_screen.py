@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from cachewatch.core.statements import Severity, Statement, StatementKind
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
-from cachewatch.render.phrases import fact, names, number, replaced
+from cachewatch.render.statement_phrases import fact, names, number, replaced
 from cachewatch.report.digest import Return
 
 _MOST_ACTS = 5

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
-from cachewatch.render.json_records import (
+from cachewatch.render.json_packages import (
     SCHEMA,
     encode,
     event_values,

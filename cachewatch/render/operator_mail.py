@@ -5,7 +5,7 @@ from typing import Any
 
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.digest_mail import compact
-from cachewatch.render.json_records import encode
+from cachewatch.render.json_packages import encode
 from cachewatch.render.subject_and_headline import fitted
 from cachewatch.render.template_context import cleaner, moment
 from cachewatch.render.templates import render_all

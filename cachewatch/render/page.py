@@ -11,10 +11,10 @@ from cachewatch.core.changesets import Changeset
 from cachewatch.core.model import Side
 from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.core.untrusted_text import safe
-from cachewatch.render import words
-from cachewatch.render.phrases import number
-from cachewatch.render.reports import read_report
+from cachewatch.render import elapsed_time
+from cachewatch.render.report_formats import read_report
 from cachewatch.render.section_order import tell
+from cachewatch.render.statement_phrases import number
 from cachewatch.render.templates import render
 from cachewatch.render.text_blocks import Block, Requested
 from cachewatch.report.changes import Report
@@ -55,7 +55,7 @@ def _values(report: Report, asked: Requested) -> dict[str, Any]:
         "name": _name(report),
         "before": _side(report.before),
         "after": _side(report.after),
-        "span": words.span(report),
+        "span": elapsed_time.span(report),
         "total": told.total,
         "blocks": [_block(block) for block in told.blocks],
         "warnings": [

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from cachewatch.core.statements import Severity, Statement, StatementKind
 from cachewatch.core.untrusted_text import safe_name
-from cachewatch.render import phrases
+from cachewatch.render import statement_phrases
 from cachewatch.render.diff_totals import nothing, signed, total
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 from cachewatch.render.tag_blocks import block_of
 from cachewatch.render.text_blocks import ALL, FEW_NAMES, Block, BlockEntry, Chosen, Requested, Shown, sum_of
 from cachewatch.report.changes import Report
@@ -42,7 +42,7 @@ def _choose(statement: Statement, asked: Requested) -> Chosen | None:
 
 
 def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    for kind in phrases.HEADINGS:
+    for kind in statement_phrases.HEADINGS:
         own = [one for one in chosen if one.statement.kind is kind]
         if own and kind is not _PLAIN:
             yield _section(own, asked)
@@ -59,7 +59,7 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     return Block(
         kind=first.kind,
         severity=first.severity,
-        title=phrases.HEADINGS[first.kind],
+        title=statement_phrases.HEADINGS[first.kind],
         total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))),
         entries=tuple(entries[:most]),
         more=_more(entries[most:]),
@@ -83,18 +83,18 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
     for line in one.lines:
         yield BlockEntry(
             name=safe_name(line.package),
-            fact=phrases.fact(line, asked.most_names),
+            fact=statement_phrases.fact(line, asked.most_names),
             counts=line.counts,
-            where=phrases.where(line, asked.most_names),
+            where=statement_phrases.where(line, asked.most_names),
         )
 
 
 def _lost(one: Chosen, asked: Requested) -> str:
     if len(one.packages) == len(one.lines) == 1:
         line = one.lines[0]
-        now = f", now in {phrases.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
-        return f"{safe_name(line.package)} {phrases.fact(line)}".strip() + now
-    return phrases.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
+        now = f", now in {statement_phrases.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
+        return f"{safe_name(line.package)} {statement_phrases.fact(line)}".strip() + now
+    return statement_phrases.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
@@ -112,7 +112,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
     yield Block(
         kind=_PLAIN,
         severity=Severity.ROUTINE,
-        title=phrases.HEADINGS[_PLAIN],
+        title=statement_phrases.HEADINGS[_PLAIN],
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
         entries=listed.entries if listed else (),
         more=listed.more if listed else "",

@@ -9,8 +9,8 @@ from cachewatch.core.statements import Statement
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render.diff_totals import Shares, Wants, signed, total
-from cachewatch.render.phrases import SHARES
-from cachewatch.render.reports import report_of
+from cachewatch.render.report_formats import report_of
+from cachewatch.render.statement_phrases import SHARES
 
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 

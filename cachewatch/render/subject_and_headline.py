@@ -10,7 +10,7 @@ from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.environment_needs import headlines_of
 from cachewatch.render.first_screen import is_back, is_beside, rebuilt, said_back
-from cachewatch.render.phrases import fact, number, replaced
+from cachewatch.render.statement_phrases import fact, number, replaced
 from cachewatch.report.digest import Digest, Return, TagDigest
 
 # Of a subject line, with the prefix that the mail adds.

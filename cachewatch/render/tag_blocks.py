@@ -7,9 +7,9 @@ from cachewatch.core.model import Kind
 from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
-from cachewatch.render import phrases
+from cachewatch.render import statement_phrases
 from cachewatch.render.diff_totals import signed
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 from cachewatch.render.text_blocks import ALL, FEW_NAMES, Block, Chosen, Requested
 from cachewatch.report.changes import Report
 
@@ -46,7 +46,7 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
     statement, counts = one.statement, one.counts
     parts = [number(len(one.packages), "package"), signed(counts)] if one.packages else []
     if statement.kind is StatementKind.MIGRATION:
-        parts.append(f"in {phrases.stacks_named(statement.stacks, asked.most_names)}")
+        parts.append(f"in {statement_phrases.stacks_named(statement.stacks, asked.most_names)}")
     return Block(
         kind=statement.kind,
         severity=statement.severity,
@@ -60,7 +60,11 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
 
 
 def _name(statement: Statement) -> str:
-    return phrases.replaced(statement) if statement.kind is StatementKind.MIGRATION else safe_name(statement.name)
+    return (
+        statement_phrases.replaced(statement)
+        if statement.kind is StatementKind.MIGRATION
+        else safe_name(statement.name)
+    )
 
 
 def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
@@ -72,12 +76,12 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
     if statement.exceptions:
-        yield f"still on {_old_value(statement)}: {phrases.names(statement.exceptions, most)}"
+        yield f"still on {_old_value(statement)}: {statement_phrases.names(statement.exceptions, most)}"
     packages = set(one.packages)
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
         if affected and not _goes_without_saying(effect.kind, statement):
-            yield f"{_EFFECTS[effect.kind]}: {phrases.names(affected, most)}"
+            yield f"{_EFFECTS[effect.kind]}: {statement_phrases.names(affected, most)}"
 
 
 def _goes_without_saying(effect: StatementKind, statement: Statement) -> bool:
@@ -102,5 +106,5 @@ def _wave(counts: Counts, report: Report) -> str:
 
 def _packages_named(packages: Sequence[str], asked: Requested) -> str:
     if asked.is_whole or asked.names_kinds or asked.names_packages or len(packages) <= FEW_NAMES:
-        return phrases.names(packages, asked.most)
+        return statement_phrases.names(packages, asked.most)
     return ""

@@ -19,7 +19,7 @@ from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.render.closing_counts import accounting
 from cachewatch.render.environment_needs import acts_of, coverage_data, move_data, pinned_data
 from cachewatch.render.first_screen import act, ignore, is_back, know, partly_back, said_back, sentence_of_tag
-from cachewatch.render.phrases import HEADINGS, fact, where
+from cachewatch.render.statement_phrases import HEADINGS, fact, where
 from cachewatch.report.changes import Report
 from cachewatch.report.digest import Digest, Return, Span, TagDigest
 

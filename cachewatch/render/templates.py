@@ -16,7 +16,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from cachewatch.errors import TemplateError
-from cachewatch.render import filters, words
+from cachewatch.render import elapsed_time, filters
 from cachewatch.runtime import resources
 from cachewatch.runtime.parallel import apart
 from cachewatch.runtime.untrusted_files import read_inside
@@ -37,7 +37,7 @@ Job = tuple[str, Context]  # the name of a template, and what it is given
 
 def render(name: str, **context: Any) -> str:
     """Render our own template `name`, or raise TemplateError saying which and why."""
-    return _render(_own(), name, {"words": words, **context})
+    return _render(_own(), name, {"words": elapsed_time, **context})
 
 
 def render_all(jobs: Sequence[Job], folder: Path | None = None) -> list[str]:

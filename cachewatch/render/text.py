@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.render.colour import Palette
 from cachewatch.render.compared_revisions import heading
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 from cachewatch.render.text_blocks import Block, BlockEntry, Shown
 from cachewatch.report.changes import Report
 

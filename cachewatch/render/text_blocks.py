@@ -8,7 +8,7 @@ from msgspec import Struct
 from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import Counts
 from cachewatch.render.diff_totals import Wants, signed
-from cachewatch.render.phrases import HEADINGS, MOST_NAMES
+from cachewatch.render.statement_phrases import HEADINGS, MOST_NAMES
 
 ALL = sys.maxsize
 

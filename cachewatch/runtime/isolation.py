@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from cachewatch.errors import WorkFailed
 
 if TYPE_CHECKING:  # a `diff` needs none
-    from cachewatch.runtime.worker import Worker
+    from cachewatch.runtime.limited_process import Worker
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

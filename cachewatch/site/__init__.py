@@ -21,7 +21,7 @@ from cachewatch.site.packages import package_page
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.read_history import Catalogue
 from cachewatch.site.revisions import revision_list
-from cachewatch.site.shared_words import Times
+from cachewatch.site.shared_phrases import Times
 from cachewatch.site.stacks import stack_pages
 from cachewatch.site.tagpages import tag_pages, tag_rows
 from cachewatch.site.write_pages import Built, Folder, key_of

@@ -6,7 +6,7 @@ from statistics import median, quantiles
 
 from cachewatch.core import tag_names
 from cachewatch.history import Lag, Totals, lags_of
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
 from cachewatch.site.archive import ArchivedDigest
 from cachewatch.site.page_names import page, shown
@@ -14,7 +14,7 @@ from cachewatch.site.page_values import Curve, DigestRow, IndexPage, LagRow, Lin
 from cachewatch.site.plots import Tick
 from cachewatch.site.read_history import Catalogue
 from cachewatch.site.revisions import happenings
-from cachewatch.site.shared_words import KINDS, Times, curve, days, figures, stack_link, table
+from cachewatch.site.shared_phrases import KINDS, Times, curve, days, figures, stack_link, table
 
 _MOST_ON_INDEX = 6
 # The axis of all revisions ends with the newest; what it brought takes a little room to be seen.

@@ -4,7 +4,7 @@ from cachewatch.history import PackageHistory, Present
 from cachewatch.site.page_names import shown
 from cachewatch.site.page_values import PackageRow
 from cachewatch.site.read_history import Catalogue
-from cachewatch.site.shared_words import Times, newest_versions, package_link
+from cachewatch.site.shared_phrases import Times, newest_versions, package_link
 
 
 def package_rows(catalogue: Catalogue, times: Times) -> tuple[PackageRow, ...]:

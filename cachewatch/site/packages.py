@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cachewatch.core import tag_names
 from cachewatch.core.versions import newest, version_key
 from cachewatch.history import Interval, PackageHistory, Present, Step, intervals_of
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import (
@@ -21,7 +21,7 @@ from cachewatch.site.page_values import (
     StayRow,
     TagRow,
 )
-from cachewatch.site.shared_words import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link
+from cachewatch.site.shared_phrases import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link
 
 _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200

@@ -7,7 +7,7 @@ from msgspec import Struct
 from cachewatch.core import tag_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
-from cachewatch.core.source import Listing
+from cachewatch.core.tag_pairs import Listing
 from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import list_revision, tags_of
 from cachewatch.git.document_history import FileHistories, find_trails

@@ -7,7 +7,7 @@ from cachewatch.core.versions import sorted_versions
 from cachewatch.history import PackageHistory, TagHistory, Totals
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import Happening, Link
-from cachewatch.site.shared_words import Times, counts_of
+from cachewatch.site.shared_phrases import Times, counts_of
 
 _MOST_NAMED = 40
 

@@ -8,7 +8,7 @@ from cachewatch.site.package_lists import package_row
 from cachewatch.site.page_names import shown
 from cachewatch.site.page_values import Happening, StackPage
 from cachewatch.site.revisions import named
-from cachewatch.site.shared_words import Times, figures, line_plot
+from cachewatch.site.shared_phrases import Times, figures, line_plot
 
 _MOST_NAMED = 40
 _MOST_REVISIONS = 40

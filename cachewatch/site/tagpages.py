@@ -10,7 +10,7 @@ from cachewatch.site.package_lists import package_row
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import Figure, Link, PackageRow, TagPage, TagRow
 from cachewatch.site.read_history import Catalogue
-from cachewatch.site.shared_words import figures, signed
+from cachewatch.site.shared_phrases import figures, signed
 
 
 def tag_rows(catalogue: Catalogue) -> tuple[TagRow, ...]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE
-from cachewatch.core.spelling import UNION_STACK
+from cachewatch.core.spack_spellings import UNION_STACK
 from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
 from cachewatch.documents.writing import Listed, write_document
 from cachewatch.git.recorded_repository import Recording, open_recording

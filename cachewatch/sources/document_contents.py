@@ -5,8 +5,10 @@ from typing import TypeGuard
 
 from cachewatch.core.compare import Pair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Unreadable
-from cachewatch.core.source import Blob, Content, DocumentPair, Readers
-from cachewatch.documents import MAX_BYTES, TOO_LARGE, Known, parse
+from cachewatch.core.tag_pairs import Blob, Content, DocumentPair, Readers
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import TOO_LARGE, parse
+from cachewatch.documents.records import Known
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.runtime.isolation import Piece
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
-from cachewatch.core.source import Blob, Content, Listing
-from cachewatch.documents import MAX_BYTES, identify
+from cachewatch.core.tag_pairs import Blob, Content, Listing
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import identify
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.runtime.untrusted_files import read_inside

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cachewatch.core import tag_names
 from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
-from cachewatch.core.source import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
+from cachewatch.core.tag_pairs import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.errors import UsageError
 from cachewatch.sources import folders
 
@@ -45,7 +45,7 @@ def open_comparison(
         return
     # Git costs a tenth of a second to load, and two files do not need it.
     from cachewatch.git.catalogue import compare_revisions, list_revision  # noqa: PLC0415
-    from cachewatch.git.clones import open_repository  # noqa: PLC0415
+    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
     from cachewatch.git.revisions import resolve  # noqa: PLC0415
 
     documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}

@@ -16,7 +16,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.page import MOST_ROWS, write_page
-from cachewatch.render.reports import NoCollector
+from cachewatch.render.report_formats import NoCollector
 from cachewatch.render.text_blocks import Requested
 from cachewatch.site import NoArchive, build
 from cachewatch.site.read_history import plan, read

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
+from cachewatch.channels.escaping import plain_lines
 from cachewatch.channels.path_templates import Place
-from cachewatch.channels.untrusted_text import plain_lines
 from cachewatch.config.model import FeedConfig, FileConfig, Secret, WebhookConfig
 from cachewatch.core.untrusted_text import safe
 

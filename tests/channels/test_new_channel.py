@@ -11,7 +11,7 @@ from outgoing import maildir_config, no_shelf, rendered
 
 from cachewatch import channels
 from cachewatch.channels import open_channel
-from cachewatch.channels.untrusted_text import plain_lines
+from cachewatch.channels.escaping import plain_lines
 from cachewatch.config.model import ChannelConfig, FeedConfig, FileConfig
 from cachewatch.core.delivery import (
     SENT,

@@ -18,7 +18,7 @@ from cachewatch import __version__, cli
 from cachewatch.cli.diff import diff
 from cachewatch.cli.output import write
 from cachewatch.cli.progress import LONG_BYTES, ProgressLine
-from cachewatch.core.kinds import MEANINGS
+from cachewatch.core.change_kinds import MEANINGS
 from cachewatch.core.model import Kind
 
 

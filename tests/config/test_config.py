@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cachewatch.config.model import EmailConfig, Limit, Secret, Smtp, WebhookConfig
 from cachewatch.config.reading import read_config
+from cachewatch.core.change_kinds import DEFAULT, chosen_kinds
 from cachewatch.core.durations import duration_in_words, parse_duration, parse_size
-from cachewatch.core.kinds import DEFAULT, chosen_kinds
 from cachewatch.core.model import Kind
 from cachewatch.errors import ConfigError
 

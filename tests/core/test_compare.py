@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from cachewatch.core.compare import compare
-from cachewatch.core.compare.selecting import part_of
+from cachewatch.core.compare.filtered_change import part_of
 from cachewatch.core.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statements import items_of

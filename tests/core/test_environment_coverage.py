@@ -28,8 +28,8 @@ from cachewatch.core.environment_coverage import (
     cover,
 )
 from cachewatch.core.model import Signature
-from cachewatch.core.targets import runs
-from cachewatch.documents import parse
+from cachewatch.core.target_compatibility import runs
+from cachewatch.documents.parsing import parse
 from cachewatch.environments.cache_contents import published
 from cachewatch.environments.lockfiles import open_environment, read_lock, read_manifest
 from cachewatch.errors import UsageError

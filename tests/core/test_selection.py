@@ -13,7 +13,7 @@ from cachewatch.config.model import Match
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import ConfigError
-from cachewatch.notify.selections import selection_of
+from cachewatch.notify.match_to_selection import selection_of
 
 
 @pytest.mark.parametrize(

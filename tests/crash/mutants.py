@@ -11,7 +11,7 @@ from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
 from cachewatch.core.delivery import Message
 from cachewatch.notify import building_messages, creating_digests, sending_deliveries
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cachewatch.notify import building_messages, creating_digests, due, passes, polling_source, sending_deliveries
-from cachewatch.notify.context import Context
+from cachewatch.notify import building_messages, creating_digests, due, poll_source, run_pass, sending_deliveries
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.database import Database
 
@@ -26,8 +26,8 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (outbox, "requeue_interrupted"),
     (outbox, "settle"),
     (building_messages, "_packed"),
-    (passes, "clean_up"),
-    (polling_source, "_succeeded"),
+    (run_pass, "clean_up"),
+    (poll_source, "_succeeded"),
     (due, "begin"),
     (due, "has_news"),
 )

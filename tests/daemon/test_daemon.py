@@ -24,7 +24,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.daemon import Daemon
 from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.daemon.systemd import notify
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.store.timestamps import utc_now
 
 CONFIG = """\

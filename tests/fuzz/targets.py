@@ -9,7 +9,7 @@ from pathlib import Path
 from cachewatch.config.reading import read_config
 from cachewatch.core.compare import compare
 from cachewatch.core.schedule import Quiet, parse_days, parse_when, quiet_until
-from cachewatch.documents import parse
+from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError

@@ -13,7 +13,7 @@ from conftest import Run
 from helpers import catalogue, document, history, record, records
 
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.git import clones
+from cachewatch.git import clone_cache
 from cachewatch.git.repository import Repository, ask
 from cachewatch.git.revisions import as_datetime, count_between, resolve
 
@@ -560,12 +560,12 @@ def test_hostile_urls_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_what_is_a_url() -> None:
     """A path that exists is a path, whatever it looks like."""
-    assert clones.is_url("https://example.org/x.git")
-    assert clones.is_url("git@example.org:spack/cache.spack.io.git")
-    assert not clones.is_url(".")
-    assert not clones.is_url("no/such/folder")
+    assert clone_cache.is_url("https://example.org/x.git")
+    assert clone_cache.is_url("git@example.org:spack/cache.spack.io.git")
+    assert not clone_cache.is_url(".")
+    assert not clone_cache.is_url("no/such/folder")
     with pytest.raises(RefusedAddress):
-        clones.check_url("ext::x")
+        clone_cache.check_url("ext::x")
 
 
 @pytest.mark.parametrize("can_filter", [True, False])
@@ -575,7 +575,7 @@ def test_a_url_is_cloned_and_refreshed(run: Run, two: Path, can_filter: bool, tm
     url = f"file://{two}"
     assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["zlib"]
 
-    folder = clones.clone_folder(url)
+    folder = clone_cache.clone_folder(url)
     assert folder.is_dir()
     work = tmp_path / "work"
     git(tmp_path, "clone", "--quiet", str(two), "work")

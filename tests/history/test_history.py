@@ -10,7 +10,7 @@ import pytest
 from helpers import catalogue, history, record, records
 from msgspec.structs import replace
 
-from cachewatch.core.source import Blob, Content, Reader
+from cachewatch.core.tag_pairs import Blob, Content, Reader
 from cachewatch.git.catalogue import list_revision
 from cachewatch.git.document_history import FileHistories, find_trails
 from cachewatch.git.repository import Repository

@@ -16,7 +16,7 @@ from conftest import Run
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
-from cachewatch.http import Client, Limits, basic, reach
+from cachewatch.http import Client, Limits, basic, private_networks
 from cachewatch.sources.buildcache import Validator
 from cachewatch.sources.buildcache.address import Registry
 from cachewatch.sources.buildcache.oci import Image
@@ -228,14 +228,14 @@ PUBLIC = "93.184.215.14"
 def internet(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Let a server of this machine count as one of the internet."""
     known: dict[int, list[str]] = {}
-    real = reach.resolve
+    real = private_networks.resolve
 
-    async def resolve(host: str, port: int) -> list[reach.Address]:
+    async def resolve(host: str, port: int) -> list[private_networks.Address]:
         if host == "rebound.example.org":
             return [ip_address(PUBLIC), ip_address("10.0.0.1")]
         return [ip_address(found) for found in known[port]] if port in known else await real(host, port)
 
-    monkeypatch.setattr(reach, "resolve", resolve)
+    monkeypatch.setattr(private_networks, "resolve", resolve)
     return lambda url: known.update({int(url.rpartition(":")[2]): [PUBLIC]})
 
 

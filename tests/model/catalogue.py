@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from helpers import document, record
 
-from cachewatch.documents import parse
+from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
 
 Builds = frozenset[int]

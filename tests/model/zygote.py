@@ -37,9 +37,9 @@ from cachewatch.config.reading import read_config
 from cachewatch.core.compare import load_deepdiff
 from cachewatch.errors import CachewatchError
 from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.context import Context
-from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling_source import poll
+from cachewatch.notify.pass_context import Context
+from cachewatch.notify.poll_source import poll
+from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store.lock import only_one
 from model.mutants import MUTANTS

@@ -15,8 +15,8 @@ from station import Site, day, running, wait_for
 from cachewatch.errors import StateError, UsageError
 from cachewatch.notify import operator_actions
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
-from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling_source import poll
+from cachewatch.notify.poll_source import poll
+from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.status import read_status
 from cachewatch.store import alerts, suppressions
 

@@ -12,10 +12,10 @@ import pytest
 from helpers import catalogue, record, records
 from station import Site, log, running, wait_for
 
-from cachewatch.notify import passes
+from cachewatch.notify import run_pass
 from cachewatch.notify.crashing_documents import NAME
-from cachewatch.runtime import worker
-from cachewatch.runtime.worker import Limits
+from cachewatch.runtime import limited_process
+from cachewatch.runtime.limited_process import Limits
 
 DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"
@@ -38,7 +38,7 @@ subscriptions:
 @pytest.fixture
 def _little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = Limits(seconds=1, seconds_per_megabyte=0)
-    monkeypatch.setattr(passes, "Worker", partial(worker.Worker, limits=limits))
+    monkeypatch.setattr(run_pass, "Worker", partial(limited_process.Worker, limits=limits))
 
 
 def state(number: int, pa: dict[str, bytes]) -> dict[str, bytes]:

@@ -16,8 +16,8 @@ from cachewatch.errors import UsageError
 from cachewatch.git.service_clone import Mirror
 from cachewatch.notify import operator_actions
 from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling_source import poll
+from cachewatch.notify.poll_source import poll
+from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.status import read_status
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}

@@ -17,7 +17,7 @@ from station import Site, wait_for
 from cachewatch.core.delivery import DeliveryResult, Message, Transport
 from cachewatch.errors import StateError, UsageError
 from cachewatch.notify import operator_actions, sending_deliveries
-from cachewatch.notify.context import Context
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import recover, resume
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store import database, outbox

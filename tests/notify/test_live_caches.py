@@ -13,7 +13,7 @@ from helpers import catalogue, records
 from servers import files, serving
 from station import Site, log, running, wait_for
 
-from cachewatch.notify.polling_source import poll
+from cachewatch.notify.poll_source import poll
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -17,11 +17,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from station import Site
 
 from cachewatch.daemon.exposition import expose
-from cachewatch.notify.context import Context
 from cachewatch.notify.metrics import SERIES, DaemonStatus, metrics
-from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling_source import poll
+from cachewatch.notify.pass_context import Context
+from cachewatch.notify.poll_source import poll
 from cachewatch.notify.readiness import Readiness, judge
+from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.status import read_status
 from cachewatch.store import health, outbox
 from cachewatch.store.health import Counter

@@ -20,8 +20,8 @@ from station import Site, log, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.notify import operator_actions
-from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling_source import poll
+from cachewatch.notify.poll_source import poll
+from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.sending_deliveries import deliver, unblock
 from cachewatch.notify.status import read_status
 from cachewatch.store import outbox

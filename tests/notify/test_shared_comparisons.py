@@ -9,10 +9,10 @@ from helpers import catalogue, records
 from station import Site
 
 from cachewatch.git import catalogue as catalogue_module
-from cachewatch.notify import assembling_digests, source_differences
+from cachewatch.notify import assembling_digests, net_differences
 from cachewatch.notify.digest_streams import streams_of
-from cachewatch.notify.passes import create_digests
-from cachewatch.notify.polling_source import poll
+from cachewatch.notify.poll_source import poll
+from cachewatch.notify.run_pass import create_digests
 
 CONFIG = """\
 version: 1
@@ -56,7 +56,7 @@ def test_who_asks_the_same_shares_a_comparison(site: Site, monkeypatch: pytest.M
         compared["times"] += 1
         return compare(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(source_differences, "compare_revisions", counted)
+    monkeypatch.setattr(net_differences, "compare_revisions", counted)
     site.now = datetime(2025, 6, 2, 22, 31, tzinfo=UTC)  # 07:31 in Tokyo
     site.configure(CONFIG.replace("until: 2025-06-03", "until: 2025-06-04"))
     site.run()
@@ -87,7 +87,7 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
     assert [table.is_complete for table in whole] == [True, True]
     first, total = len(whole[0].content), sum(len(table.content) for table in whole)
     for most, expected in ((total, [True, True]), (total - 1, [True, False]), (first - 1, [False, True])):
-        monkeypatch.setattr(source_differences, "MOST_CSV", most)
+        monkeypatch.setattr(net_differences, "MOST_CSV", most)
         tables = [tag.table for tag in assembling_digests.compose(context, stream).digest.tags]
         assert [table.is_complete for table in tables] == expected
         assert sum(len(table.content) for table in tables) <= most
@@ -103,7 +103,7 @@ def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.Monkey
         context.is_ending.set()
         return compare(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(source_differences, "compare_revisions", stopped)
+    monkeypatch.setattr(net_differences, "compare_revisions", stopped)
     create_digests(context)
     assert site.digests() == []
     monkeypatch.undo()

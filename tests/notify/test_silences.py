@@ -10,7 +10,7 @@ import pytest
 from helpers import catalogue, history, record
 
 from cachewatch.config.model import Match, Silence
-from cachewatch.core.kinds import DEFAULT
+from cachewatch.core.change_kinds import DEFAULT
 from cachewatch.core.model import Kind, PackageChange
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statements import items_of

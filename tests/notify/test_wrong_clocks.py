@@ -25,8 +25,8 @@ from tools import program
 
 from cachewatch.notify import wrong_clocks
 from cachewatch.notify.backoff import LONGEST_PAUSE
-from cachewatch.notify.context import Context
 from cachewatch.notify.outages import longest
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import recover
 from cachewatch.store import outbox
 from cachewatch.store.outbox import Lease, State

@@ -14,7 +14,7 @@ from conftest import Golden
 
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.digest_mail import MAX_HTML, render_digest
-from cachewatch.render.lint import lint_digest
+from cachewatch.render.mail_lint import lint_digest
 from cachewatch.render.operator_mail import render_notice
 from cachewatch.render.sample_digest import sample_digest, sample_notice
 from cachewatch.report.digest import Digest

@@ -15,7 +15,7 @@ from helpers import catalogue, history, record
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.csv import csv_table
 from cachewatch.render.digest_mail import MAX_HTML, render_digest
-from cachewatch.render.lint import lint_digest
+from cachewatch.render.mail_lint import lint_digest
 
 HOSTILE = {
     "element": "<x-cw onmouseover=alert(1)>",

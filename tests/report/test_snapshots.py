@@ -12,7 +12,7 @@ from pairs import some_pair
 from cachewatch.core.compare import compare
 from cachewatch.core.environment_coverage import Availability, Coverage, Environment, Need, Resolution, compare_coverage
 from cachewatch.core.model import PackageCounts, Place
-from cachewatch.documents import parse
+from cachewatch.documents.parsing import parse
 from cachewatch.render.environment_needs import environment_verdict, move_data, move_headline, move_verdict
 from cachewatch.report.snapshots import Outcome, PackageOutcome, SnapshotMove, move_of, outcome_of
 

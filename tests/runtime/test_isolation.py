@@ -11,7 +11,7 @@ from cachewatch import __version__
 from cachewatch.errors import WorkFailed
 from cachewatch.notify.crashing_documents import NAME, Suspects
 from cachewatch.runtime.isolation import INLINE, Isolated, Piece
-from cachewatch.runtime.worker import Limits, Worker
+from cachewatch.runtime.limited_process import Limits, Worker
 
 MEGABYTE = 2**20
 

@@ -19,7 +19,7 @@ from station import Site, log, running, wait_for
 
 from cachewatch.cli import main
 from cachewatch.errors import StateError
-from cachewatch.notify.passes import run_pass
+from cachewatch.notify.run_pass import run_pass
 from cachewatch.store.database import NAME, Database
 from cachewatch.store.lock import only_one
 from cachewatch.store.read_only import DatabaseToRead

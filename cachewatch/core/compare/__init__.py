@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from cachewatch.core.compare.added_and_removed import Matched, SpecSide, find_deltas, known_compilers, load_deepdiff
-from cachewatch.core.compare.change_kinds import count_specs, kinds_of, moves_of
 from cachewatch.core.compare.matching import account
 from cachewatch.core.compare.normalizing import in_one_form
+from cachewatch.core.compare.package_kinds import count_specs, kinds_of, moves_of
 from cachewatch.core.compare.place_verdicts import judge_places, place_changes, places_of
 from cachewatch.core.compare.replacements import matched_across
 from cachewatch.core.compare.spec_classes import class_of_new, class_of_vanished
 from cachewatch.core.compare.versions_per_stack import judge_versions
-from cachewatch.core.fact_values import NO_FACTS, Facts, facts_of
 from cachewatch.core.model import (
     Delta,
     Document,
@@ -33,6 +32,7 @@ from cachewatch.core.model import (
     StackChange,
     Status,
 )
+from cachewatch.core.package_facts import NO_FACTS, Facts, facts_of
 
 __all__ = ["Pair", "compare", "compare_all", "load_deepdiff"]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from cachewatch.core.fact_values import NO_FACTS, Facts
 from cachewatch.core.model import FACTS, Delta, Signature
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.package_facts import NO_FACTS, Facts
+from cachewatch.core.spack_spellings import NO_COMPILER
 
 Counts = Counter[Signature]
 # What is compared: of what it is, and the value, which a package has once or not at all.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from msgspec import Struct
 
 from cachewatch.core.model import MatchKind, Signature, SpecMatch
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import VersionKey, version_key
 
 Counts = Counter[Signature]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.compare.added_and_removed import differing_fields
 from cachewatch.core.model import Signature, Specs
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.untrusted_text import safe
 from cachewatch.core.versions import VersionKey, version_identity
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from cachewatch.core.model import Kind, Place, PlaceChange, Signature, Verdict
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import is_newer, newest, sorted_versions
 
 

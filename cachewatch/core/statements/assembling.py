@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.model import Kind, Place
+from cachewatch.core.statements.statement_order import in_order
 from cachewatch.core.statements.values import (
     RANKS,
     Build,
@@ -80,11 +81,7 @@ def statements_of(
                 kind=kind, name=judgement.suspicion, severity=severity_of(kind), kinds=frozenset({Kind.SUSPICIOUS})
             )
         )
-    return tuple(sorted(found, key=_order))
-
-
-def _order(one: Statement) -> tuple[object, ...]:
-    return (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after)
+    return in_order(found)
 
 
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:

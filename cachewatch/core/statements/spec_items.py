@@ -11,7 +11,6 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.fact_values import VALUES
 from cachewatch.core.model import (
     Kind,
     MatchKind,
@@ -26,7 +25,8 @@ from cachewatch.core.model import (
     Status,
     Verdict,
 )
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.package_facts import VALUES
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.statements.values import RANKS, Build, Counts, Items, Replacement, StatementKind, Story
 from cachewatch.core.versions import Prerelease, Segment, newest, sorted_versions, version_key
 

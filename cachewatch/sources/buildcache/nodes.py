@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.spack_spellings import NO_COMPILER
 
 _FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})
 _LANGUAGES = ("c", "cxx", "fortran")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import is_name
-from cachewatch.core.spelling import UNION_STACK
+from cachewatch.core.spack_spellings import UNION_STACK
 from cachewatch.documents.writing import Binary, Listed
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.http import Limits, basic, bearer, check_secrecy

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.core.model import DiagnosticKind
-from cachewatch.documents import parse
+from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
 from cachewatch.documents.writing import Binary, Listed, write_document
 from cachewatch.errors import RefusedAddress, SourceError

@@ -9,7 +9,7 @@ from helpers import Record, catalogue, records
 from station import Site
 
 from cachewatch.notify import building_messages, creating_digests, operator_actions
-from cachewatch.notify.passes import run_pass
+from cachewatch.notify.run_pass import run_pass
 from cachewatch.report.digest import Digest, Return
 from cachewatch.store.schema import departures
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.compare.change_kinds import count_specs, kinds_of, moves_of
-from cachewatch.core.fact_values import VALUES, facts_of
+from cachewatch.core.compare.package_kinds import count_specs, kinds_of, moves_of
 from cachewatch.core.model import Delta, PackageChange, Place, Signature, SignatureCount, Specs, StackChange
+from cachewatch.core.package_facts import VALUES, facts_of
 
 Chooses = Callable[[Signature], bool]
 SeesStack = Callable[[str], bool]

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 from pydantic import ValidationError
 
+from cachewatch.config.base_section import NOT_A_KEY
 from cachewatch.config.channels import CHANNEL_TYPES
 from cachewatch.config.model import Config
 from cachewatch.config.nodes import Context, Node, plain
-from cachewatch.config.section import NOT_A_KEY
 from cachewatch.config.value_types import path_in
 from cachewatch.core.schedule import check_zone
 from cachewatch.errors import ConfigError

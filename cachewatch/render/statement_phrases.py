@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from cachewatch.core.model import Place
-from cachewatch.core.spelling import NO_COMPILER
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.statements import Line, Statement, StatementKind
 from cachewatch.core.statements.values import Story
 from cachewatch.core.untrusted_text import safe_name

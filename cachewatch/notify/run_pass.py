@@ -11,18 +11,18 @@ from msgspec import Struct
 from cachewatch.core.compare import load_deepdiff
 from cachewatch.notify.alert_review import review
 from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.context import Context, EndingError
 from cachewatch.notify.crashing_documents import Suspects
 from cachewatch.notify.creating_digests import create_digest
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.digest_streams import Stream, streams_of
-from cachewatch.notify.polling_all import Polls
+from cachewatch.notify.pass_context import Context, EndingError
+from cachewatch.notify.poll_sources import Polls
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.renamed_subscriptions import take_over_renamed
 from cachewatch.notify.sending_deliveries import deliver_all
 from cachewatch.notify.shared_comparisons import Comparisons, grouped
 from cachewatch.runtime.isolation import Isolated
-from cachewatch.runtime.worker import Worker
+from cachewatch.runtime.limited_process import Worker
 from cachewatch.store import suppressions
 
 

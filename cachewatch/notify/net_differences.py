@@ -14,22 +14,22 @@ from cachewatch.core.environment_coverage import Coverage, Environment, compare_
 from cachewatch.core.model import Kind
 from cachewatch.core.patterns import Globs
 from cachewatch.core.selection import Selection
-from cachewatch.core.source import Comparison
 from cachewatch.core.statements import StatementKind
+from cachewatch.core.tag_pairs import Comparison
 from cachewatch.diff import Judgements, changesets
 from cachewatch.environments.revision_changes import cover_both
 from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, count_between, lacks, resolve, times_between, times_until
-from cachewatch.notify import sentences
+from cachewatch.notify import notice_sentences, stale_sources
 from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
-from cachewatch.notify.context import Context
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.match_to_selection import selection_of
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_ranges
 from cachewatch.notify.pinned_snapshots import find_pin
-from cachewatch.notify.returned import find_returns, names_of
-from cachewatch.notify.selections import selection_of
+from cachewatch.notify.returned_after_removal import find_returns, names_of
 from cachewatch.notify.shared_comparisons import Comparisons, TagDiffs, question_of
 from cachewatch.notify.silences import Silencing
 from cachewatch.notify.unread_documents import NO_BASES, UnreadAfter, UnreadDocuments, named
@@ -244,10 +244,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
         notes = (
-            *sentences.returned(self.ranges.returned),
-            *sentences.unread(unread.left),
-            *sentences.read_again(unread.resolved),
-            *sentences.unknown(unread.unknown),
+            *notice_sentences.returned(self.ranges.returned),
+            *notice_sentences.unread(unread.left),
+            *notice_sentences.read_again(unread.resolved),
+            *notice_sentences.unknown(unread.unknown),
         )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
         is_unknown = bool(unread.unknown)
@@ -256,14 +256,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             notes, packages, is_unknown = (), (), False
         if self.ranges.lost or not self.ranges.ranges:
             # Nothing to compare, and perhaps a sentence why.
-            lost = sentences.lost(self.ranges.lost) if self.ranges.lost else ()
+            lost = notice_sentences.lost(self.ranges.lost) if self.ranges.lost else ()
             span = self._span_from(self.newest, 0, (*lost, *notes))
             yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
 
     def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
         revisions = count_between(self.repository, gap.base, self.newest)
         if lacks(self.repository, self.newest, gap.base):
-            notes = (sentences.REWRITTEN, *notes)
+            notes = (notice_sentences.REWRITTEN, *notes)
         times = times_between(self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
         return structs.replace(span, gaps=digest.find_outages(times, self.longest_pause))
@@ -272,8 +272,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         now = self.context.clock()
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
-        if sentences.is_stale(self.source, self.health, now) and not is_usual:
-            notes = (*notes, sentences.staleness(self.health, now))
+        if stale_sources.is_stale(self.source, self.health, now) and not is_usual:
+            notes = (*notes, stale_sources.staleness(self.health, now))
         return Span(
             source=self.source.name,
             address=self._repository_name(),

@@ -1,7 +1,6 @@
 """What is compared: listings of documents, pairs of tags, and how their contents are read.
 
-`git.py` is the only module that runs git; `revisions.py`, `trees.py` and `clones.py` speak
-to it. `files.py` reads documents without any git. All of them yield the values below.
+Folders (`sources/folders.py`), git repositories (`git/catalogue.py`) and live build caches yield these values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.lint import Grade, lint_digest
+from cachewatch.render.mail_lint import Grade, lint_digest
 
 
 @pytest.fixture

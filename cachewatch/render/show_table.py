@@ -7,7 +7,7 @@ from cachewatch.core.model import Document, Side
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.core.versions import version_key
 from cachewatch.render.colour import Palette
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 
 _NO_STACK = "(no stack)"
 # Names that are longer, and targets that are more, come from no build cache: one must not widen every line.

@@ -5,14 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from cachewatch.config.model import Match, Source
-from cachewatch.core.kinds import GROUPS
+from cachewatch.config.model import Match
+from cachewatch.core.change_kinds import GROUPS
 from cachewatch.core.model import Kind
 from cachewatch.notify.digest_streams import Stream
-from cachewatch.render.words import how_long
+from cachewatch.render.elapsed_time import how_long
 from cachewatch.report.digest import Span
 from cachewatch.store.cursors import Unread
-from cachewatch.store.health import SourceHealth
 
 REWRITTEN = "upstream rewrote its history in between; the two states are compared anyway"
 
@@ -28,18 +27,6 @@ _OPTIONS = {
 
 # How `changes:` and `--kind` say what they take and what they leave.
 _SIGNS = {"+": "", "-": "!"}
-
-
-def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
-    """Tell whether the newest data of a source is older than it should ever be."""
-    newest = source_health.revision_time or source_health.changed_at
-    return newest is not None and now - newest > source.stale_after
-
-
-def staleness(source_health: SourceHealth, now: datetime) -> str:
-    """Say how old the newest data is."""
-    newest = source_health.revision_time or source_health.changed_at
-    return "no data yet" if newest is None else f"no news for {days(now - newest)}, since {newest:%Y-%m-%d %H:%M} UTC"
 
 
 def days(duration: timedelta) -> str:

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from cachewatch.config.model import Source
 from cachewatch.git.repository import interrupt
-from cachewatch.notify.context import Context
-from cachewatch.notify.polling_source import has_answered, poll
+from cachewatch.notify.pass_context import Context
+from cachewatch.notify.poll_source import has_answered, poll
 
 # How many sources are polled at once: of those that answered last time, and of the others, which may hang again.
 ANSWERING, OTHERS = 8, 16

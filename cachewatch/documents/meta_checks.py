@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from cachewatch.core import spelling
-from cachewatch.core.fact_values import Facts
+from cachewatch.core import spack_spellings
+from cachewatch.core.package_facts import Facts
 from cachewatch.documents.limits import MAX_PATIENT_BYTES
 from cachewatch.documents.records import Records
 
@@ -58,9 +58,9 @@ def _read(meta: Any) -> _Meta:
 
 def _pairs(said: _Meta, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
     yield "versions", said.versions, facts["versions"]
-    compilers = None if said.compilers is None else set(map(spelling.compiler, said.compilers))
+    compilers = None if said.compilers is None else set(map(spack_spellings.compiler, said.compilers))
     yield "compilers", compilers, facts["compilers"]
     yield "operating systems", said.oss, facts["oses"]
     yield "platforms", said.platforms, facts["platforms"]
     yield "targets", said.targets, facts["targets"]
-    yield "stacks", None if said.stacks is None else said.stacks - {spelling.UNION_STACK}, facts["stacks"]
+    yield "stacks", None if said.stacks is None else said.stacks - {spack_spellings.UNION_STACK}, facts["stacks"]

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from cachewatch.render.phrases import number
+from cachewatch.render.statement_phrases import number
 from cachewatch.report.changes import Report
 
 

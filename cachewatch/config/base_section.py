@@ -1,6 +1,6 @@
 """The base of all sections of the file: a frozen pydantic model whose mistakes are sentences.
 
-pydantic collects every error of a section with its location; `whole.py` finds the line. The file is
+pydantic collects every error of a section with its location; `build_config.py` finds the line. The file is
 validated by alias, so that `from:` may fill the field `sender`; code makes values by the names of fields.
 """
 

@@ -4,10 +4,10 @@ from msgspec.structs import replace
 
 from cachewatch.config.model import Source
 from cachewatch.errors import CachewatchError
-from cachewatch.notify import alerts, operator_notices, sentences
+from cachewatch.notify import alerts, notice_sentences, operator_notices, stale_sources
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
-from cachewatch.notify.context import Context
 from cachewatch.notify.operator_notices import Notice
+from cachewatch.notify.pass_context import Context
 from cachewatch.notify.watched_source import News
 from cachewatch.store import health
 from cachewatch.store.database import Connection
@@ -48,7 +48,7 @@ def _failed(context: Context, source: Source, said: str) -> None:
         health.count(connection, Counter.of("poll_failures_total", source=source.name))
         if source_health.failures >= context.config.operators.after_failures:
             alerts.open_within(connection, context, _complaint(source_health))
-        _look_at_age(connection, context, source, source_health)
+        stale_sources.review(connection, context, source, source_health)
     context.log.error("source.failed", source=source.name, failures=source_health.failures, error=said)
 
 
@@ -58,7 +58,7 @@ def _complaint(source_health: SourceHealth) -> Alert:
         title=f"the source {source_health.name} cannot be read",
         lines=(
             source_health.error,
-            f"It {sentences.in_a_row(source_health.failures)}.",
+            f"It {notice_sentences.in_a_row(source_health.failures)}.",
             "Stored data is kept, and the source is polled again as configured.",
         ),
     )
@@ -85,7 +85,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
             operator_notices.notify_within(connection, context, notice)
         _look_at_trouble(connection, context, source, news)
-        _look_at_age(connection, context, source, source_health)
+        stale_sources.review(connection, context, source, source_health)
     context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
 
 
@@ -95,19 +95,4 @@ def _look_at_trouble(connection: Connection, context: Context, source: Source, n
         alerts.resolve_within(connection, context, key, f"the source {source.name} is complete again")
         return
     alert = Alert(key=key, title=f"a part of the source {source.name} was skipped", lines=(news.trouble,))
-    alerts.open_within(connection, context, alert)
-
-
-def _look_at_age(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
-    key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
-    if not sentences.is_stale(source, source_health, now):
-        alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
-        return
-    lines = (
-        f"There is {sentences.staleness(source_health, now)}; `stale_after` is {sentences.days(source.stale_after)}.",
-        "It answers, but upstream may have stopped publishing."
-        if not source_health.failures
-        else "It cannot be read either.",
-    )
-    alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
     alerts.open_within(connection, context, alert)

@@ -1,0 +1,39 @@
+"""Stale sources: operators are notified when the newest data of a source is older than its `stale_after`."""
+
+from datetime import datetime
+
+from cachewatch.config.model import Source
+from cachewatch.notify import alerts
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
+from cachewatch.notify.notice_sentences import days
+from cachewatch.notify.pass_context import Context
+from cachewatch.store.database import Connection
+from cachewatch.store.health import SourceHealth
+
+
+def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
+    """Open the alert of a source whose data is too old, and resolve it when there is newer data."""
+    key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
+    if not is_stale(source, source_health, now):
+        alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
+        return
+    lines = (
+        f"There is {staleness(source_health, now)}; `stale_after` is {days(source.stale_after)}.",
+        "It answers, but upstream may have stopped publishing."
+        if not source_health.failures
+        else "It cannot be read either.",
+    )
+    alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
+    alerts.open_within(connection, context, alert)
+
+
+def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
+    """Tell whether the newest data of a source is older than it should ever be."""
+    newest = source_health.revision_time or source_health.changed_at
+    return newest is not None and now - newest > source.stale_after
+
+
+def staleness(source_health: SourceHealth, now: datetime) -> str:
+    """Say how old the newest data is."""
+    newest = source_health.revision_time or source_health.changed_at
+    return "no data yet" if newest is None else f"no news for {days(now - newest)}, since {newest:%Y-%m-%d %H:%M} UTC"
