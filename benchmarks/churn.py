@@ -36,7 +36,7 @@ class Rates:
     recompiled: float
     reconfigured: float
     restacked: float
-    left_over: float
+    unreferenced: float
     resized: float
 
     def over(self, commits: int) -> "Rates":
@@ -45,11 +45,11 @@ class Rates:
         return Rates(*(getattr(self, name) / commits for name in names))
 
 
-BETWEEN_FAR = Rates(upgraded=0.05, recompiled=0.02, reconfigured=0.03, restacked=0.04, left_over=0.03, resized=0.3)
+BETWEEN_FAR = Rates(upgraded=0.05, recompiled=0.02, reconfigured=0.03, restacked=0.04, unreferenced=0.03, resized=0.3)
 # Half of the specs of varied packages change their version.
 BETWEEN_VARIED = replace(BETWEEN_FAR, upgraded=0.7)
 # Of 130 specs of a real pair 27 were added, 21 removed and 7 changed; `touch` comes near to that.
-_SMALL = Rates(upgraded=0.1, recompiled=0.02, reconfigured=0.05, restacked=0.4, left_over=0.05, resized=0.6)
+_SMALL = Rates(upgraded=0.1, recompiled=0.02, reconfigured=0.05, restacked=0.4, unreferenced=0.05, resized=0.6)
 
 
 class Package:
@@ -72,7 +72,7 @@ class Package:
     def rebuild(self, rates: Rates, random: Random) -> None:
         """Build everything anew, as when a compiler's recipe changes; a tenth of the packages only in part."""
         is_partial = random.random() < 0.1
-        # What was left over is pruned now, and what is left over from now on keeps its hash.
+        # What was unreferenced is pruned now, and what becomes unreferenced keeps its hash.
         self.groups = [group for group in self.groups if group[0].stacks] or self.groups
         self.groups = [
             (signature, numbers if is_partial and place and random.random() < 0.3 else self._builds(len(numbers)))
@@ -105,7 +105,7 @@ class Package:
             (rates.recompiled, self._recompile),
             (rates.reconfigured, self._reconfigure),
             (rates.restacked, self._restack),
-            (rates.left_over, self._leave_over),
+            (rates.unreferenced, self._leave_over),
             (rates.resized, self._resize),
         )
         for rate, step in steps:

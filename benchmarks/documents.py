@@ -12,7 +12,7 @@ _TO_ALPHABET = bytes(_ALPHABET[byte % 32] for byte in range(256))
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """All that specs of one kind have in common; `stacks` is empty for those left over."""
+    """All that specs of one kind have in common; `stacks` is empty for those unreferenced."""
 
     compiler: str
     os: str

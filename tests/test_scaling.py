@@ -111,7 +111,7 @@ STATES: dict[str, Callable[[int], States]] = {
     "variants of one": lambda n: ([record(1, variants=names("+a", n))], [record(2, variants=names("+b", n))]),
     "variants narrowed": lambda n: (each(2 * n, variants="+a%"), each(n, variants="+a%")),
     "kept elsewhere": lambda n: (each(n, stacks="a%"), each(n, stacks="b%")),
-    "left over": lambda n: (records(range(n)), records(range(n), stacks=["root"])),
+    "unreferenced": lambda n: (records(range(n)), records(range(n), stacks=["root"])),
     "long names": lambda n: ([record(1, versions=["1" * n])], [record(2, versions=["2" * n], variants=["+" * n])]),
     "wide tables": lambda n: (each(n, stacks="a%" + "a" * 100), each(n, n, target="t%" + "t" * 100)),
 }

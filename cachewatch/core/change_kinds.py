@@ -18,7 +18,7 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
     Kind.PACKAGE_ADDED: ("a package appeared", True),
     Kind.PLACE_LOST: ("a stack no longer has a build of the package for a target", True),
     Kind.PLACE_GAINED: ("a stack has its first build of the package for a target", True),
-    Kind.LEFT_OVER: ("no stack builds a spec any longer; the next prune removes it", True),
+    Kind.UNREFERENCED: ("no stack builds a spec any longer; the next prune removes it", True),
     Kind.VERSION_REMOVED: ("a version is gone from the package", True),
     Kind.VERSION_ADDED: ("a version appeared in the package", True),
     Kind.DOWNGRADED: ("a stack, or specs, went to an older version", True),

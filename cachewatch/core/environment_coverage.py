@@ -258,10 +258,10 @@ def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> 
     if (
         not is_pruned
         or found.standing is Availability.LOST
-        or not any(spec.is_left_over for spec in set(specs.values()))
+        or not any(spec.is_unreferenced for spec in set(specs.values()))
     ):
         return found
-    left = _found(need, {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_left_over}).standing
+    left = _found(need, {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}).standing
     return found if left is found.standing else replace(found, after_prune=left)
 
 

@@ -34,7 +34,7 @@ class Kind(_Word):
     PACKAGE_ADDED = "package-added"
     PLACE_LOST = "place-lost"
     PLACE_GAINED = "place-gained"
-    LEFT_OVER = "left-over"
+    UNREFERENCED = "unreferenced"
     VERSION_REMOVED = "version-removed"
     VERSION_ADDED = "version-added"
     DOWNGRADED = "downgraded"
@@ -136,7 +136,7 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True):
     stacks: tuple[str, ...]  # without root; empty means that no stack builds it any more
 
     @property
-    def is_left_over(self) -> bool:
+    def is_unreferenced(self) -> bool:
         """Whether no stack builds this any more, so that the next prune takes it."""
         return not self.stacks
 
@@ -304,7 +304,7 @@ class SpecMatch(Struct, frozen=True):
 
 
 class StackChange(Struct, frozen=True):
-    """A kept hash that other stacks build now; no stacks after means that it is left over."""
+    """A kept hash that other stacks build now; no stacks after means that it is unreferenced."""
 
     hash: str
     before: Signature
@@ -338,7 +338,7 @@ class SpecCounts(Struct, frozen=True):
     gone: int = 0
     net_added: int = 0
     net_removed: int = 0
-    left_over: int = 0
+    unreferenced: int = 0
     # Of `gone`, by class.
     pruned: int = 0
     lost: int = 0
@@ -395,8 +395,8 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     came: Specs
     went: Specs
     restacked: tuple[StackChange, ...]
-    left_over: tuple[str, ...]  # hashes that no stack builds any more, all of them
-    newly_left_over: tuple[Spec, ...]
+    unreferenced: tuple[str, ...]  # hashes that no stack builds any more, all of them
+    newly_unreferenced: tuple[Spec, ...]
     kinds: frozenset[Kind]
     # The values of each fact on either side, for what happens to a whole tag.
     before: Mapping[str, frozenset[str]]

@@ -16,7 +16,7 @@ class Tally(Struct):
     specs: SpecCounts = field(default_factory=SpecCounts)
     changed: int = 0
     rebuilt_only: int = 0
-    left_over: int = 0  # newly
+    unreferenced: int = 0  # newly
     kinds: Counter[Kind] = field(default_factory=Counter)
     seen: Observation = field(default_factory=Observation)
     selected: list[Items] | None = None  # None where nothing was left out
@@ -38,7 +38,7 @@ class Tally(Struct):
         self.specs += change.counts
         self.changed += change.status is Status.CHANGED
         self.rebuilt_only += change.kinds == {Kind.REBUILT} and change.status is Status.CHANGED
-        self.left_over += len(change.newly_left_over)
+        self.unreferenced += len(change.newly_unreferenced)
 
     def select(self, items: Sequence[Items]) -> None:
         """Take the items that were selected of one package, where not everything is."""
@@ -50,7 +50,7 @@ class Tally(Struct):
         self.specs += other.specs
         self.changed += other.changed
         self.rebuilt_only += other.rebuilt_only
-        self.left_over += other.left_over
+        self.unreferenced += other.unreferenced
         self.kinds += other.kinds
         self.seen.join(other.seen)
         if other.selected is not None:

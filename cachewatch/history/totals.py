@@ -14,7 +14,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     packages: list[int]  # that have a document
     changed: list[int]  # packages that something happened to
     stacks: Mapping[str, list[int]]  # specs of each stack
-    left_over: list[int]
+    unreferenced: list[int]
     churn: Mapping[str, list[int]]  # specs by what became of them; nothing in the first revision
 
 
@@ -41,7 +41,7 @@ def totals_of(past: TagHistory) -> Totals:
         packages=_summed(packages),
         changed=changed,
         stacks={stack: _summed(gains) for stack, gains in stacks.items() if stack != NO_STACK},
-        left_over=_summed(stacks[NO_STACK]),
+        unreferenced=_summed(stacks[NO_STACK]),
         churn=churn,
     )
 

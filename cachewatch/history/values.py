@@ -25,7 +25,7 @@ class Present(Struct, frozen=True, array_like=True):
     copies: tuple[Copies, ...] = ()
     compilers: tuple[str, ...] = ()
     oses: tuple[str, ...] = ()
-    left_over: int = 0
+    unreferenced: int = 0
 
     @property
     def versions(self) -> frozenset[str]:

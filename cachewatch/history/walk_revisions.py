@@ -244,9 +244,9 @@ def _present(document: Document | None) -> Present:
     if document is None:
         return Present()
     copies: Counter[tuple[str, str, str]] = Counter()
-    left_over = 0
+    unreferenced = 0
     for signature, count in Counter(document.specs.values()).items():
-        left_over += count if signature.is_left_over else 0
+        unreferenced += count if signature.is_unreferenced else 0
         for version in signature.versions:
             for stack in signature.stacks or (NO_STACK,):
                 copies[version, stack, signature.target] += count
@@ -255,7 +255,7 @@ def _present(document: Document | None) -> Present:
         copies=tuple(Copies(*place, count) for place, count in sorted(copies.items())),
         compilers=tuple(sorted(document.facts["compilers"])),
         oses=tuple(sorted(document.facts["oses"])),
-        left_over=left_over,
+        unreferenced=unreferenced,
     )
 
 

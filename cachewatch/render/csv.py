@@ -113,8 +113,8 @@ def _spec_lines(change: PackageChange) -> Iterator[Line]:
     for kept in change.restacked:
         stacks = {"before": " ".join(kept.lost), "after": " ".join(kept.gained)}
         yield {"change": "restacked", "hash": kept.hash, **stacks}
-    for spec_hash in change.left_over:
-        yield {"change": "left-over", "hash": spec_hash}
+    for spec_hash in change.unreferenced:
+        yield {"change": "unreferenced", "hash": spec_hash}
 
 
 def _spec(spec: Spec) -> dict[str, str]:

@@ -50,14 +50,14 @@ def package_json(change: PackageChange) -> bytes:
     """Return everything about `change` as one JSON object on one line."""
     counts = asdict(change.counts)
     # Under a package these are lists; their lengths are the counts.
-    del counts["added"], counts["removed"], counts["left_over"]
+    del counts["added"], counts["removed"], counts["unreferenced"]
     specs = [
         _members(counts),
         b'"added":' + _specs(change.came),
         b'"removed":' + _specs(change.went),
         b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
-        b'"left_over":' + _encode(change.left_over),
-        b'"newly_left_over":' + _encode([spec.hash for spec in change.newly_left_over]),
+        b'"unreferenced":' + _encode(change.unreferenced),
+        b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced]),
     ]
     head = {
         "name": change.package,

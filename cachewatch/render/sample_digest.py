@@ -148,7 +148,7 @@ def _tag() -> TagDigest:
             packages=PackageCounts(before=1250, after=1250, added=1, removed=1, changed=9, rebuilt_only=1),
             specs=SpecCounts(
                 before=400, after=397, added=60, removed=63, rebuilt=40, moved=2, upgraded=3, downgraded=1,
-                recompiled=4, reconfigured=1, new=9, gone=12, net_added=20, net_removed=23, left_over=2,
+                recompiled=4, reconfigured=1, new=9, gone=12, net_added=20, net_removed=23, unreferenced=2,
             ),
             events=(
                 Event(Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),

@@ -96,7 +96,7 @@ def _cell(count: int, stack: str, *, is_pruned: bool) -> str:
     if not count:
         return "."
     if stack == _NO_STACK:
-        return f"{count}L" if is_pruned else f"{count} "
+        return f"{count}U" if is_pruned else f"{count} "
     return "1!" if count == 1 else f"{count} "
 
 
@@ -104,7 +104,7 @@ def _legend(cells: Cells, *, is_pruned: bool) -> Iterator[str]:
     if any(count == 1 for (_, stack, _), count in cells.items() if stack != _NO_STACK):
         yield "!  the last copy of this version in this stack for this target"
     if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
-        yield "L  left over: no stack builds these any more, the next prune takes them"
+        yield "U  unreferenced: no stack builds these any more, the next prune takes them"
 
 
 def _day(side: Side) -> str:

@@ -29,7 +29,7 @@ def index_page(catalogue: Catalogue, totals: Totals, times: Times, digests: Sequ
     return IndexPage(
         tag=shown(past.tag),
         lead=_lead(times),
-        left_over=_left_over(totals.left_over[-1]) if tag_names.is_mutable(past.tag) else "",
+        unreferenced=_unreferenced(totals.unreferenced[-1]) if tag_names.is_mutable(past.tag) else "",
         figures=figures(
             package=totals.packages[-1],
             spec=totals.specs[-1],
@@ -64,11 +64,11 @@ def _lead(times: Times) -> str:
     return f"{number(len(times.moments), 'revision')} from {first} to {last}."
 
 
-def _left_over(count: int) -> str:
+def _unreferenced(count: int) -> str:
     if not count:
         return ""
     verb, it = ("is", "it") if count == 1 else ("are", "them")
-    return f"{number(count, 'spec')} {verb} left over: no stack builds {it} any more, and the next prune takes {it}."
+    return f"{number(count, 'spec')} {verb} unreferenced: no stack builds {it} any more, and the next prune takes {it}."
 
 
 def churn_plot(totals: Totals, times: Times) -> Plot | None:

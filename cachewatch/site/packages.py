@@ -62,7 +62,7 @@ def package_page(
         targets=tuple(shown(target, 40) for target in targets),
         matrix=tuple(_matrix(present, targets)),
         has_last=any(copies.count == 1 and copies.stack for copies in present.copies),
-        has_left_over=is_pruned and present.left_over > 0,
+        has_unreferenced=is_pruned and present.unreferenced > 0,
         compilers=tuple(shown(compiler) for compiler in present.compilers),
         oses=tuple(shown(os) for os in present.oses),
         lanes=tuple(_lanes(stays, places, times)) if places else (),
@@ -86,8 +86,8 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     stacks = sorted({shown(copies.stack, 40) for copies in present.copies if copies.version == latest and copies.stack})
     there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
     text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
-    if present.left_over and is_pruned:
-        text += f" {number(present.left_over, 'spec')} {'is' if present.left_over == 1 else 'are'} left over."
+    if present.unreferenced and is_pruned:
+        text += f" {number(present.unreferenced, 'spec')} {'is' if present.unreferenced == 1 else 'are'} unreferenced."
     return text
 
 

@@ -74,7 +74,7 @@ class MatrixRow(Struct, frozen=True):
     """One stack of one version."""
 
     stack: Link
-    is_left_over: bool
+    is_unreferenced: bool
     cells: tuple[Cell, ...]
 
 
@@ -165,7 +165,7 @@ class PackagePage(Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...]
     matrix: tuple[MatrixGroup, ...]
     has_last: bool
-    has_left_over: bool
+    has_unreferenced: bool
     compilers: tuple[str, ...]
     oses: tuple[str, ...]
     lanes: tuple[Lane, ...]
@@ -216,7 +216,7 @@ class IndexPage(Struct, frozen=True, kw_only=True):
 
     tag: str
     lead: str
-    left_over: str
+    unreferenced: str
     figures: tuple[Figure, ...]
     digests: tuple[DigestRow, ...]
     feeds: tuple[Link, ...]

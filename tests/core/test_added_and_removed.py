@@ -98,7 +98,7 @@ def test_without_its_answer_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert [change.added for change in without] == [change.added for change in with_answer]
     assert [change.restacked for change in without] == [change.restacked for change in with_answer]
-    of_kept = {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED, Kind.LEFT_OVER}
+    of_kept = {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED, Kind.UNREFERENCED}
     for change in without:
         assert {pairing.rung for pairing in change.pairings} <= {MatchKind.REBUILT}
         assert not any((change.gone, change.new, *change.facts.values()))

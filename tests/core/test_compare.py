@@ -155,23 +155,23 @@ def test_a_rebuilt_spec_comes_into_a_stack_and_leaves_one() -> None:
     assert {Kind.STACK_ADDED, Kind.STACK_REMOVED} <= change.kinds
 
 
-def test_left_over_is_told_when_it_begins() -> None:
+def test_unreferenced_is_told_when_it_begins() -> None:
     """A spec that no stack builds any more is news once; it stays among the facts."""
     two = [record(1, stacks=["root"]), record(2)]
     change = changed(two, [record(1, stacks=["root"]), record(2, stacks=["root"]), record(3, stacks=["root"])])
 
-    assert change.left_over == tuple(sorted(spec_hash(n) for n in (1, 2, 3)))
-    assert {spec.hash for spec in change.newly_left_over} == {spec_hash(2), spec_hash(3)}
-    assert Kind.LEFT_OVER in change.kinds
+    assert change.unreferenced == tuple(sorted(spec_hash(n) for n in (1, 2, 3)))
+    assert {spec.hash for spec in change.newly_unreferenced} == {spec_hash(2), spec_hash(3)}
+    assert Kind.UNREFERENCED in change.kinds
 
 
-def test_nothing_is_left_over_where_nothing_is_pruned() -> None:
+def test_nothing_is_unreferenced_where_nothing_is_pruned() -> None:
     """In a release everything may be in root alone, and stays: that is a fact, and no news."""
     change = changed([], records([1], stacks=["root"]), is_pruned=False)
 
-    assert change.left_over == (spec_hash(1),)
-    assert change.newly_left_over == ()
-    assert Kind.LEFT_OVER not in change.kinds
+    assert change.unreferenced == (spec_hash(1),)
+    assert change.newly_unreferenced == ()
+    assert Kind.UNREFERENCED not in change.kinds
 
 
 def test_the_form_of_a_kept_hash_never_shows() -> None:
@@ -420,7 +420,7 @@ def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
 
 
 def test_a_part_has_the_facts_and_kinds_of_what_was_chosen() -> None:
-    """The version that came with a chosen spec, and that a chosen spec is left over."""
+    """The version that came with a chosen spec, and that a chosen spec is unreferenced."""
     before = [record(1, versions=["1.0"]), record(2, os="other", versions=["3.0"])]
     upgraded = part(before, [record(3, versions=["2.0"]), record(4, os="other", versions=["4.0"])], oses=["other"])
     left = part(before, [record(1, versions=["1.0"]), record(2, os="other", versions=["3.0"], stacks=["root"])])
@@ -428,7 +428,7 @@ def test_a_part_has_the_facts_and_kinds_of_what_was_chosen() -> None:
     assert upgraded is not None
     assert upgraded.facts["versions"] == Delta(added=("4.0",), removed=("3.0",))
     assert left is not None
-    assert Kind.LEFT_OVER in left.kinds
+    assert Kind.UNREFERENCED in left.kinds
 
 
 def test_stacks_that_are_not_seen() -> None:

@@ -369,7 +369,7 @@ def test_what_would_restore_a_loss() -> None:
 def test_two_caches_together() -> None:
     """The better of both, and what a prune leaves in either."""
     environment = Environment(name="x", needs=(need(hash=spec_hash(1), target="x86_64_v3"),))
-    left_over = {"zlib": {spec_hash(1): signature(stacks=())}}
+    unreferenced = {"zlib": {spec_hash(1): signature(stacks=())}}
     rebuilt, kept = {"zlib": {spec_hash(2): signature()}}, {"zlib": {spec_hash(1): signature()}}
     other = {"zlib": {spec_hash(3): signature(versions=("2.0",)), spec_hash(4): signature(target="zen5")}}
 
@@ -379,9 +379,9 @@ def test_two_caches_together() -> None:
         assert found == turned
         return found.standing.value, found.left.value
 
-    assert both(left_over, {}) == ("there", "lost")
-    assert both(left_over, rebuilt) == ("there", "rebuilt")
-    assert both(left_over, kept) == ("there", "there")
+    assert both(unreferenced, {}) == ("there", "lost")
+    assert both(unreferenced, rebuilt) == ("there", "rebuilt")
+    assert both(unreferenced, kept) == ("there", "there")
     assert both(rebuilt, other) == ("rebuilt", "rebuilt")
     assert both(other, {"zlib": {spec_hash(5): signature(versions=("3.0",))}}) == ("lost", "lost")
 

@@ -335,7 +335,7 @@ def test_show(run: Run, demo_repository: Path, golden: Golden) -> None:
 
 
 def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
-    """Left-over specs and last copies are marked, and so is how long nothing happened."""
+    """Unreferenced specs and last copies are marked, and so is how long nothing happened."""
     one = catalogue(
         {"zlib": [record(1), record(2, stacks=["root"]), record(3, versions=["2.0"]), record(4, versions=["2.0"])]}
     )
@@ -344,7 +344,7 @@ def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
 
     table = [line.split() for line in output.splitlines()]
     assert ["2.0", "e4s", "2"] in table
-    assert ["1.0", "(no", "stack)", "1L"] in table
+    assert ["1.0", "(no", "stack)", "1U"] in table
     assert ["e4s", "1!"] in table
     assert "document unchanged since 2025-06-01" in output
     assert run("show", "zlib", "--repo", repository, "--rev", "2025-06-01", "--tag", "develop").exit_code == 0

@@ -261,7 +261,7 @@ def test_an_unknown_version_is_read_with_a_warning(mirror: Path, into: Path, run
 
 
 def test_a_catalogue_of_many_stacks(tmp_path: Path, into: Path) -> None:
-    """Stacks are those that list a spec; the union is no stack; what only it has is left over."""
+    """Stacks are those that list a spec; the union is no stack; what only it has is unreferenced."""
     bucket = tmp_path / "bucket"
     listed = {
         "develop": [catalogued(bucket, "develop/e4s", "e4s", many(3)), catalogued(bucket, "develop", "root", many(5))]

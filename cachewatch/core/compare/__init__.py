@@ -134,10 +134,10 @@ def _change(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange
     status = Status.ADDED if found.is_added else Status.REMOVED if found.is_removed else Status.CHANGED
     facts = _known(found.facts, one)
     places = place_changes(judged)
-    left_over = _left_over(one.new)
-    newly_left_over = _newly_left_over(one, found) if is_pruned else ()
+    unreferenced = _unreferenced(one.new)
+    newly_unreferenced = _newly_unreferenced(one, found) if is_pruned else ()
     counts = count_specs(
-        accounted.pairings, gone, new, before=len(one.old), after=len(one.new), left_over=len(left_over)
+        accounted.pairings, gone, new, before=len(one.old), after=len(one.new), unreferenced=len(unreferenced)
     )
     return PackageChange(
         package=one.package,
@@ -152,15 +152,15 @@ def _change(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange
         came=one.came,
         went=one.went,
         restacked=one.restacked,
-        left_over=left_over,
-        newly_left_over=newly_left_over,
+        unreferenced=unreferenced,
+        newly_unreferenced=newly_unreferenced,
         kinds=kinds_of(
             status,
             facts,
             places,
             counts,
             moves_of(accounted.pairings, one.restacked),
-            has_left_over=bool(newly_left_over),
+            has_unreferenced=bool(newly_unreferenced),
         ),
         before=one.had or NO_FACTS,
         after=one.has or NO_FACTS,
@@ -203,16 +203,16 @@ def _applied(
     return +after
 
 
-def _left_over(specs: Specs) -> tuple[str, ...]:
-    if not any(signature.is_left_over for signature in specs.counts):
+def _unreferenced(specs: Specs) -> tuple[str, ...]:
+    if not any(signature.is_unreferenced for signature in specs.counts):
         return ()
-    return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_left_over))
+    return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_unreferenced))
 
 
-def _newly_left_over(one: _Prepared, found: Matched) -> tuple[Spec, ...]:
+def _newly_unreferenced(one: _Prepared, found: Matched) -> tuple[Spec, ...]:
     """Return the kept specs that lost their last stack, and the new ones that have none, unless they were rebuilt."""
-    more = {s for s, count in found.new.items() if s.is_left_over and count > found.vanished[s]}
-    hashes = {kept.hash for kept in one.restacked if kept.after.is_left_over}
+    more = {s for s, count in found.new.items() if s.is_unreferenced and count > found.vanished[s]}
+    hashes = {kept.hash for kept in one.restacked if kept.after.is_unreferenced}
     if more:
         hashes |= {spec_hash for spec_hash, signature in one.came.items() if signature in more}
     return tuple(Spec(spec_hash, one.new[spec_hash]) for spec_hash in sorted(hashes))

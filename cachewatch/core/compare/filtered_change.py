@@ -58,15 +58,19 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
     went, came = _some(change.went, chosen.vanished), _some(change.came, chosen.new)
     still = _still(change, chooses)
     hashes = came.hashes | {k.hash for k in moved}
-    left_over = tuple(h for h in change.left_over if h in hashes or (h not in change.came and chooses(_of(change, h))))
-    newly_left_over = tuple(spec for spec in change.newly_left_over if spec.hash in hashes)
+    unreferenced = tuple(
+        h for h in change.unreferenced if h in hashes or (h not in change.came and chooses(_of(change, h)))
+    )
+    newly_unreferenced = tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes)
     kept = still.total() + len(moved)
-    counts = count_specs(pairings, gone, new, before=kept + len(went), after=kept + len(came), left_over=len(left_over))
+    counts = count_specs(
+        pairings, gone, new, before=kept + len(went), after=kept + len(came), unreferenced=len(unreferenced)
+    )
     facts = _facts(change.facts, chosen, is_seen)
     touched = {Place(stack, s.target) for s in chosen.signatures() for stack in s.stacks}
     stacks = {place.stack for place in touched}
     places = tuple(p for p in change.places if is_seen(p.stack) and Place(p.stack, p.target) in touched)
-    has_left_over = bool(newly_left_over)
+    has_unreferenced = bool(newly_unreferenced)
     before, after = (_facts_of(side, chooses, is_seen) for side in (change.specs_before, change.specs_after))
     return replace(
         change,
@@ -80,10 +84,10 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
         came=came,
         went=went,
         restacked=restacked,
-        left_over=left_over,
-        newly_left_over=newly_left_over,
+        unreferenced=unreferenced,
+        newly_unreferenced=newly_unreferenced,
         kinds=kinds_of(
-            change.status, facts, places, counts, moves_of(pairings, restacked), has_left_over=has_left_over
+            change.status, facts, places, counts, moves_of(pairings, restacked), has_unreferenced=has_unreferenced
         ),
         before=before,
         after=after,

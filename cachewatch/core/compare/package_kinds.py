@@ -24,9 +24,9 @@ def count_specs(
     *,
     before: int,
     after: int,
-    left_over: int,
+    unreferenced: int,
 ) -> SpecCounts:
-    """Count specs by rung and class; `before`, `after` and `left_over` are taken as they are."""
+    """Count specs by rung and class; `before`, `after` and `unreferenced` are taken as they are."""
     by_rung = dict.fromkeys(MatchKind, 0)
     for pairing in pairings:
         by_rung[pairing.rung] += pairing.count
@@ -50,7 +50,7 @@ def count_specs(
         gone=gone_specs,
         net_added=added - by_rung[MatchKind.REBUILT],
         net_removed=removed - by_rung[MatchKind.REBUILT],
-        left_over=left_over,
+        unreferenced=unreferenced,
         **by_rung,
         **by_class,
     )
@@ -69,7 +69,7 @@ def kinds_of(
     counts: SpecCounts,
     moves: Iterable[tuple[Signature, Signature]],
     *,
-    has_left_over: bool,
+    has_unreferenced: bool,
 ) -> frozenset[Kind]:
     """Return every kind of change that holds for the package; there is no other source of them.
 
@@ -79,7 +79,7 @@ def kinds_of(
     claims = {
         Kind.PACKAGE_ADDED: status is Status.ADDED,
         Kind.PACKAGE_REMOVED: status is Status.REMOVED,
-        Kind.LEFT_OVER: has_left_over,
+        Kind.UNREFERENCED: has_unreferenced,
         Kind.VERSION_ADDED: facts["versions"].added,
         Kind.VERSION_REMOVED: facts["versions"].removed,
         Kind.UPGRADED: counts.upgraded,

@@ -185,7 +185,7 @@ class _Reader:
             after=signature,
             counts=Counts(new=new.count),
             otherwise=Story(kind=kind, before=named, after=() if is_copy else signature.versions),
-            kinds=frozenset({Kind.SPEC_ADDED, Kind.LEFT_OVER} if not signature.stacks else {Kind.SPEC_ADDED}),
+            kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
             counterpart=new.counterpart,
             is_again=kind is StatementKind.EXTRA_COPY and signature in self._change.specs_before.counts,
         )
@@ -194,7 +194,7 @@ class _Reader:
         is_unreferenced = not kept.after.stacks
         kinds = {Kind.STACK_ADDED} if kept.gained else set()
         kinds |= {Kind.STACK_REMOVED} if kept.lost else set()
-        kinds |= {Kind.LEFT_OVER} if is_unreferenced else set()
+        kinds |= {Kind.UNREFERENCED} if is_unreferenced else set()
         kind = StatementKind.UNREFERENCED if is_unreferenced else StatementKind.MOVED
         return _Step(
             before=kept.before,
