@@ -1,9 +1,11 @@
 # Every target sets up .venv by itself; it takes Python 3.11 or newer, git and make.
 PYTHON ?= python3
 BIN := .venv/bin
+RUNS := .venv/runs
 READY := .venv/ready
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TESTS := $(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal
 
 PICTURES := docs/pictures
@@ -13,8 +15,9 @@ PICTURES := docs/pictures
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(READY)   ## Compare two revisions made of the bundled documents
+demo: $(RUNS)    ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
+	@echo "The program is $(BIN)/cachewatch."
 
 test: $(READY)   ## Run the tests, all but the slow ones, one process a core
 	$(TESTS) -m "not slow" --hypothesis-profile=quick $(PYTEST)
@@ -77,19 +80,32 @@ lock:            ## Pin all versions anew (takes uv)
 	  pyproject.toml -o requirements/run.txt
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  --group docs -c requirements/dev.txt -o requirements/docs.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  --group build -c requirements/dev.txt -o requirements/build.txt
 
-$(READY): pyproject.toml requirements/dev.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $(READY)
+# What cachewatch needs to run is installed first, so that the demo does not wait for the tools of the tests.
+$(RUNS): pyproject.toml requirements/run.txt requirements/build.txt
+	@echo "Creating .venv with $(PYTHON) ..."
+	@$(PYTHON) -m venv .venv
+	@echo "Installing the $$(grep -c == requirements/run.txt) packages that cachewatch uses ..."
+	@$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@echo "Installing cachewatch from this folder ..."
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(READY): $(RUNS) requirements/dev.txt
+	@echo "Installing the $$(grep -c == requirements/dev.txt) packages for tests and linters ..."
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
 
 .venv/atheris: $(READY) requirements/fuzz.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	@echo "Installing atheris ..."
+	@$(INSTALL) --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
 .venv/docs: $(READY) requirements/docs.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@echo "Installing Sphinx ..."
+	@$(INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
 clean:           ## Remove what make has made
