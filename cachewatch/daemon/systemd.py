@@ -7,11 +7,11 @@ from contextlib import suppress
 from cachewatch.core.untrusted_text import safe
 
 
-def notify(*, status: str = "", is_ready: bool = False, is_stopping: bool = False, is_alive: bool = False) -> None:
-    """Send what is known; see sd_notify(3). A socket that is gone is not worth a word."""
+def notify(*, status: str = "", is_ready: bool = False, is_stopping: bool = False, is_alive: bool = False) -> bool:
+    """Send what is known, and tell whether somebody took it; see sd_notify(3). A socket that is gone is no error."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
-        return
+        return False
     lines = ["READY=1"] if is_ready else []
     lines += ["STOPPING=1"] if is_stopping else []
     lines += ["WATCHDOG=1"] if is_alive else []
@@ -20,3 +20,5 @@ def notify(*, status: str = "", is_ready: bool = False, is_stopping: bool = Fals
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as client:
         client.connect("\0" + address[1:] if address.startswith("@") else address)
         client.sendall("\n".join(lines).encode())
+        return True
+    return False

@@ -386,7 +386,7 @@ def test_a_job_that_wakes_another_does_not_keep_us() -> None:
 
 def test_a_status_cannot_forge_another_message(systemd: Callable[[], list[str]]) -> None:
     """Line breaks of an error are not those of the protocol."""
-    notify(status="refused\nMAINPID=1")
+    assert notify(status="refused\nMAINPID=1")
     (line,) = systemd()
     assert line.startswith("STATUS=refused")
 
@@ -394,7 +394,6 @@ def test_a_status_cannot_forge_another_message(systemd: Callable[[], list[str]])
 def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither where there is no socket, nor where it is gone."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    notify(is_ready=True)
-    monkeypatch.undo()
+    assert not notify(is_ready=True)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
-    notify(is_ready=True)
+    assert not notify(is_ready=True)

@@ -77,10 +77,12 @@ TARGETS: Mapping[str, Target] = {
 }
 
 
-def attempt(target: Target, data: bytes) -> None:
-    """Give `data` to `target`; a refusal is an answer, and it is one short paragraph."""
+def attempt(target: Target, data: bytes) -> str:
+    """Give `data` to `target`, and return why it is refused: one short paragraph; empty if it is taken."""
     try:
         target(data)
     except CachewatchError as error:
         if not str(error):
             raise AssertionError("a refusal says why") from error
+        return str(error)
+    return ""

@@ -23,4 +23,5 @@ def test_what_everybody_got_adds_up(stage: Stage) -> None:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(Model, settings=limits)
+    assert stage.figures.examples == EXAMPLES
     print(f"\n{stage.figures}")

@@ -376,3 +376,4 @@ def test_the_daemon_summarizes_too(site: Site) -> None:
         alerts.note_notified(connection, key, long_ago)
     with running(site, "daemon"):
         wait_for(lambda: "1 alert is open" in site.notices())
+    assert site.notices() == ["1 alert is open"]

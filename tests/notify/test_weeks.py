@@ -82,8 +82,8 @@ def test_a_prune_that_hits_an_environment(golden: Golden, folder: Path) -> None:
     site.run(later=DAY)
 
     text, html = newest(site)
-    golden("weeks/environment.txt", text)
-    golden("weeks/environment.html", html)
+    assert text == golden("weeks/environment.txt", text)
+    assert html == golden("weeks/environment.html", html)
 
 
 def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
         site.run(later=DAY)
 
     text, html = newest(site)
-    golden("weeks/stack-returns.txt", text)
-    golden("weeks/stack-returns.html", html)
+    assert text == golden("weeks/stack-returns.txt", text)
+    assert html == golden("weeks/stack-returns.html", html)

@@ -163,6 +163,7 @@ def test_a_daemon_polls_at_once_after_a_poll_of_a_time_to_come(site: Site, shift
     once(site, shift)
     with daemon(site) as log:
         wait_for(lambda: "source.polled" in log.read_text())
+    assert to_datetime(str(*row(site, "SELECT polled_at FROM sources"))) <= datetime.now(UTC)
 
 
 @pytest.mark.slow

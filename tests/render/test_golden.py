@@ -20,12 +20,18 @@ from cachewatch.render.sample_digest import sample_digest, sample_notice
 from cachewatch.report.digest import Digest
 
 
+def mail_text(rendered: RenderedDigest) -> str:
+    """Return what a reader of plain text sees."""
+    return f"Subject: [{rendered.subscription}] {rendered.title}\n\n{rendered.text}"
+
+
 def hold(golden: Golden, name: str, rendered: RenderedDigest) -> None:
     """Hold every form of `digest` to its file."""
-    golden(f"digests/{name}.txt", f"Subject: [{rendered.subscription}] {rendered.title}\n\n{rendered.text}")
-    golden(f"digests/{name}.html", rendered.html)
-    golden(f"digests/{name}.md", rendered.markdown)
-    golden(f"digests/{name}.json", json.dumps(json.loads(rendered.json), indent=1) + "\n")
+    text, facts = mail_text(rendered), json.dumps(json.loads(rendered.json), indent=1) + "\n"
+    assert text == golden(f"digests/{name}.txt", text)
+    assert rendered.html == golden(f"digests/{name}.html", rendered.html)
+    assert rendered.markdown == golden(f"digests/{name}.md", rendered.markdown)
+    assert facts == golden(f"digests/{name}.json", facts)
     assert lint_digest(rendered) == ()
 
 
@@ -43,8 +49,10 @@ def test_a_scripted_week(golden: Golden, tmp_path: Path, name: str) -> None:
     """A week of one cause: the subject and the first screen name it."""
     rendered = render_digest(scripted.digest_of(tmp_path, name))
 
-    golden(f"weeks/{name}.txt", f"Subject: [{rendered.subscription}] {rendered.title}\n\n{rendered.text}")
-    golden(f"weeks/{name}.html", rendered.html)
+    text = mail_text(rendered)
+
+    assert text == golden(f"weeks/{name}.txt", text)
+    assert rendered.html == golden(f"weeks/{name}.html", rendered.html)
     assert lint_digest(rendered) == ()
     assert len(rendered.text.splitlines()) < 60
 
@@ -64,5 +72,9 @@ def test_a_prune(golden: Golden, tmp_path: Path) -> None:
 
 def test_samples(golden: Golden) -> None:
     """Every heading that a digest can have, and a notice."""
-    hold(golden, "sample", render_digest(sample_digest()))
-    hold(golden, "notice", render_notice(sample_notice()))
+    digest, notice = render_digest(sample_digest()), render_notice(sample_notice())
+
+    hold(golden, "sample", digest)
+    hold(golden, "notice", notice)
+    assert "ACT" in digest.text
+    assert notice.subscription == "operators"

@@ -25,22 +25,21 @@ def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path, golden: Go
     """The report on the bundled documents, exactly; pytest --rewrite-golden when it should change."""
     output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository).output
 
-    golden("demo.txt", output)
+    assert output == golden("demo.txt", output)
 
 
 def test_the_demo_as_markdown(run: Run, demo_repository: Path, golden: Golden) -> None:
     """The same as Markdown, exactly."""
     output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "markdown").output
 
-    golden("demo.md", output)
+    assert output == golden("demo.md", output)
 
 
 def test_the_demo_as_a_page(run: Run, demo_repository: Path, golden: Golden) -> None:
     """The same as HTML, exactly."""
-    golden(
-        "demo.html",
-        run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "html").output,
-    )
+    output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "html").output
+
+    assert output == golden("demo.html", output)
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 200])
@@ -170,7 +169,7 @@ def test_a_scripted_week(run: Run, golden: Golden, tmp_path: Path, name: str) ->
     tag = "develop-2026-11-08" if name == "new-snapshot" else "develop"
     output = run("diff", "HEAD~1", "--repo", tmp_path / "catalogue.git", "--tag", tag).output
 
-    golden(f"weeks/terminal/{name}.txt", output)
+    assert output == golden(f"weeks/terminal/{name}.txt", output)
     assert len(output.splitlines()) <= 20
 
 
@@ -331,7 +330,7 @@ def test_show(run: Run, demo_repository: Path, golden: Golden) -> None:
     """The table of a package, exactly."""
     output = run("show", "py-build", "--repo", demo_repository).output
 
-    golden("show.txt", output)
+    assert output == golden("show.txt", output)
 
 
 def test_show_marks_what_will_go(run: Run, tmp_path: Path) -> None:
