@@ -43,8 +43,8 @@ def main() -> None:
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
     from cachewatch import diff  # noqa: PLC0415
     from cachewatch.cli import garbage_collection  # noqa: PLC0415
+    from cachewatch.core.changeset_totals import Tally  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
-    from cachewatch.core.tag_events import Tally  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
     from cachewatch.render.report_formats import NoCollector, write_text  # noqa: PLC0415
     from cachewatch.render.text_blocks import Requested  # noqa: PLC0415

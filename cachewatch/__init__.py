@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         UnreadableDocument,
         UsageError,
     )
-    from cachewatch.git.revisions import Revision
+    from cachewatch.git.resolving_revisions import Revision
 
 __all__ = [
     "Availability",

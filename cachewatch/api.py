@@ -28,7 +28,7 @@ from cachewatch.sources.opening import needs_git, open_comparison
 if TYPE_CHECKING:
     from cachewatch.environments.cache_contents import CacheContents
     from cachewatch.git.repository import Repository
-    from cachewatch.git.revisions import Revision
+    from cachewatch.git.resolving_revisions import Revision
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
@@ -158,7 +158,7 @@ class OpenCatalogue:
             if self._repository is None:
                 return tuple(tag_names.in_order(each.side.tag for each in self._listings() if each.side.tag))
             from cachewatch.git.catalogue import tags_of  # noqa: PLC0415  git is slow to load
-            from cachewatch.git.revisions import resolve  # noqa: PLC0415
+            from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
             return tuple(tag_names.in_order(tags_of(self._repository, resolve(self._repository, revision)).ids))
 
@@ -167,7 +167,7 @@ class OpenCatalogue:
         self._check_open()
         if self._repository is None:
             return ()
-        from cachewatch.git.revisions import newest, resolve  # noqa: PLC0415  git is slow to load
+        from cachewatch.git.resolving_revisions import newest, resolve  # noqa: PLC0415  git is slow to load
 
         with _own_errors():
             return tuple(newest(self._repository, resolve(self._repository, until), max(0, limit)))

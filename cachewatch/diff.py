@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cachewatch.core import tag_names
+from cachewatch.core.changeset_totals import Tally, events_of
 from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, SeesAll
 from cachewatch.core.compare import compare_all, load_deepdiff
 from cachewatch.core.compare.filtered_change import part_of
@@ -30,8 +31,7 @@ from cachewatch.core.model import (
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import Items, Judgement, StatementKind, items_of, judge, statements_of
 from cachewatch.core.statements.assembling import counted
-from cachewatch.core.statements.whole_tag import Survey, SurveyResult
-from cachewatch.core.tag_events import Tally, events_of
+from cachewatch.core.statements.whole_tag_changes import Survey, SurveyResult
 from cachewatch.core.tag_pairs import Blob, Comparison, Content, Difference, Readers, TagPair
 from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed

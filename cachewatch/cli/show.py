@@ -78,7 +78,7 @@ def _read_file(name: str) -> _Found:
 def _read_git(package: str, rev: str, tag: str | None, repo: str) -> _Found:
     from cachewatch.git.catalogue import read_package  # noqa: PLC0415  git is slow to load
     from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
-    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     repository = open_repository(repo, report=None)
     try:

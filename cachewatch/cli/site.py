@@ -64,7 +64,7 @@ def site(
     and pages that have not changed since the last run are neither read nor written again.
     """
     from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
-    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
     from cachewatch.site import NoArchive, StateArchive, build  # noqa: PLC0415  git is slow to load
     from cachewatch.site.read_history import plan, read  # noqa: PLC0415
     from cachewatch.site.write_pages import Folder  # noqa: PLC0415

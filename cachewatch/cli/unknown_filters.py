@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from cachewatch.cli.unknown_names import FACTS, Asked, Values, facts_of, nothing_has, unmatched
 from cachewatch.config.model import Config, Match, Source
 from cachewatch.core import tag_names
-from cachewatch.core.patterns import Globs
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import CachewatchError
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.git.trees import folders
 from cachewatch.notify.pass_context import Context
 

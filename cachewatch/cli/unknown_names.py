@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from cachewatch.core.changesets import Outcome
-from cachewatch.core.patterns import is_plain, matcher
+from cachewatch.core.filter_patterns import is_plain, matcher
 from cachewatch.core.selection import every_compiler
 from cachewatch.core.statements.values import Build
 from cachewatch.core.tag_pairs import Blob, Comparison, Reader

@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import which
 
 from cachewatch.config.model import Config, EmailConfig, SendmailConfig, Subscription
-from cachewatch.core.patterns import Globs
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.runtime.filesystems import shared_kind
 
 

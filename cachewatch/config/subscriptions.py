@@ -25,8 +25,8 @@ from cachewatch.config.value_types import (
     whole_number,
 )
 from cachewatch.core.change_kinds import DEFAULT, GROUPS, chosen_kinds, kinds_named
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Kind
-from cachewatch.core.patterns import Globs
 from cachewatch.core.schedule import parse_when
 from cachewatch.errors import ConfigError
 from cachewatch.runtime import resources

@@ -18,7 +18,7 @@ from cachewatch.config import addresses
 from cachewatch.config.base_section import NOT_A_KEY, checked
 from cachewatch.config.nodes import Context, unknown
 from cachewatch.core.durations import DURATION, SIZE, parse_duration, parse_size
-from cachewatch.core.patterns import matcher
+from cachewatch.core.filter_patterns import matcher
 from cachewatch.core.versions import parse_ranges
 from cachewatch.errors import ConfigError
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from cachewatch.core.changeset_totals import Tally
 from cachewatch.core.model import Diagnostic, Event, Kind, PackageChange, PackageCounts, Side, Unreadable
 from cachewatch.core.statements import Statement, StatementKind
-from cachewatch.core.tag_events import Tally
 
 
 class Collector(Protocol):

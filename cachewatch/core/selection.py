@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Set
 from msgspec import Struct, field
 
 from cachewatch.core.change_kinds import GROUPS
+from cachewatch.core.filter_patterns import Globs, is_plain
 from cachewatch.core.model import Kind, Signature
-from cachewatch.core.patterns import Globs, is_plain
 from cachewatch.core.spack_spellings import compiler
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UsageError

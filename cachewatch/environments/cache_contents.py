@@ -43,7 +43,7 @@ def recorded(repository: str, revision: str, tag: str | None, packages: Collecti
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
     """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
     from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     found = resolve(opened, revision)
     listing = list_revision(

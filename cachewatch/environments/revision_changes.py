@@ -15,7 +15,7 @@ from cachewatch.documents.records import Known
 from cachewatch.errors import UnknownRevision, WorkFailed
 from cachewatch.git.catalogue import Bases, list_revision
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision
+from cachewatch.git.resolving_revisions import Revision
 from cachewatch.runtime.isolation import INLINE, Isolation, Piece
 from cachewatch.sources.document_contents import about_content, parse_side
 

@@ -25,7 +25,7 @@ from cachewatch.documents.parsing import TOO_LARGE
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, count_between, resolve
+from cachewatch.git.resolving_revisions import Revision, count_between, resolve
 from cachewatch.git.trees import Folders, differing_documents, document_mode, document_of, folders, ignored
 
 # By tag and package, the revision and tag whose document is to be compared.

@@ -17,7 +17,7 @@ from cachewatch.core.tag_pairs import Blob, Reader
 from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import GitReader
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision
+from cachewatch.git.resolving_revisions import Revision
 from cachewatch.git.trees import TreeChange, diff_trees, sizes_of
 
 # How many pairs of trees one git process is given: bounds what is held at once.

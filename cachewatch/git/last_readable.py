@@ -9,7 +9,7 @@ from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.runtime.isolation import INLINE, Isolation, Piece
 
 # Upstream repairs a document after a few revisions, or never.

@@ -8,7 +8,7 @@ from cachewatch.config.model import Source
 from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.renamed_subscriptions import ask_about

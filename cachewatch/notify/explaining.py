@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from cachewatch.config.model import Config, MailConfig, Match, Silence, Subscription
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Document
-from cachewatch.core.patterns import Globs
 from cachewatch.core.schedule import parse_when
 from cachewatch.core.selection import Selection
 from cachewatch.environments.lockfiles import open_environment

@@ -11,8 +11,8 @@ from msgspec import Struct, field, structs
 
 from cachewatch.config.model import Source
 from cachewatch.core.environment_coverage import Coverage, Environment, compare_coverage
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Kind
-from cachewatch.core.patterns import Globs
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.tag_pairs import Comparison
@@ -20,7 +20,7 @@ from cachewatch.diff import Judgements, changesets
 from cachewatch.environments.revision_changes import cover_both
 from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, count_between, lacks, resolve, times_between, times_until
+from cachewatch.git.resolving_revisions import Revision, count_between, lacks, resolve, times_between, times_until
 from cachewatch.notify import notice_sentences, stale_sources
 from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag

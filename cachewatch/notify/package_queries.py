@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import closing
 
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Document
-from cachewatch.core.patterns import Globs
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.git.catalogue import read_package, tags_of
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.notify.explaining import Explanation, explain
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import health

@@ -10,7 +10,7 @@ from cachewatch.core import tag_names
 from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.store.cursors import Cursor, Position
 
 

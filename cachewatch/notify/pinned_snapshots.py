@@ -9,7 +9,7 @@ from cachewatch.core.versions import version_key
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision
+from cachewatch.git.resolving_revisions import Revision
 from cachewatch.report.digest import Pinned
 
 

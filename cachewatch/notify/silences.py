@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from cachewatch.config.model import Silence
 from cachewatch.core.changesets import Changeset, Collector, SeesAll
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Kind, PackageChange, Signature
-from cachewatch.core.patterns import Globs
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import Line
 from cachewatch.notify.match_to_selection import selection_of

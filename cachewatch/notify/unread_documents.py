@@ -10,7 +10,7 @@ from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.catalogue import Bases
 from cachewatch.git.last_readable import last_readable
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.pending_ranges import PendingRange, PendingRanges
 from cachewatch.notify.shared_comparisons import TagDiffs

@@ -5,10 +5,10 @@ from contextlib import closing
 from pathlib import Path
 
 from cachewatch.config.model import Source
-from cachewatch.core.patterns import Globs
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.notify.watched_source import News
 from cachewatch.sources.buildcache.address import LARGEST_INDEX, patience
 from cachewatch.sources.buildcache.opening import Cache

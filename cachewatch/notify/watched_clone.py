@@ -5,10 +5,10 @@ from contextlib import closing
 from pathlib import Path
 
 from cachewatch.config.model import Source
-from cachewatch.core.patterns import Globs
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.git.credentials import Access
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.git.service_clone import Mirror, Update
 from cachewatch.notify.watched_source import News
 

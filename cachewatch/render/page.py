@@ -12,8 +12,8 @@ from cachewatch.core.model import Side
 from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render import elapsed_time
+from cachewatch.render.report_blocks import tell
 from cachewatch.render.report_formats import read_report
-from cachewatch.render.section_order import tell
 from cachewatch.render.statement_phrases import number
 from cachewatch.render.templates import render
 from cachewatch.render.text_blocks import Block, Requested

@@ -6,7 +6,7 @@ from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
 from cachewatch.render.colour import Palette
 from cachewatch.render.diff_totals import Wants
-from cachewatch.render.section_order import tell
+from cachewatch.render.report_blocks import tell
 from cachewatch.render.text import render_text
 from cachewatch.render.text_blocks import Requested
 from cachewatch.report.changes import Report

@@ -12,7 +12,7 @@ from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import list_revision, tags_of
 from cachewatch.git.document_history import FileHistories, find_trails
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision
+from cachewatch.git.resolving_revisions import Revision
 from cachewatch.git.trees import folders
 from cachewatch.history import Present, TagHistory, read_tag, walk
 from cachewatch.history.walk_revisions import Progress, size_to_read

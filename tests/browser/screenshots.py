@@ -13,7 +13,7 @@ from cachewatch import demo
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.page import MOST_ROWS, write_page
 from cachewatch.render.report_formats import NoCollector

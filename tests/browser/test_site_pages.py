@@ -8,7 +8,7 @@ from helpers import catalogue, history, hostile_states, record, records
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.site import NoArchive, build
 from cachewatch.site.read_history import plan, read
 from cachewatch.site.write_pages import Folder

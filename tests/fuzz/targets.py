@@ -13,7 +13,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
-from cachewatch.git.revisions import as_datetime
+from cachewatch.git.resolving_revisions import as_datetime
 from cachewatch.sources.buildcache.index import read_index
 
 Target = Callable[[bytes], None]

@@ -15,7 +15,7 @@ from helpers import catalogue, document, history, record, records
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import clone_cache
 from cachewatch.git.repository import Repository, ask
-from cachewatch.git.revisions import as_datetime, count_between, resolve
+from cachewatch.git.resolving_revisions import as_datetime, count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
 TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})

@@ -13,7 +13,7 @@ from upstream import Upstream, git, specs
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import clone_locks
 from cachewatch.git.catalogue import compare_revisions, tags_of
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.git.service_clone import Mirror
 
 

@@ -14,7 +14,7 @@ from cachewatch.core.tag_pairs import Blob, Content, Reader
 from cachewatch.git.catalogue import list_revision
 from cachewatch.git.document_history import FileHistories, find_trails
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.history import (
     NO_STACK,
     PackageHistory,

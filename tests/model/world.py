@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from helpers import START
 from upstream import Upstream
 
-from cachewatch.core.patterns import Globs
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.store import digests
 from cachewatch.store.database import Database
 from model.catalogue import Editor, Step, Tags, files_of, readable

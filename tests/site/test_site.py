@@ -16,7 +16,7 @@ from outgoing import rendered
 
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.site import ArchivedDigest, build
 from cachewatch.site.page_names import file_name, shown
 from cachewatch.site.plots import bars, clock, steps

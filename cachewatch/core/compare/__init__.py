@@ -2,7 +2,7 @@
 
 Read `compare_all` first. Each package is prepared alone; DeepDiff then says of all of them
 what was added and removed (added_and_removed.py), and everything that follows works on its answer: the matching
-(matching.py), the verdicts of places (place_verdicts.py), the classes of specs (spec_classes.py) and the
+(rebuilt_and_upgraded.py), the verdicts of places (place_verdicts.py), the classes of specs (spec_classes.py) and the
 kinds of change (change_kinds.py). Only what was merely rebuilt, and kept specs in other stacks,
 are known without it.
 """
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from cachewatch.core.compare.added_and_removed import Matched, SpecSide, find_deltas, known_compilers, load_deepdiff
-from cachewatch.core.compare.matching import account
 from cachewatch.core.compare.normalizing import in_one_form
 from cachewatch.core.compare.package_kinds import count_specs, kinds_of, moves_of
 from cachewatch.core.compare.place_verdicts import judge_places, place_changes, places_of
+from cachewatch.core.compare.rebuilt_and_upgraded import account
 from cachewatch.core.compare.replacements import matched_across
 from cachewatch.core.compare.spec_classes import class_of_new, class_of_vanished
 from cachewatch.core.compare.versions_per_stack import judge_versions

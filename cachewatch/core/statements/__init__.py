@@ -7,7 +7,7 @@ happened to the tag as a whole; `statements_of` tells the items that somebody se
 from cachewatch.core.statements.assembling import statements_of
 from cachewatch.core.statements.spec_items import items_of
 from cachewatch.core.statements.values import Items, Line, Severity, Statement, StatementKind
-from cachewatch.core.statements.whole_tag import Judgement, Observation, Survey, judge
+from cachewatch.core.statements.whole_tag_changes import Judgement, Observation, Survey, judge
 
 __all__ = [
     "Items",

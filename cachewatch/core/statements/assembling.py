@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.model import Kind, Place
-from cachewatch.core.statements.statement_order import in_order
+from cachewatch.core.statements.heading_order import in_order
 from cachewatch.core.statements.values import (
     RANKS,
     Build,
@@ -22,7 +22,7 @@ from cachewatch.core.statements.values import (
     is_of_tag,
     severity_of,
 )
-from cachewatch.core.statements.whole_tag import Judgement
+from cachewatch.core.statements.whole_tag_changes import Judgement
 
 # Told package by package, place by place, or as one line each.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)

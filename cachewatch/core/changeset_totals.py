@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from cachewatch.core.model import Document, Event, Kind, PackageChange, SpecCounts, Status
 from cachewatch.core.statements.values import Items, Statement, StatementKind
-from cachewatch.core.statements.whole_tag import Observation
+from cachewatch.core.statements.whole_tag_changes import Observation
 
 
 class Tally(Struct):
