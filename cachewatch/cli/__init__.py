@@ -39,6 +39,7 @@ _COMMANDS = {
     "status": "cachewatch.cli.status",
     "template": "cachewatch.cli.template",
     "test": "cachewatch.cli.try_channel",
+    "why": "cachewatch.cli.why",
 }
 
 

@@ -7,6 +7,11 @@ CATALOGUE = "_cache"
 DOCUMENT = "specs.md"
 TAGS_FILE = "_data/tags.yaml"
 
+# Beside the documents of a recorded build cache: what each spec of a package was made of, and, in the folder of a
+# tag, the specs that are no binaries. No rule of the layout takes them for documents.
+PACKAGE_GRAPH = "graph.json"
+TAG_GRAPH = ".graph.json"
+
 # Chooses packages by name.
 Wanted = Callable[[str], bool]
 

@@ -11,11 +11,13 @@ from msgspec import Struct
 
 from cachewatch.core import spack_spellings
 from cachewatch.core.environment_coverage import Environment, Need
+from cachewatch.core.graph import GraphNode
 from cachewatch.core.versions import parse_ranges
 from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
 from cachewatch.runtime.untrusted_files import read_inside
-from cachewatch.sources.buildcache.nodes import Arch, Node, compiler_of, variants_of
+from cachewatch.sources.buildcache.graph_nodes import graph_node_of
+from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, variants_of
 
 LOCK_FILE = "spack.lock"
 MANIFEST_FILE = "spack.yaml"
@@ -49,6 +51,13 @@ class _Lock(_Specs):
     include_concrete: dict[str, _Specs] = {}
 
 
+class LockGraph(Struct, frozen=True):
+    """The specs of a lock file, and the hashes of its roots."""
+
+    roots: tuple[str, ...]
+    nodes: Mapping[str, GraphNode]
+
+
 _decode_lock = msgspec.json.Decoder(_Lock).decode
 
 
@@ -76,7 +85,23 @@ def read_lock(data: bytes, name: str) -> Environment:
         raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
 
 
-def _environment(lock: _Lock, name: str) -> Environment:
+def open_lock_graph(path: Path) -> LockGraph:
+    """Read the dependency graph of a lock file; raises UsageError where it is none."""
+    path = path / LOCK_FILE if path.is_dir() else path
+    try:
+        lock = _decode_lock(read_inside(path.parent, path.name, most=_LARGEST))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a spack.lock or its folder") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: is not a Spack lock file ({error})") from error
+    nodes, roots = _parts(lock, str(path))
+    return LockGraph(
+        tuple(sorted(roots & nodes.keys())), {h: graph_node_of(h, node, _lookup(nodes)) for h, node in nodes.items()}
+    )
+
+
+def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
+    """Return the nodes of a lock file, those of included ones too, and the hashes of its roots."""
     version = lock.meta.lockfile_version
     if version < LOCK_VERSIONS[0]:
         raise UsageError(
@@ -85,16 +110,16 @@ def _environment(lock: _Lock, name: str) -> Environment:
         )
     parts = [lock, *lock.include_concrete.values()]
     nodes = {spec_hash: node for part in parts for spec_hash, node in part.concrete_specs.items()}
-    roots = {root.hash for part in parts for root in part.roots}
+    return nodes, {root.hash for part in parts for root in part.roots}
+
+
+def _environment(lock: _Lock, name: str) -> Environment:
+    nodes, roots = _parts(lock, name)
     needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
     return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
 
 
 def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
-    def lookup(dependency: str) -> tuple[str, str] | None:
-        found = nodes.get(dependency)
-        return None if found is None else (found.name, found.version)
-
     node = nodes[spec_hash]
     arch = node.arch or Arch("", "", "")
     return Need(
@@ -104,10 +129,18 @@ def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
         platform=arch.platform,
         os=arch.platform_os,
         target=arch.target_name,
-        compiler=spack_spellings.compiler(compiler_of(node, lookup)),
+        compiler=spack_spellings.compiler(compiler_of(node, _lookup(nodes))),
         variants=spack_spellings.variants(variants_of(node)) if node.has_parameters else None,
         is_root=spec_hash in roots,
     )
+
+
+def _lookup(nodes: Mapping[str, Node]) -> Lookup:
+    def lookup(dependency: str) -> tuple[str, str] | None:
+        found = nodes.get(dependency)
+        return None if found is None else (found.name, found.version)
+
+    return lookup
 
 
 def read_manifest(data: bytes, name: str) -> Environment:

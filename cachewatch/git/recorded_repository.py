@@ -68,8 +68,8 @@ class Recording:
         self._branch = self._read_branch()
         self.head, self._time = self._read_head()
 
-    def documents(self, tag: str) -> Mapping[str, str]:
-        """Return the id of each package's document."""
+    def documents(self, tag: str, name: str = DOCUMENT) -> Mapping[str, str]:
+        """Return the id of each package's document, or of its other file of that name."""
         if self.head is None:
             return {}
         found = self._repository.objects().get(f"{self.head}:{CATALOGUE}/{tag}")
@@ -78,8 +78,8 @@ class Recording:
         documents: dict[str, str] = {}
         for entry in self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0"):
             fields, _, path = entry.partition(b"\t")
-            package, _, name = path.partition(b"/")
-            if name == DOCUMENT.encode() and is_name(package):
+            package, _, file = path.partition(b"/")
+            if file == name.encode() and is_name(package):
                 documents[package.decode()] = fields.split()[2].decode()
         return documents
 

@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.spack_spellings import UNION_STACK
+from cachewatch.documents.graph_files import write_graph
 from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
 from cachewatch.documents.writing import Listed, write_document
 from cachewatch.git.recorded_repository import Recording, open_recording
@@ -87,7 +88,7 @@ def record(
     `is_confirmed`; a tag of a catalogue that cannot be read stops only itself. Raises
     SourceError where the source as a whole could not be read; then nothing is written.
     """
-    with CacheSource(cache) as source, open_recording(repository) as recording:
+    with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
         state = _read_state(recording)
         key = f"{cache.address} sizes" if wants_sizes else cache.address
         known = dict(state.known.get(key, {}))
@@ -150,6 +151,22 @@ class _Work:
         for package in vanished:
             self._recording.remove(f"{CATALOGUE}/{found.tag}/{package}/{DOCUMENT}")
         self.counts.append(TagCounts(found.tag, found.size, len(found.specs), new, changed, len(vanished)))
+        self._write_graph(found)
+
+    def _write_graph(self, found: Published) -> None:
+        """Record what each spec is made of: it cannot be had later."""
+        folder = f"{CATALOGUE}/{found.tag}"
+        before = self._recording.documents(found.tag, PACKAGE_GRAPH)
+        for package in sorted(found.specs):
+            records = {spec.binary.hash: found.graph[spec.binary.hash] for spec in found.specs[package]}
+            content = write_graph(records)
+            if before.get(package) != self._recording.id_of(content):
+                self._recording.write(f"{folder}/{package}/{PACKAGE_GRAPH}", content)
+        for package in sorted(before.keys() - found.specs.keys()):
+            self._recording.remove(f"{folder}/{package}/{PACKAGE_GRAPH}")
+        content = write_graph(found.other_nodes)
+        if content != self._recording.file(f"{folder}/{TAG_GRAPH}"):
+            self._recording.write(f"{folder}/{TAG_GRAPH}", content)
 
     def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
         """Return why it cannot be believed that a tag is what it is said to be; "" if it can."""
@@ -203,7 +220,7 @@ def _sized(specs: Iterable[Listed], sizes: Mapping[str, int]) -> list[Listed]:
 def _message(address: str, counts: Iterable[TagCounts]) -> str:
     different = [count for count in counts if count.is_different]
     if len(different) != 1:
-        subject = f"Record {len(different)} tags" if different else "Record which stacks the tags have"
+        subject = f"Record {len(different)} tags" if different else "Record stacks and dependency graphs"
     else:
         (count,) = different
         subject = f"Record {count.tag}: {count.specs:,} specs of {count.packages:,} packages"

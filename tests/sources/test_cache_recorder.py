@@ -94,6 +94,8 @@ def test_a_package_that_is_gone_is_deleted(mirror: Path, into: Path, run: Run) -
 
     assert [(count.new, count.changed, count.removed) for count in done.tags] == [(0, 0, 1)]
     assert git(into, "ls-tree", "-r", "--name-only", "HEAD").splitlines() == [
+        "_cache/develop/.graph.json",
+        "_cache/develop/zlib/graph.json",
         "_cache/develop/zlib/specs.md",
         "_data/tags.yaml",
     ]

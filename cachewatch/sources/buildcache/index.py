@@ -3,7 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -11,9 +12,11 @@ from msgspec import Raw, Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import is_name
+from cachewatch.documents.graph_files import encode_record
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile
+from cachewatch.sources.buildcache.graph_nodes import graph_node_of, ingredients_of
 from cachewatch.sources.buildcache.nodes import Node, compiler_of, read_node, variants_of
 
 # Database versions whose specs were seen; what comes after is read as if it were the last of them.
@@ -35,6 +38,8 @@ class Index(Struct, frozen=True):
     binaries: tuple[Binary, ...]
     others: int  # records of externals, and of dependencies that are not in the cache
     diagnostics: tuple[Diagnostic, ...] = ()
+    graph: Mapping[str, bytes] = MappingProxyType({})  # what each binary is made of, encoded; empty if nobody asked
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # the records that are no binaries, encoded
 
 
 class _Record(Struct):
@@ -55,7 +60,7 @@ _decode_file = msgspec.json.Decoder(_File).decode
 _decode_record = msgspec.json.Decoder(_Record).decode
 
 
-def read_index(content: bytes, where: str) -> Index:
+def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Index:
     """Read an index of any version; raises SourceError where it is none, or only part of one.
 
     A record that cannot be read is named among the faults, and the others are read.
@@ -65,10 +70,11 @@ def read_index(content: bytes, where: str) -> Index:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{where}: the index cannot be read ({error})") from error
     version = str(database.version)
-    reader = _Reader(database.installs, where)
+    reader = _Reader(database.installs, where, wants_graph=wants_graph)
     binaries = tuple(reader.binaries())
     diagnostics = (*_unknown_version(version, where), *_twice(content, database, where), *reader.diagnostics())
-    return Index(version, binaries, len(database.installs) - len(binaries) - reader.broken, diagnostics)
+    others = len(database.installs) - len(binaries) - reader.broken
+    return Index(version, binaries, others, diagnostics, reader.graph, reader.other_nodes)
 
 
 def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
@@ -112,9 +118,9 @@ def _repeated(content: bytes) -> list[str]:
     return list(found)
 
 
-def read_indexes(file: IndexFile) -> Index:
+def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> Index:
     """Read all indexes that a cache has, and put them together."""
-    found = [read_index(content, file.where) for content in (file.content, *file.more)]
+    found = [read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more)]
     if len(found) == 1:
         return found[0]
     binaries = {binary.hash: binary for index in found for binary in index.binaries}
@@ -123,15 +129,20 @@ def read_indexes(file: IndexFile) -> Index:
         tuple(binaries.values()),
         sum(index.others for index in found),
         tuple(dict.fromkeys(diagnostic for index in found for diagnostic in index.diagnostics)),
+        {spec_hash: record for index in found for spec_hash, record in index.graph.items()},
+        {spec_hash: record for index in found for spec_hash, record in index.other_nodes.items()},
     )
 
 
 class _Reader:
     """Reads records one by one, so that a bad one spoils no other."""
 
-    def __init__(self, installs: dict[str, Raw], where: str) -> None:
+    def __init__(self, installs: dict[str, Raw], where: str, *, wants_graph: bool = False) -> None:
         self._installs = installs
         self._where = where
+        self._wants_graph = wants_graph
+        self.graph: dict[str, bytes] = {}
+        self.other_nodes: dict[str, bytes] = {}
         self._reasons: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
         self._misnamed: dict[str, str] = {}  # what records say that their hashes are, by their keys
@@ -148,7 +159,14 @@ class _Reader:
             try:
                 record = _decode_record(raw)
                 if record.in_buildcache:
-                    yield self._binary(spec_hash, read_node(record.spec))
+                    node = read_node(record.spec)
+                    binary = self._binary(spec_hash, node)
+                    if self._wants_graph:
+                        self.graph[spec_hash] = encode_record(ingredients_of(node))
+                    yield binary
+                elif self._wants_graph and _HASH.fullmatch(spec_hash):
+                    other = graph_node_of(spec_hash, read_node(record.spec), self._lookup)
+                    self.other_nodes[spec_hash] = encode_record(other)
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
                 self._note(spec_hash, str(error))
 

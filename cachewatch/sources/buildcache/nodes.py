@@ -53,6 +53,9 @@ class Node(Struct, frozen=True):
     dependencies: Any = None
     external: Any = None
     annotations: Any = None
+    namespace: Any = None
+    package_hash: Any = None
+    build_spec: Any = None
 
     @property
     def has_parameters(self) -> bool:
@@ -66,6 +69,7 @@ class Edge(Struct, frozen=True):
     name: str
     hash: str
     virtuals: tuple[str, ...]
+    types: tuple[str, ...] = ()
 
 
 _decode_node = msgspec.json.Decoder(Node).decode
@@ -126,14 +130,33 @@ def edges(node: Node) -> Iterator[Edge]:
         if not (isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str)):
             continue
         parameters = edge.get("parameters")
-        virtuals = parameters.get("virtuals") if isinstance(parameters, dict) else edge.get("virtuals")
-        names = tuple(v for v in virtuals if isinstance(v, str)) if isinstance(virtuals, list) else ()
-        yield Edge(edge["name"], edge["hash"], names)
+        described = parameters if isinstance(parameters, dict) else edge
+        types = described.get("deptypes", described.get("type"))
+        yield Edge(edge["name"], edge["hash"], _texts(described.get("virtuals")), _texts(types))
+
+
+def _texts(listed: Any) -> tuple[str, ...]:
+    return tuple(text for text in listed if isinstance(text, str)) if isinstance(listed, list) else ()
 
 
 def variants_of(node: Node) -> tuple[str, ...]:
     """Return the variants as cache.spack.io shows them, sorted by name."""
     return _variants(bytes(node.parameters), node.patches, node.propagate)
+
+
+def flags_of(node: Node) -> tuple[str, ...]:
+    """Return the compiler flags that are set: cflags=-O2, sorted by name."""
+    return _flags(bytes(node.parameters))
+
+
+@lru_cache(maxsize=65536)
+def _flags(parameters: bytes) -> tuple[str, ...]:
+    values: Mapping[str, Any] = _decode_parameters(parameters)
+    return tuple(
+        f"{name}={_quoted(' '.join(map(str, listed)))}"
+        for name, listed in sorted(values.items())
+        if name in _FLAGS and isinstance(listed, list) and listed
+    )
 
 
 @lru_cache(maxsize=65536)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -47,6 +48,8 @@ class Published(Struct, frozen=True):
     specs: Mapping[str, Sequence[Listed]]  # by package
     fresh: Mapping[str, Validator]  # by what to know the tag's indexes again
     diagnostics: tuple[Diagnostic, ...] = ()
+    graph: Mapping[str, bytes] = MappingProxyType({})  # what each spec was made of, encoded, by hash
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # what is no binary, encoded, by hash
 
     @property
     def size(self) -> int:
@@ -73,8 +76,10 @@ def is_catalogue(address: str) -> bool:
 class CacheSource:
     """A cache that was opened; close it in the end."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, *, wants_graph: bool = False) -> None:
+        """Open `cache`; `wants_graph` asks for what each spec was made of, too."""
         self._cache = cache
+        self._wants_graph = wants_graph
         self._is_list = cache.is_catalogue or is_catalogue(cache.address)
         for name in (cache.tag, cache.stack):
             if not is_name(name.encode()):
@@ -131,7 +136,7 @@ class CacheSource:
             file = fetch_index(self._mirror, known, view=self._cache.view)
         if file is None:
             return None
-        return _publish(self._cache.tag, {self._cache.stack: _read(file)}, {key: file.fresh})
+        return _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
 
     def _read_list(self, mirror: Mirror, remembered: Remembered) -> Iterator[Published | Failed]:
         key = "catalogue"
@@ -163,24 +168,27 @@ class CacheSource:
         for entry in entries:
             file = entry.fetch(mirror, remembered.get(keys[entry.label], Validator()))
             if file is not None:
-                read[entry.label] = _read(file)
+                read[entry.label] = self._read_file(file)
         if not read and listed_before == set(keys.values()):
             return None
         for entry in entries:
             if entry.label not in read:
                 file = entry.fetch(mirror, Validator())
                 assert file is not None  # nothing is unchanged to whom nothing is known
-                read[entry.label] = _read(file)
+                read[entry.label] = self._read_file(file)
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
+
+    def _read_file(self, file: IndexFile) -> "_Read":
+        """Read an index at once, because the file itself may have hundreds of megabytes."""
+        return _read(file, wants_graph=self._wants_graph)
 
 
 _Read = tuple[Index, Validator]
 
 
-def _read(file: IndexFile) -> _Read:
-    """Read an index at once, because the file itself may have hundreds of megabytes."""
+def _read(file: IndexFile, *, wants_graph: bool) -> _Read:
     try:
-        return read_indexes(file), file.fresh
+        return read_indexes(file, wants_graph=wants_graph), file.fresh
     except MemoryError as error:
         raise TooLarge(
             f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
@@ -192,8 +200,12 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]
     binaries: dict[str, Binary] = {}
     stacks: dict[str, list[str]] = {}
     diagnostics: list[Diagnostic] = []
+    graph: dict[str, bytes] = {}
+    other_nodes: dict[str, bytes] = {}
     for label, (index, _) in read.items():
         diagnostics += index.diagnostics
+        graph |= index.graph
+        other_nodes |= index.other_nodes
         for binary in index.binaries:
             binaries.setdefault(binary.hash, binary)
             stacks.setdefault(binary.hash, []).append(label)
@@ -201,7 +213,7 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]
     specs: dict[str, list[Listed]] = {}
     for spec_hash, binary in binaries.items():
         specs.setdefault(binary.package, []).append(Listed(binary, shared[tuple(stacks[spec_hash])]))
-    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics))
+    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), graph, other_nodes)
 
 
 def _ignored(mirror: Mirror, listing: CatalogueListing) -> tuple[Diagnostic, ...]:

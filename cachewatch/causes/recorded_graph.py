@@ -1,0 +1,87 @@
+"""The dependency graph of one tag in one revision, read package by package as it is asked for."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from cachewatch.core.graph import GraphNode, Ingredients
+from cachewatch.core.model import Document, Signature
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, is_name
+from cachewatch.core.spack_spellings import NO_COMPILER
+from cachewatch.documents.graph_files import read_package_graph, read_tag_graph
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import parse
+from cachewatch.errors import DocumentError
+from cachewatch.git.repository import Repository
+from cachewatch.git.resolving_revisions import Revision
+from cachewatch.git.trees import folders
+
+_NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
+
+
+class RecordedGraph:
+    """The specs of a tag with what they are made of; packages are read when they are needed."""
+
+    def __init__(self, repository: Repository, revision: Revision, tag: str) -> None:
+        self._repository = repository
+        self._folder = f"{revision.commit}:{CATALOGUE}/{tag}"
+        self._packages: dict[str, Mapping[str, GraphNode]] = {}
+        self._documents: dict[str, Document | None] = {}
+        others = self._file(TAG_GRAPH)
+        self.is_recorded = others is not None
+        self._others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The names of all packages of the tag."""
+        return tuple(sorted(folders(self._repository, self._folder).ids))
+
+    def find(self, package: str, spec_hash: str) -> GraphNode | None:
+        """Return a spec; None if the graph does not describe it."""
+        return self.nodes(package).get(spec_hash) or self._others.get(spec_hash)
+
+    def nodes(self, package: str) -> Mapping[str, GraphNode]:
+        """Return the binaries of a package, by hash."""
+        if package not in self._packages:
+            self._packages[package] = self._read_nodes(package)
+        return self._packages[package]
+
+    def hashes(self, package: str) -> frozenset[str]:
+        """Return the hashes of a package, nothing where its document cannot be read."""
+        try:
+            document = self.document(package)
+        except DocumentError:
+            return frozenset()
+        return document.specs.hashes if document is not None else frozenset()
+
+    def document(self, package: str) -> Document | None:
+        """Return the document of a package; None if there is none. Raises a DocumentError where it cannot be read."""
+        if package not in self._documents:
+            content = self._file(f"{package}/{DOCUMENT}") if is_name(package.encode("utf-8", "replace")) else None
+            self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
+        return self._documents[package]
+
+    def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:
+        document = self.document(package)
+        if document is None:
+            return _NO_NODES
+        content = self._file(f"{package}/{PACKAGE_GRAPH}")
+        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
+        nothing = Ingredients()
+        return {h: _node(h, package, s, made_of.get(h, nothing)) for h, s in document.specs.items()}
+
+    def _file(self, path: str) -> bytes | None:
+        found = self._repository.objects().get(f"{self._folder}/{path}", most=MAX_BYTES)
+        return found.content if found is not None and found.type == "blob" else None
+
+
+def _node(spec_hash: str, package: str, signature: Signature, made_of: Ingredients) -> GraphNode:
+    return GraphNode(
+        hash=spec_hash,
+        name=package,
+        version=signature.versions[0] if signature.versions else "",
+        compiler="" if signature.compiler == NO_COMPILER else signature.compiler,
+        os=signature.os,
+        target=signature.target,
+        variants=signature.variants,
+        ingredients=made_of,
+    )

@@ -1,0 +1,118 @@
+"""`cachewatch why`: why specs were rebuilt."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cachewatch.cli.help_examples import examples
+from cachewatch.cli.output import write
+from cachewatch.errors import UsageError
+from cachewatch.render.causes import explained_json, explained_lines, lock_json, lock_lines, night_json, night_lines
+
+if TYPE_CHECKING:
+    from cachewatch.git.repository import Repository
+
+
+@click.command(
+    epilog=examples(
+        "cachewatch why hdf5 --repo catalogue.git",
+        "cachewatch why /j4xgwtq --repo catalogue.git --format json",
+        "cachewatch why --between 2026-11-01 HEAD --repo catalogue.git",
+        "cachewatch why --lock old/spack.lock new/spack.lock",
+    )
+)
+@click.argument("spec", required=False, metavar="[HASH|PACKAGE[@VERSION]]")
+@click.option(
+    "--between",
+    nargs=2,
+    metavar="A B",
+    help="Compare these revisions or dates.  [default: the step in which the spec came]",
+)
+@click.option(
+    "--lock",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="A B",
+    help="Compare two lock files of an environment instead of revisions.",
+)
+@click.option("--rev", default="HEAD", metavar="REVISION", help="Look for the spec in this revision or date.")
+@click.option("--tag", default="develop", metavar="TAG", help="Tag to read.")
+@click.option(
+    "--repo",
+    default=".",
+    show_default="current folder",
+    metavar="PATH|URL",
+    help="Catalogue that `cachewatch record` wrote: a path or a URL.",
+)
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
+)
+def why(
+    *,
+    spec: str | None,
+    between: tuple[str, str] | None,
+    lock: tuple[Path, Path] | None,
+    rev: str,
+    tag: str,
+    repo: str,
+    format_: str,
+    output: str | None,
+) -> None:
+    """Explain why specs were rebuilt: what changed in them, or in what they depend on.
+
+    Each new spec is compared with its nearest predecessor. Without a spec, all causes between two revisions are
+    counted. The dependency graph is in repositories that `cachewatch record` writes; upstream's documents do not
+    have it.
+    """
+    if lock and (spec or between):
+        raise UsageError("--lock compares two whole lock files; leave out the spec and --between")
+    if lock:
+        from cachewatch.causes.lock_causes import compare_locks  # noqa: PLC0415  slow to load
+
+        change = compare_locks(*lock)
+        values, lines = lock_json(change), list(lock_lines(change, *map(str, lock)))
+    else:
+        from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
+
+        repository = open_repository(repo, report=None)
+        try:
+            values, lines = _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
+        finally:
+            repository.close()
+    if format_ == "json":
+        write([values], output)
+    else:
+        write([f"{line}\n".encode() for line in lines], output, is_for_people=True)
+
+
+_Answer = tuple[bytes, list[str]]
+
+
+def _of_spec(repository: "Repository", spec: str, between: tuple[str, str] | None, rev: str, tag: str) -> _Answer:
+    from cachewatch.causes.asked_specs import find_asked, step_of  # noqa: PLC0415  git is slow to load
+
+    asked = find_asked(repository, spec, tag, between, rev)
+    step = step_of(repository, asked, tag)
+    found = [] if step is None else list(step.explain(asked.package, asked.hashes))
+    is_recorded = step is not None and step.is_recorded
+    before = None if asked.before is None else asked.before.side()
+    return (
+        explained_json(asked.package, found, is_recorded=is_recorded),
+        list(explained_lines(asked.package, before, asked.after.side(), found)),
+    )
+
+
+def _of_all(repository: "Repository", between: tuple[str, str] | None, tag: str) -> _Answer:
+    from cachewatch.causes.recorded_graph import RecordedGraph  # noqa: PLC0415  git is slow to load
+    from cachewatch.causes.step_causes import Step  # noqa: PLC0415
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
+
+    before, after = (resolve(repository, name) for name in between or ("HEAD~1", "HEAD"))
+    step = Step(RecordedGraph(repository, before, tag), RecordedGraph(repository, after, tag))
+    found = list(step.explain_all())
+    return (
+        night_json(found, is_recorded=step.is_recorded),
+        list(night_lines(before.side(tag), after.side(tag), found)),
+    )

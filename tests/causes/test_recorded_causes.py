@@ -1,0 +1,164 @@
+"""Causes in recorded build caches that a real Spack wrote, and `cachewatch why`."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from caches import GCC, database, edge, installs, node, write_v3
+from conftest import Run
+from truths import V3, History
+
+from cachewatch.git.repository import Repository
+from cachewatch.sources.buildcache.opening import Cache
+from cachewatch.sources.cache_recorder import record
+
+
+def night(run: Run, history: History, after: int) -> dict[str, Any]:
+    """Return the causes of the step to a state, as JSON."""
+    between = [history.revisions[V3[number]] for number in (after - 2, after - 1)]
+    result = run("why", "--between", *between, "--repo", history.folder, "--format", "json")
+    assert result.exit_code == 0, result.error
+    found: dict[str, Any] = json.loads(result.output)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["v3", "v2"])
+def test_a_new_zlib_rebuilds_what_depends_on_it(run: Run, histories: dict[str, History], kind: str) -> None:
+    """State 7 of the real caches: everything above zlib, and nothing else."""
+    found = night(run, histories[kind], 7)
+
+    (cause,) = found["causes"]
+    assert (cause["package"], cause["what"], cause["before"], cause["after"]) == ("zlib", "version", "1.3", "1.3.1")
+    assert (cause["specs"], cause["attributed"], len(cause["hashes"])) == (6, 6, 6)
+    assert found["recorded"] is True
+
+
+def test_a_second_compiler(run: Run, histories: dict[str, History]) -> None:
+    """State 8: two specs were built beside equal ones, because four packages below have another compiler."""
+    found = night(run, histories["v3"], 8)
+
+    assert {(one["package"], one["what"], one["before"], one["after"]) for one in found["causes"]} == {
+        (name, "compiler", "gcc@12.2.0", "llvm@14.0.6") for name in ("cw-solver", "hdf5", "openblas", "zlib")
+    }
+    assert {tuple(one["languages"]) for one in found["causes"]} == {("c", "cxx")}
+    assert {one["specs"] for one in found["causes"]} == {2}
+    assert sum(one["attributed"] for one in found["causes"]) == 2
+
+
+def test_a_version_beside_the_old_one(run: Run, histories: dict[str, History]) -> None:
+    """State 3: three specs beside their old builds."""
+    (cause,) = night(run, histories["v3"], 3)["causes"]
+
+    assert (cause["package"], cause["before"], cause["after"], cause["attributed"]) == (
+        "cw-solver",
+        "2.0.0",
+        "2.1.0",
+        3,
+    )
+
+
+def test_the_way_to_the_cause(run: Run, histories: dict[str, History]) -> None:
+    """A hash is found wherever it was, with the step in which it came and the path down to the cause."""
+    history = histories["v3"]
+    result = run("why", "/eegwaws", "--repo", history.folder, "--rev", history.revisions[V3[6]], "--format", "json")
+    found = json.loads(result.output)
+
+    assert (found["spec"]["name"], found["predecessor"]["hash"][:7]) == ("cw-stack", "rvmga2n")
+    assert (found["predecessor"]["beside"], found["predecessor"]["paired"]) == (False, True)
+    assert [(one["package"], one["path"]) for one in found["causes"]] == [("zlib", ["cw-stack", "cw-torch", "zlib"])]
+
+
+def test_a_hash_that_is_gone(run: Run, histories: dict[str, History]) -> None:
+    """It came in state 3 and went in state 7."""
+    result = run("why", "huhld2m", "--repo", histories["v3"].folder)
+
+    assert result.exit_code == 0
+    assert "nearest predecessor cw-torch@2.6.0/gvdhu3m, which is still there" in result.output
+    assert "  cw-solver 2.0.0 -> 2.1.0\n      cw-torch <- cw-solver\n" in result.output
+
+
+def test_a_package_and_a_version(run: Run, histories: dict[str, History]) -> None:
+    """All new specs of the package in its last step; of one version, in the step in which it came."""
+    history = histories["v3"]
+    at = ("--repo", history.folder, "--rev", history.revisions[V3[7]])
+
+    assert "compiler gcc@12.2.0" not in run("why", "cw-torch@2.5.1", "--between", "HEAD~3", "HEAD~2", *at[:2]).output
+    output = run("why", "zlib@1.3.1", *at).output
+    assert "zlib@1.3.1/c3yoc6b: nearest predecessor zlib@1.3.1/2a6fhpz, which is still there" in output
+    assert "compiler of zlib (c, cxx): gcc@12.2.0 -> llvm@14.0.6" in output
+
+
+@pytest.mark.parametrize("kind", ["v3", "v2"])
+def test_two_lock_files(run: Run, buildcaches: Path, kind: str) -> None:
+    """Why two concretizations of one environment differ: causes first, then each root."""
+    locks = [buildcaches / kind / "env" / str(number) for number in (4, 7)]
+    result = run("why", "--lock", *locks)
+    found = json.loads(run("why", "--lock", *locks, "--format", "json").output)
+
+    assert result.exit_code == 0, result.error
+    assert re.search(r"^ +6  zlib 1.3 -> 1.3.1$", result.output, re.MULTILINE)
+    assert [(one["package"], one["specs"], one["attributed"]) for one in found["causes"]] == [("zlib", 6, 6)]
+    assert {one["spec"]["name"] for one in found["specs"] if one["root"]} >= {"cw-stack", "hdf5"}
+
+
+def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path) -> None:
+    """The answer is how to have one, and never a guess."""
+    result = run("why", "py-build", "--repo", demo_repository)
+    found = json.loads(run("why", "py-build", "--repo", demo_repository, "--format", "json").output)
+
+    assert "not recorded: these revisions have no dependency graph; `cachewatch record` keeps it" in result.output
+    assert found["recorded"] is False
+    assert {one["what"] for each in found["specs"] for one in each["causes"]} == {"not-recorded"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nosuch"], "has no package and no hash 'nosuch'"),
+        (["zlib@99"], "zlib@99: has no specs"),
+        (["zlib", "--tag", "nosuch"], "has no package"),
+        (["--lock", "a", "b", "zlib"], "leave out the spec"),
+        (["--lock", "a", "b"], "name a spack.lock"),
+    ],
+)
+def test_bad_requests(run: Run, histories: dict[str, History], arguments: list[str], message: str) -> None:
+    """Each is a sentence and exit code 2."""
+    result = run("why", *arguments, "--repo", histories["v3"].folder)
+
+    assert (result.exit_code, "Traceback" in result.error) == (2, False)
+    assert message in result.error
+
+
+def test_a_damaged_graph_is_a_sentence(run: Run, tmp_path: Path) -> None:
+    """The rest of the catalogue is read as ever."""
+    mirror, repository = tmp_path / "mirror", tmp_path / "catalogue.git"
+    for version in ("1.0", "1.1"):
+        found = installs(node("zlib", version, dependencies=[edge("gcc", GCC, "c")]), start=int(version[-1]))
+        write_v3(mirror, database(found))
+        record(Cache(address=str(mirror)), repository, is_confirmed=True)
+    stream = (
+        "commit refs/heads/main\ncommitter a <a@b> 4000000000 +0000\ndata 1\nx\nfrom refs/heads/main^0\n"
+        'M 100644 inline "_cache/develop/zlib/graph.json"\ndata 4\n{"x"\ndone\n'
+    )
+    subprocess.run(["git", "-C", repository, "fast-import", "--quiet", "--done"], input=stream, text=True, check=True)
+
+    broken = run("why", "zlib", "--between", "HEAD~1", "HEAD", "--repo", repository)
+
+    assert (broken.exit_code, "Traceback" in broken.error) == (4, False)
+    assert "zlib/graph.json: is not a recorded graph" in broken.error
+    assert run("diff", "HEAD~1", "HEAD", "--repo", repository).exit_code == 0
+
+
+def test_what_diff_says_does_not_depend_on_the_graph(run: Run, histories: dict[str, History]) -> None:
+    """Graph files are no documents: nothing warns of them, and no package is called so."""
+    history = histories["v3"]
+    between = (history.revisions[V3[5]], history.revisions[V3[6]])
+    result = run("diff", *between, "--repo", history.folder, "--format", "json")
+    files = Repository(history.folder).run(["ls-tree", "-r", "--name-only", between[1]]).decode().split()
+
+    assert result.error == ""
+    assert not any("graph" in package["name"] for package in json.loads(result.output)["changesets"][0]["packages"])
+    assert {"_cache/develop/zlib/graph.json", "_cache/develop/.graph.json"} <= set(files)

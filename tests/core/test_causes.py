@@ -1,0 +1,273 @@
+"""Why a hash is another one: the walk through two graphs, the nearest predecessor, and the causes of a night."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cachewatch.core.attribution import attribute
+from cachewatch.core.causes import SPACK, Cause, Causes, Walk, What
+from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
+from cachewatch.core.predecessors import PackageNodes, find_predecessor
+
+
+def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:
+    """Return a spec that is compiled by nothing."""
+    made_of = {key: values.pop(key) for key in Ingredients.__struct_fields__ if key in values}
+    attributes = {"version": "1", "os": "debian12", "target": "x86_64_v3"} | values
+    return GraphNode(name=name, hash=spec_hash, ingredients=Ingredients(dependencies=edges, **made_of), **attributes)
+
+
+def on(name: str, spec_hash: str, *virtuals: str, types: Iterable[str] = ("link",)) -> Dependency:
+    return Dependency(name, spec_hash, tuple(types), virtuals)
+
+
+def graph(*specs: GraphNode) -> Nodes:
+    return Nodes({one.hash: one for one in specs})
+
+
+def causes(before: Iterable[GraphNode], after: Iterable[GraphNode]) -> Causes:
+    """Return why the first spec of `after` is not the first of `before`."""
+    old, new = list(before), list(after)
+    return Walk(graph(*old), graph(*new)).causes(new[0].name, old[0].hash, new[0].hash)
+
+
+ZLIB = (spec("zlib", "z1", version="1.3"), spec("zlib", "z2", version="1.3.1"))
+GCC, LLVM = (
+    spec("gcc", "gcc", version="12.2.0", external="/usr"),
+    spec("llvm", "llvm", version="14.0.6", external="/usr"),
+)
+
+
+def test_what_is_found_below_is_passed_on() -> None:
+    """The cause is the package that differs in itself, and the path leads to it."""
+    found = causes(
+        [spec("torch", "t1", on("hdf5", "h1")), spec("hdf5", "h1", on("zlib", "z1")), ZLIB[0]],
+        [spec("torch", "t2", on("hdf5", "h2")), spec("hdf5", "h2", on("zlib", "z2")), ZLIB[1]],
+    )
+
+    assert found == {Cause(package="zlib", what=What.VERSION, before="1.3", after="1.3.1"): ("torch", "hdf5", "zlib")}
+
+
+def test_what_differs_in_itself_and_below_is_two_causes() -> None:
+    found = causes(
+        [spec("hdf5", "h1", on("zlib", "z1"), variants=("+cxx", "~mpi")), ZLIB[0]],
+        [spec("hdf5", "h2", on("zlib", "z2"), variants=("+cxx", "+mpi")), ZLIB[1]],
+    )
+
+    assert {(one.package, one.what, one.before, one.after) for one in found} == {
+        ("hdf5", What.VARIANTS, ("~mpi",), ("+mpi",)),
+        ("zlib", What.VERSION, "1.3", "1.3.1"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ({"version": "1"}, {"version": "2"}, What.VERSION),
+        ({"os": "debian12"}, {"os": "debian13"}, What.OS),
+        ({"target": "x86_64_v3"}, {"target": "x86_64_v4"}, What.TARGET),
+        ({"external": "/usr"}, {"external": "/opt"}, What.EXTERNAL),
+        ({"namespace": "builtin"}, {"namespace": "site"}, What.NAMESPACE),
+        ({"spliced": ""}, {"spliced": "x1"}, What.SPLICE),
+        ({"variants": ("patches:=abc",)}, {"variants": ("patches:=def",)}, What.PATCHES),
+        ({"flags": ("cflags=-O2",)}, {"flags": ()}, What.FLAGS),
+        ({"recipe": "r1"}, {"recipe": "r2"}, What.RECIPE),
+        ({"compiler": "gcc@12.2.0"}, {"compiler": "gcc@13.3.0"}, What.COMPILER),
+        ({"dependencies": ()}, {"dependencies": (on("zlib", "z1"),)}, What.DEPENDENCY_ADDED),
+        ({"dependencies": (on("zlib", "z1"),)}, {"dependencies": ()}, What.DEPENDENCY_REMOVED),
+        (
+            {"dependencies": (on("zlib", "z1"),)},
+            {"dependencies": (on("zlib", "z1", types=("build",)),)},
+            What.DEPENDENCY_CHANGED,
+        ),
+    ],
+)
+def test_each_way_to_differ(before: dict[str, Any], after: dict[str, Any], what: What) -> None:
+    """One difference is one cause, at the spec itself, in both directions."""
+    sides = [
+        [spec("x", f"x{n}", *values.pop("dependencies", ()), **values), ZLIB[0]]
+        for n, values in enumerate((dict(before), dict(after)))
+    ]
+    there, back = causes(sides[0], sides[1]), causes(sides[1], sides[0])
+
+    mirrored = {What.DEPENDENCY_ADDED: What.DEPENDENCY_REMOVED, What.DEPENDENCY_REMOVED: What.DEPENDENCY_ADDED}
+    assert [(one.package, one.what, path) for one, path in there.items()] == [("x", what, ("x",))]
+    assert [one.what for one in back] == [mirrored.get(what, what)]
+
+
+def test_the_recipe_is_named_only_where_nothing_else_differs() -> None:
+    """A new version has another recipe anyway; one below does not excuse it."""
+    new_version = causes([spec("x", "x1", recipe="r1")], [spec("x", "x2", recipe="r2", version="2")])
+    below = causes(
+        [spec("x", "x1", on("zlib", "z1"), recipe="r1"), ZLIB[0]],
+        [spec("x", "x2", on("zlib", "z2"), recipe="r2"), ZLIB[1]],
+    )
+
+    assert [one.what for one in new_version] == [What.VERSION]
+    assert {(one.package, one.what) for one in below} == {("x", What.RECIPE), ("zlib", What.VERSION)}
+
+
+def compiled(name: str, spec_hash: str, *edges: Dependency, by: str, **values: Any) -> GraphNode:
+    """Return a spec that a compiler compiled, with the runtime of the compiler."""
+    versions = {"gcc": "12.2.0", "llvm": "14.0.6"}
+    runtime = [on("gcc-runtime", "rt")] if by == "gcc" else []
+    return spec(name, spec_hash, on(by, by, "c", "cxx"), *runtime, *edges, compiler=f"{by}@{versions[by]}", **values)
+
+
+def test_a_compiler_is_one_fact() -> None:
+    """Its edges and its runtime are no causes of their own."""
+    runtime = spec("gcc-runtime", "rt")
+    found = causes([compiled("x", "x1", by="gcc"), GCC, runtime], [compiled("x", "x2", by="llvm"), LLVM])
+
+    assert list(found) == [
+        Cause(package="x", what=What.COMPILER, before="gcc@12.2.0", after="llvm@14.0.6", languages=("c", "cxx"))
+    ]
+
+
+def test_only_the_languages_that_another_compiler_compiles() -> None:
+    """Fortran is still compiled by gcc."""
+    old = spec("x", "x1", on("gcc", "gcc", "c", "cxx", "fortran"), compiler="gcc@12.2.0")
+    new = spec("x", "x2", on("llvm", "llvm", "c", "cxx"), on("gcc", "gcc", "fortran"), compiler="llvm@14.0.6")
+    (found,) = causes([old, GCC], [new, GCC, LLVM])
+
+    assert (found.what, found.languages) == (What.COMPILER, ("c", "cxx"))
+
+
+def test_another_build_of_the_same_compiler_is_followed() -> None:
+    """Name and version are equal, so the compiler is a dependency like any other."""
+    moved = spec("gcc", "gcc2", version="12.2.0", external="/opt/gcc")
+    (found,) = causes(
+        [spec("x", "x1", on("gcc", "gcc", "c"), compiler="gcc@12.2.0"), GCC],
+        [spec("x", "x2", on("gcc", "gcc2", "c"), compiler="gcc@12.2.0"), moved],
+    )
+
+    assert (found.package, found.what, found.after) == ("gcc", What.EXTERNAL, "/opt/gcc")
+
+
+def test_a_compiler_that_only_old_spack_writes_is_no_change() -> None:
+    """Specfile 4 says what compiled a bundle; specfile 5 does not."""
+    found = causes([spec("bundle", "b1", compiler="gcc@12.2.0")], [spec("bundle", "b2")])
+
+    assert list(found) == [SPACK]
+
+
+def test_nothing_recorded_differs() -> None:
+    """Another Spack wrote it: one line for all, of no package."""
+    found = causes(
+        [spec("x", "x1", on("zlib", "z1")), ZLIB[0]],
+        [spec("x", "x2", on("zlib", "z9")), spec("zlib", "z9", version="1.3")],
+    )
+
+    assert list(found) == [SPACK]
+
+
+@pytest.mark.parametrize("missing", ["before", "after", "both"])
+def test_a_dependency_that_the_graph_does_not_describe(missing: str) -> None:
+    """It is named, and what can be known of the others is."""
+    before = [spec("x", "x1", on("glibc", "g1"), on("zlib", "z1")), ZLIB[0]]
+    after = [spec("x", "x2", on("glibc", "g2"), on("zlib", "z2")), ZLIB[1]]
+    before += [] if missing in ("before", "both") else [spec("glibc", "g1")]
+    after += [] if missing in ("after", "both") else [spec("glibc", "g2")]
+
+    found = causes(before, after)
+
+    assert {(one.package, one.what) for one in found} == {("glibc", What.NOT_DESCRIBED), ("zlib", What.VERSION)}
+
+
+def test_a_cycle_ends() -> None:
+    """No graph of Spack has one, and a damaged one may."""
+    found = causes(
+        [spec("a", "a1", on("b", "b1")), spec("b", "b1", on("a", "a1"), version="1")],
+        [spec("a", "a2", on("b", "b2")), spec("b", "b2", on("a", "a2"), version="2")],
+    )
+
+    assert (Cause(package="b", what=What.VERSION, before="1", after="2"), ("a", "b")) in found.items()
+
+
+def test_a_deep_chain_takes_no_recursion() -> None:
+    depth = 5000
+    sides = [
+        [spec("p0", f"p0-{n}", on("p1", f"p1-{n}"))]
+        + [spec(f"p{i}", f"p{i}-{n}", on(f"p{i + 1}", f"p{i + 1}-{n}")) for i in range(1, depth)]
+        + [spec(f"p{depth}", f"p{depth}-{n}", version=str(n))]
+        for n in range(2)
+    ]
+    ((cause, path),) = causes(*sides).items()
+
+    assert (cause.package, len(path)) == (f"p{depth}", depth + 1)
+
+
+def test_two_nodes_of_one_name_are_paired_by_how_they_are_used() -> None:
+    """A build may need one Python and link to another: each is compared with its like."""
+    found = causes(
+        [
+            spec("x", "x1", on("python", "p1", types=["build"]), on("python", "q1", types=["link"])),
+            spec("python", "p1", version="3.11"),
+            spec("python", "q1", version="3.12"),
+        ],
+        [
+            spec("x", "x2", on("python", "q2", types=["link"]), on("python", "p1", types=["build"])),
+            spec("python", "p1", version="3.11"),
+            spec("python", "q2", version="3.13"),
+        ],
+    )
+
+    assert list(found) == [Cause(package="python", what=What.VERSION, before="3.12", after="3.13")]
+
+
+def nodes_of(*specs: GraphNode) -> dict[str, GraphNode]:
+    return {one.hash: one for one in specs if one.name == "x"}
+
+
+def test_the_nearest_predecessor_shares_most_dependencies() -> None:
+    """By hash alone it would be another one; a tie goes to the one with fewest causes."""
+    near = spec("x", "x9", on("a", "a1"), on("b", "b1"))
+    far = spec("x", "x0", on("a", "a0"), on("b", "b0"))
+    new = spec("x", "y", on("a", "a1"), on("b", "b1"), recipe="r")
+    walk = Walk(graph(near, far), graph(new))
+    package = PackageNodes(nodes_of(near, far), nodes_of(new), {"y": {"x0", "x9"}})
+
+    found = find_predecessor(package, "y", walk)
+
+    assert found is not None
+    assert (found.hash, found.is_beside, found.is_paired, found.is_match) == ("x9", False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "is_kept", "expected"),
+    [
+        ({}, True, (True, True, True)),  # alike in everything, and still there
+        ({"version": "0"}, False, (False, True, False)),
+        ({"version": "0"}, True, (True, True, False)),
+        ({"target": "zen4"}, False, (False, False, False)),
+        ({"target": "zen4"}, True, (True, False, False)),
+    ],
+)
+def test_where_no_older_spec_vanished_for_it(
+    old: dict[str, str], is_kept: bool, expected: tuple[bool, bool, bool]
+) -> None:
+    """The nearest is named with what it is: beside, for the same machines, alike."""
+    before, new = spec("x", "x1", **old), spec("x", "x2")
+    package = PackageNodes({"x1": before}, {"x2": new} | ({"x1": before} if is_kept else {}), {})
+
+    found = find_predecessor(package, "x2", Walk(graph(before), graph(new)))
+
+    assert found is not None
+    assert (found.is_beside, found.is_paired, found.is_match) == expected
+
+
+def test_each_spec_counts_once_under_the_cause_that_explains_most() -> None:
+    """What is attributed adds up to all specs; all specs of a cause are named nevertheless."""
+    zlib = Cause(package="zlib", what=What.VERSION, before="1.3", after="1.3.1")
+    python = Cause(package="python", what=What.RECIPE)
+    gcc = Cause(package="x", what=What.COMPILER)
+    night = {"a": [zlib], "b": [zlib, python], "c": [zlib], "d": [python], "e": [gcc, python]}
+
+    found = attribute(night)
+
+    assert [(one.cause, len(one.hashes), one.attributed) for one in found] == [
+        (python, 3, ("b", "d", "e")),
+        (zlib, 3, ("a", "c")),
+        (gcc, 1, ()),
+    ]
