@@ -130,7 +130,14 @@ __all__ = [
 ]
 
 # Where they are, quick ones to load first.
-_MODULES = ("errors", "core.model", "core.statements.values", "core.environment_coverage", "api", "git.resolving_revisions")
+_MODULES = (
+    "errors",
+    "core.model",
+    "core.statements.values",
+    "core.environment_coverage",
+    "api",
+    "git.resolving_revisions",
+)
 
 if not TYPE_CHECKING:  # which would take any name for a public one
 

@@ -1,6 +1,6 @@
 """The dependency graph of one tag in one revision, read package by package as it is asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from cachewatch.core.graph import GraphNode, Ingredients
@@ -29,6 +29,11 @@ class RecordedGraph:
         others = self._file(TAG_GRAPH)
         self.is_recorded = others is not None
         self._others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
+
+    @property
+    def others(self) -> Collection[GraphNode]:
+        """The specs that are no binaries."""
+        return self._others.values()
 
     @property
     def packages(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ _COMMANDS = {
     "demo": "cachewatch.cli.demo",
     "diff": "cachewatch.cli.diff",
     "explain": "cachewatch.cli.explain",
+    "impact": "cachewatch.cli.impact",
     "init": "cachewatch.cli.init",
     "kinds": "cachewatch.cli.kinds_and_schema",
     "once": "cachewatch.cli.once_and_daemon",

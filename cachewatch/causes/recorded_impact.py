@@ -1,0 +1,31 @@
+"""What depends on a package in a recorded revision."""
+
+from collections.abc import Iterator
+
+from cachewatch.causes.recorded_graph import RecordedGraph
+from cachewatch.core.graph import GraphNode
+from cachewatch.core.impact import Impact, find_impact
+from cachewatch.core.versions import Versions
+from cachewatch.errors import UsageError
+
+
+def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
+    """Return the dependents of a package, or package@version; raises UsageError where the revision has no graph."""
+    if not graph.is_recorded:
+        raise UsageError(
+            "this revision has no dependency graph; `cachewatch record` keeps it from now on (docs/why.md)"
+        )
+    package, _, versions = asked.partition("@")
+    chosen = Versions([versions] if versions else [])
+    nodes = list(_all_nodes(graph))
+    hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
+    if not hashes:
+        raise UsageError(f"{asked}: no spec of this revision is or uses it; `cachewatch show` lists what there is")
+    stacks = {h: s.stacks for name in graph.packages if (d := graph.document(name)) for h, s in d.specs.items()}
+    return find_impact(nodes, hashes, stacks)
+
+
+def _all_nodes(graph: RecordedGraph) -> Iterator[GraphNode]:
+    yield from graph.others
+    for package in graph.packages:
+        yield from graph.nodes(package).values()
