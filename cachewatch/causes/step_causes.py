@@ -1,10 +1,12 @@
 """Why the specs that a revision brought have other hashes than their nearest predecessors."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 
 from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.core.causes import Cause, Explanation, Walk, What
 from cachewatch.core.compare import compare
+from cachewatch.core.model import Signature, Specs
 from cachewatch.core.predecessors import PackageNodes, Predecessor, find_predecessor
 
 _NOT_RECORDED = Cause(package="", what=What.NOT_RECORDED)
@@ -60,12 +62,18 @@ class Step:
         change = compare(package, old, new) if old is not None and new is not None else None
         if change is None or old is None or new is None:
             return {}
-        vanished = {h: s for h, s in old.specs.items() if h not in new.specs.hashes}
-        came = {h: s for h, s in new.specs.items() if h not in old.specs.hashes}
-        found: dict[str, set[str]] = {}
+        vanished, came = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
+        found: defaultdict[str, set[str]] = defaultdict(set)
         for match in change.pairings:
-            hashes = {h for h, signature in vanished.items() if signature == match.before}
-            for h, signature in came.items():
-                if signature == match.after:
-                    found.setdefault(h, set()).update(hashes)
+            for spec_hash in came.get(match.after, ()):
+                found[spec_hash] |= vanished.get(match.before, set())
         return found
+
+
+def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
+    """Return the hashes that only `specs` have."""
+    found: defaultdict[Signature, set[str]] = defaultdict(set)
+    for spec_hash, signature in specs.items():
+        if spec_hash not in others.hashes:
+            found[signature].add(spec_hash)
+    return found

@@ -89,9 +89,17 @@ _Pair = tuple[str, str, str]
 
 
 class _Edges(Struct, frozen=True):
-    both: tuple[tuple[Dependency, Dependency], ...]
-    removed: tuple[Dependency, ...]
-    added: tuple[Dependency, ...]
+    both: Sequence[tuple[Dependency, Dependency]]
+    removed: Sequence[Dependency]
+    added: Sequence[Dependency]
+
+
+class _Compared(Struct, frozen=True):
+    """Two specs: what differs in themselves, and which pairs of specs below them differ."""
+
+    name: str
+    own: Sequence[Cause]
+    below: Sequence[_Pair]
 
 
 # What compiles a spec, by language; by "" where its node only names one.
@@ -109,66 +117,54 @@ class Walk:
     def causes(self, package: str, before: str, after: str) -> Causes:
         """Return why the hash `after` of `package` is another one than `before`; nothing if they are equal."""
         asked = (package, before, after)
+        # Without recursion, since graphs may be deep; what is open is on the way down, so that cycles end.
         path = [asked]
-        opened: set[_Pair] = set()  # and not finished, so that cycles end
+        is_open: dict[_Pair, _Compared | None] = {}
         while path:
             pair = path[-1]
             if pair in self._found or pair[1] == pair[2]:
                 path.pop()
-                continue
-            below = [] if pair in opened else [p for p in self._below(pair) if p not in self._found and p not in opened]
-            opened.add(pair)
-            if below:
-                path += below
-            else:
-                self._found[pair] = self._of(pair)
+            elif pair in is_open:
+                self._found[pair] = self._of(pair, is_open.pop(pair))
                 path.pop()
+            else:
+                is_open[pair] = found = self._compared(pair)
+                path += [p for p in (found.below if found else ()) if p not in self._found and p not in is_open]
         return self._found.get(asked, {})
 
-    def _nodes(self, pair: _Pair) -> tuple[GraphNode | None, GraphNode | None]:
+    def _compared(self, pair: _Pair) -> _Compared | None:
+        """Compare two specs without what is below them; None where either is not described."""
         package, before, after = pair
-        return self._before.find(package, before), self._after.find(package, after)
-
-    def _below(self, pair: _Pair) -> Iterator[_Pair]:
-        old, new = self._nodes(pair)
-        if old is not None and new is not None:
-            edges, _ = self._compared(old, new)
-            yield from ((new.name, one.hash, new.hash) for one, new in edges.both if one.hash != new.hash)
-
-    def _compared(self, old: GraphNode, new: GraphNode) -> tuple[_Edges, list[Cause]]:
-        """Return the edges of two specs, and what became of their compilers."""
+        old, new = self._before.find(package, before), self._after.find(package, after)
+        if old is None or new is None:
+            return None
         had, has = _compilers_of(old, self._before), _compilers_of(new, self._after)
         is_installed_otherwise = old.is_external or new.is_external
         changes = [] if is_installed_otherwise else _compiler_changes(new.name, had, has)
-        return _matched(old, new, has_other_compiler=bool(changes)), changes
+        edges = _matched(old, new, has_other_compiler=bool(changes))
+        below = tuple((other.name, one.hash, other.hash) for one, other in edges.both if one.hash != other.hash)
+        return _Compared(name=new.name, own=_own(old, new, edges, changes), below=below)
 
-    def _of(self, pair: _Pair) -> Causes:
-        old, new = self._nodes(pair)
-        if old is None or new is None:
-            return {}  # whoever depends on it says so, by its name
-        edges, compilers = self._compared(old, new)
-        found: dict[Cause, tuple[str, ...]] = dict.fromkeys(_own(old, new, edges, compilers), (new.name,))
-        for one, other in edges.both:
-            if one.hash == other.hash:
-                continue
-            below = (other.name, one.hash, other.hash)
-            if None in self._nodes(below):
-                found.setdefault(Cause(package=other.name, what=What.NOT_DESCRIBED), (new.name, other.name))
+    def _of(self, pair: _Pair, compared: _Compared | None) -> Causes:
+        if compared is None:
+            return {Cause(package=pair[0], what=What.NOT_DESCRIBED): (pair[0],)}
+        found: dict[Cause, tuple[str, ...]] = dict.fromkeys(compared.own, (compared.name,))
+        for below in compared.below:
             for cause, path in self._found.get(below, {}).items():
-                longer = (new.name, *path)
-                if cause not in found or len(longer) < len(found[cause]):
-                    found[cause] = longer
+                if cause not in found or len(path) + 1 < len(found[cause]):
+                    found[cause] = (compared.name, *path)
         if len(found) > 1:
             found.pop(SPACK, None)
-        return found or {SPACK: (new.name,)}
+        return found or {SPACK: (compared.name,)}
 
 
 def _compilers_of(node: GraphNode, graph: Graph) -> _Compilers:
     found: dict[str, str] = {}
     for edge in node.dependencies:
-        for language in edge.languages:
+        if edge.virtuals and (languages := edge.languages):
             compiler = graph.find(edge.name, edge.hash)
-            found[language] = f"{compiler.name}@{compiler.version}" if compiler is not None else edge.name
+            name = f"{compiler.name}@{compiler.version}" if compiler is not None else edge.name
+            found |= dict.fromkeys(languages, name)
     return found or ({"": node.compiler} if node.compiler else {})
 
 
@@ -178,20 +174,31 @@ def _is_of_compiler(edge: Dependency) -> bool:
 
 def _matched(old: GraphNode, new: GraphNode, *, has_other_compiler: bool) -> _Edges:
     """Pair the edges of two specs by package; those of another compiler belong to the change of the compiler."""
+    sides = [
+        [edge for edge in node.dependencies if not (has_other_compiler and _is_of_compiler(edge))]
+        for node in (old, new)
+    ]
+    if [edge.name for edge in sides[0]] == [edge.name for edge in sides[1]]:
+        names = {edge.name for edge in sides[0]}
+        if len(names) == len(sides[0]):  # the usual case: both depend on the same packages, on each once
+            return _Edges(list(zip(*sides, strict=True)), (), ())
+    return _matched_by_name(*sides)
+
+
+def _matched_by_name(old: Sequence[Dependency], new: Sequence[Dependency]) -> _Edges:
     both: list[tuple[Dependency, Dependency]] = []
     removed: list[Dependency] = []
     added: list[Dependency] = []
     by_name: defaultdict[str, tuple[list[Dependency], list[Dependency]]] = defaultdict(lambda: ([], []))
-    for side, node in enumerate((old, new)):
-        for edge in node.dependencies:
-            if not (has_other_compiler and _is_of_compiler(edge)):
-                by_name[edge.name][side].append(edge)
+    for side, edges in enumerate((old, new)):
+        for edge in edges:
+            by_name[edge.name][side].append(edge)
     for those, these in by_name.values():
         pairs, gone, came = _paired(those, these)
         both += pairs
         removed += gone
         added += came
-    return _Edges(tuple(both), tuple(removed), tuple(added))
+    return _Edges(both, removed, added)
 
 
 def _paired(
@@ -257,6 +264,8 @@ def _attributes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
     for what, before, after in singles:
         if before != after:
             yield Cause(package=name, what=what, before=before, after=after)
+    if old.variants == new.variants and old.ingredients.flags == new.ingredients.flags:
+        return
     patches = [_patches(node.variants) for node in (old, new)]
     lists = (
         (What.VARIANTS, set(old.variants) - patches[0], set(new.variants) - patches[1]),
