@@ -431,6 +431,18 @@ def test_a_part_has_the_facts_and_kinds_of_what_was_chosen() -> None:
     assert Kind.UNREFERENCED in left.kinds
 
 
+def test_a_part_lists_no_unreferenced_specs_that_were_not_chosen() -> None:
+    """Of another operating system, whether it stayed or came."""
+    kept, came = (record(n, os="other", stacks=["root"]) for n in (1, 2))
+    found = part([kept, record(3)], [kept, came, record(4, versions=["2.0"])], oses=["!other"])
+    other = part([kept, record(3)], [kept, came, record(4, versions=["2.0"])], oses=["other"])
+
+    assert found is not None
+    assert found.unreferenced == ()
+    assert other is not None
+    assert other.unreferenced == (spec_hash(1), spec_hash(2))
+
+
 def test_stacks_that_are_not_seen() -> None:
     """Facts about stacks that nobody asked for are not told."""
     change = part([record(1, stacks=["e4s", "ml"]), record(2)], [record(1, stacks=["e4s"]), record(3)], stacks=["e4s"])

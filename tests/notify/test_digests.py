@@ -14,7 +14,7 @@ from upstream import git
 
 from cachewatch.errors import UsageError
 from cachewatch.git.service_clone import Mirror
-from cachewatch.notify import operator_actions
+from cachewatch.notify import assembling_digests, operator_actions
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests
@@ -60,6 +60,21 @@ def test_times_are_said_in_the_zone_of_the_configuration(tmp_path: Path) -> None
     assert "\ndevelop, 31 May to 1 June 2025\n" in text
     assert "(1 June 2025 18:00 HST)" in text
     assert "UTC" not in text
+
+
+def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None:
+    """The first and the last day; one day with its time, since there may be more digests of that day."""
+    site.run()
+    for number in (1, 3):
+        site.publish(number)
+        site.run(later=timedelta(days=2))
+
+    assert sorted(path.stem for path in (site.folder / "out" / "ml").iterdir()) == [
+        "2025-06-01..2025-06-02",
+        "2025-06-02..2025-06-04",
+    ]
+    assert assembling_digests._period([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
+    assert assembling_digests._period([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
 
 
 def test_the_first_run_is_silent(site: Site) -> None:

@@ -58,6 +58,27 @@ def wait(site: Site, days: int) -> None:
     site.run()
 
 
+def test_a_tag_that_was_gone_for_longer_than_anything_is_kept_is_forgotten(tmp_path: Path) -> None:
+    """Its cursor goes with the digest that said so."""
+    both = STATES[0] | catalogue({"zlib": records([900])}, "v1.0")
+    site = Site(tmp_path, [both, STATES[0]])
+
+    def vanished() -> int:
+        with sqlite3.connect(site.folder / "state" / "cachewatch.db") as connection:
+            (count,) = connection.execute("SELECT count(*) FROM cursors WHERE vanished_at IS NOT NULL").fetchone()
+        return int(count)
+
+    with post() as server:
+        site.configure(CONFIG.replace("{port}", str(server.port)) + "retention: {metadata: 40d}\n")
+        site.run()
+        site.publish(1)
+        site.run(later=DAY)
+        assert vanished() == 1
+        wait(site, 45)
+
+    assert vanished() == 0
+
+
 @pytest.mark.slow
 def test_bytes_go_after_a_month_and_the_rest_later(tmp_path: Path, run: Run) -> None:
     site = Site(tmp_path, STATES)
