@@ -115,6 +115,7 @@ def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
 
 def _bases(config: Config) -> list[str]:
     """Return what links may begin with."""
-    mail = [channel for channel in config.channels.values() if isinstance(channel, MailConfig)]
-    named = [config.links, *(address for channel in mail for address in (channel.archive, channel.unsubscribe))]
+    channels = config.channels.values()
+    unsubscribe = [channel.unsubscribe for channel in channels if isinstance(channel, MailConfig)]
+    named = [config.links, *(channel.archive for channel in channels), *unsubscribe]
     return [base.partition("{")[0] for base in named if base]

@@ -72,6 +72,11 @@ class ChannelConfig(Section):
     type: str = _type("")
     name: str = not_in_file()
     retry: Retry = key("what happens when a delivery fails", Retry())
+    archive: Annotated[str | None, placeholders("subscription", "period", "key")] = key(
+        "URL of a digest in the archive, with `{subscription}`, `{period}` and `{key}`, which messages link to",
+        None,
+        if_left_out="that of another channel of the subscription",
+    )
 
 
 class Smtp(WithSecrets):
@@ -118,9 +123,6 @@ class MailConfig(ChannelConfig):
         "`mailto:` or `https:` address where readers unsubscribe, with `{subscription}` and `{recipient}`",
         None,
         if_left_out="no List-Unsubscribe header",
-    )
-    archive: Annotated[str | None, placeholders("subscription", "period", "key")] = key(
-        "URL of the digest in an archive, with `{subscription}`, `{period}` and `{key}`", None, if_left_out="no link"
     )
     max_html: Annotated[Size, FromText(_html_size)] = key(
         "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", 90_000, if_left_out="90kB"

@@ -36,6 +36,8 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ()  # before..after of each source
     archive_url: str | None = None
+    subtitle: str = ""  # of which tags and days it is
+    bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
     text: str
     html: str
     markdown: str

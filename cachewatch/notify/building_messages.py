@@ -45,15 +45,17 @@ class _Rendered(Struct, frozen=True):
 def build_messages(config: Config, stream: Stream, digest: Digest) -> tuple[ChannelMessages, ...]:
     """Return what every channel of `stream` is to deliver; channels whose digests look alike share one."""
     channels = [config.channels[name] for name in stream.channels]
-    looks = [_look(channel, digest) for channel in channels]
+    archive = next((channel.archive for channel in channels if channel.archive), None)
+    looks = [_look(channel, digest, channel.archive or archive) for channel in channels]
     rendered_digests = {look: _letters(config, stream, digest, look) for look in dict.fromkeys(looks)}
     return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
 
 
-def _look(config: ChannelConfig, digest: Digest) -> _Look:
+def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
+    url = archive and archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
     if isinstance(config, MailConfig):
-        return _Look(config.max_html, config.unsubscribe, _archive(config, digest))
-    return _Look()
+        return _Look(config.max_html, config.unsubscribe, url)
+    return _Look(archive_url=url)
 
 
 def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
@@ -92,9 +94,3 @@ def _render(
     except TemplateError as error:
         _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
         return render_digest(digest, to=stream.to, max_html=max_html, shortness=shortness), str(error)
-
-
-def _archive(config: MailConfig, digest: Digest) -> str | None:
-    if config.archive is None:
-        return None
-    return config.archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)

@@ -23,8 +23,13 @@ _MOST_FOR_ALL = 16 * MOST_CSV
 
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
+_MOST_BULLETS = 5
 _FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
-_FORM = re.compile(r"(\.(html|txt|md))?(\.j2)?$")
+_FORMS = ("html", "txt", "md", "chat")
+_FORM = re.compile(r"(\.(html|txt|md|chat))?(\.j2)?$")
+
+# Of what a chat shows, its template names a few.
+_BRIEF = DigestForm(rows=25, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
 
 # What is left out when it does not fit, one after the other.
 _STEPS = (
@@ -56,8 +61,8 @@ def render_digest(
     The HTML has at most `max_html` bytes: what does not fit is counted, and told by an attached
     table. `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half
     as long, 2 or more gives no more than totals. Templates in `templates_dir` are preferred to
-    ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2 and
-    site.md.j2 where there are such. Raises TemplateError.
+    ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2,
+    site.md.j2 and site.chat.j2 where there are such. Raises TemplateError.
     """
     names = _Names(templates_dir, template)
     table = None if shortness else _table(digest, readers=len(to))
@@ -73,7 +78,8 @@ def render_digest(
         html = compact(names.render(("html", told))[0])
         if len(html.encode()) <= budget:
             break
-    text, markdown = names.render(("txt", told), ("md", told))
+    brief = {**head, **_shown(digest, _BRIEF, None)}
+    text, markdown, chat = names.render(("txt", told), ("md", told), ("chat", brief))
     return RenderedDigest(
         key=digest.key,
         subscription=digest.subscription,
@@ -86,6 +92,8 @@ def render_digest(
         kinds=_kinds(digest),
         revisions=tuple(_revisions(digest)),
         archive_url=digest.archive_url,
+        subtitle=told["subtitle"],
+        bullets=bullets(chat),
         text=text,
         html=html,
         markdown=markdown,
@@ -100,7 +108,7 @@ class _Names:
     def __init__(self, folder: Path | None, template: str | None) -> None:
         self._folder = folder
         self._base = _FORM.sub("", template or "digest.html.j2")
-        if not any(source(f"{self._base}.{form}.j2", folder) for form in ("html", "txt", "md")):
+        if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
             raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
 
     def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
@@ -115,6 +123,12 @@ def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[s
     shown = view(digest, form, clean=cleaner(form.longest))
     cut = is_cut(shown)
     return {"digest": shown, "is_cut": cut, "attachment": table.name if table and cut else None}
+
+
+def bullets(text: str) -> tuple[str, ...]:
+    """Return the lines that a template for chats wrote, as many as a chat shows."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return tuple(filter(None, lines))[:_MOST_BULLETS]
 
 
 def compact(html: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cachewatch.core.delivery import RenderedDigest
-from cachewatch.render.digest_mail import compact
+from cachewatch.render.digest_mail import bullets, compact
 from cachewatch.render.json_packages import encode
 from cachewatch.render.subject_and_headline import fitted
 from cachewatch.render.template_context import cleaner, moment
@@ -30,8 +30,8 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "commands": [clean(command) for command in notice.commands],
         "operator": clean(notice.operator),
     }
-    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md")]
-    text, html, markdown = render_all(jobs, templates_dir)
+    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat")]
+    text, html, markdown, chat = render_all(jobs, templates_dir)
     return RenderedDigest(
         key=notice.key,
         subscription=OPERATORS,
@@ -40,6 +40,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         created=notice.created,
         to=to,
         is_notice=True,
+        bullets=bullets(chat),
         text=text,
         html=compact(html),
         markdown=markdown,
