@@ -14,10 +14,12 @@ _TEMPLATES = {
     "digest.txt.j2": "the mail, as text",
     "digest.md.j2": "for files, as Markdown",
     "digest.chat.j2": "the bullets of a chat message, one on each line",
+    "digest.feed.html.j2": "the entry of a feed",
     "notice.html.j2": "alerts to operators, as HTML",
     "notice.txt.j2": "alerts to operators, as text",
     "notice.md.j2": "alerts to operators, as Markdown",
     "notice.chat.j2": "alerts to operators, as bullets of a chat message",
+    "notice.feed.html.j2": "alerts to operators, as the entry of a feed",
     "_style.html.j2": "colours and widths that e-mail clients accept",
     "_lead.html.j2": "below the first sentence: how much and how new",
     "_needs.j2": "the sentences about environments and pinned snapshots",
@@ -106,8 +108,8 @@ def _rendered(name: str, folder: Path | None) -> str:
     from cachewatch.render.operator_mail import render_notice  # noqa: PLC0415
     from cachewatch.render.sample_digest import sample_digest, sample_notice  # noqa: PLC0415
 
-    base, _, form = name.removesuffix(".j2").rpartition(".")
-    if name.startswith("_") or form not in ("html", "txt", "md", "chat") or not base:
+    base, _, form = name.removesuffix(".j2").partition(".")
+    if name.startswith("_") or form not in ("html", "txt", "md", "chat", "feed.html") or not base:
         raise UsageError(
             f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
@@ -116,4 +118,5 @@ def _rendered(name: str, folder: Path | None) -> str:
     else:
         rendered = render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
     chat = "".join(f"{bullet}\n" for bullet in rendered.bullets)
-    return {"html": rendered.html, "txt": rendered.text, "md": rendered.markdown, "chat": chat}[form]
+    forms = {"html": rendered.html, "txt": rendered.text, "md": rendered.markdown, "chat": chat}
+    return {**forms, "feed.html": rendered.feed}[form]

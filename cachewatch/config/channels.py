@@ -185,7 +185,12 @@ class FeedConfig(ChannelConfig):
     )
     entries: Annotated[int, whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)
     url: Annotated[str | None, placeholders("subscription")] = key(
-        "URL of the feed, with `{subscription}`", None, if_left_out="the feed does not name its URL"
+        "URL of the feed, with `{subscription}`; readers and validators ask for it",
+        None,
+        if_left_out="the feed does not name its URL",
+    )
+    page: Annotated[str | None, placeholders("subscription")] = key(
+        "URL of the page that the feed belongs to, with `{subscription}`", None, if_left_out="the newest digest"
     )
     mode: Mode = key("permissions of the feed", 0o644)
 

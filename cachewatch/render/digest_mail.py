@@ -25,8 +25,10 @@ MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
 _MOST_BULLETS = 5
 _FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
-_FORMS = ("html", "txt", "md", "chat")
-_FORM = re.compile(r"(\.(html|txt|md|chat))?(\.j2)?$")
+_FORMS = ("html", "txt", "md", "chat", "feed.html")
+_FORM = re.compile(r"(\.(feed\.html|html|txt|md|chat))?(\.j2)?$")
+# What only mail needs: its readers have no styles of their own.
+_STYLES = re.compile(r' (?:style|class)="[^"]*"')
 
 # Of what a chat shows, its template names a few.
 _BRIEF = DigestForm(rows=25, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
@@ -62,7 +64,7 @@ def render_digest(
     table. `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half
     as long, 2 or more gives no more than totals. Templates in `templates_dir` are preferred to
     ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2,
-    site.md.j2 and site.chat.j2 where there are such. Raises TemplateError.
+    site.md.j2, site.chat.j2 and site.feed.html.j2 where there are such. Raises TemplateError.
     """
     names = _Names(templates_dir, template)
     table = None if shortness else _table(digest, readers=len(to))
@@ -79,7 +81,7 @@ def render_digest(
         if len(html.encode()) <= budget:
             break
     brief = {**head, **_shown(digest, _BRIEF, None)}
-    text, markdown, chat = names.render(("txt", told), ("md", told), ("chat", brief))
+    text, markdown, chat, feed = names.render(("txt", told), ("md", told), ("chat", brief), ("feed.html", told))
     return RenderedDigest(
         key=digest.key,
         subscription=digest.subscription,
@@ -96,6 +98,7 @@ def render_digest(
         bullets=bullets(chat),
         text=text,
         html=html,
+        feed=_STYLES.sub("", compact(feed)),
         markdown=markdown,
         json=encode({**view(digest), **head}) + b"\n",
         attachments=(table,) if table and told["attachment"] else (),

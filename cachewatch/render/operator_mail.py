@@ -30,8 +30,8 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "commands": [clean(command) for command in notice.commands],
         "operator": clean(notice.operator),
     }
-    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat")]
-    text, html, markdown, chat = render_all(jobs, templates_dir)
+    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat", "feed.html")]
+    text, html, markdown, chat, feed = render_all(jobs, templates_dir)
     return RenderedDigest(
         key=notice.key,
         subscription=OPERATORS,
@@ -43,6 +43,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         bullets=bullets(chat),
         text=text,
         html=compact(html),
+        feed=compact(feed),
         markdown=markdown,
         json=encode({"schema": "cachewatch.notice/1", **context}) + b"\n",
     )

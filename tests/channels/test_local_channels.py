@@ -16,12 +16,12 @@ from xml.etree import ElementTree as ET
 import feedparser  # type: ignore[import-untyped]
 import pytest
 from mailservers import header
-from outgoing import SENDER, Shelves, maildir_config, no_shelf, rendered, send
+from outgoing import SENDER, Shelves, deliver, maildir_config, no_shelf, rendered, send
 from tools import program
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
-from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult, RenderedDigest
+from cachewatch.core.delivery import SENT, DeliveryOutcome
 
 HOSTILE = [
     "../../etc/passwd",
@@ -51,18 +51,6 @@ def feed(path: Path, **values: Any) -> FeedConfig:
 def names(folder: Path) -> list[str]:
     """Return what is below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
-
-
-def deliver(config: ChannelConfig, sent_history: Shelves, *rendered_digests: RenderedDigest) -> list[DeliveryResult]:
-    """Deliver digests, and put what was sent on the sent history."""
-    channel, answers = open_channel(config), []
-    with channel.open(sent_history) as transport:
-        for one in rendered_digests:
-            for message in channel.build_messages(one):
-                answers.append(transport.deliver(message))
-                if answers[-1] == SENT:
-                    sent_history.sent.append(message)
-    return answers
 
 
 @pytest.mark.parametrize("config", ["FileConfig(name='files', path='/x/{subscription}')", "MAILDIR"])
