@@ -124,6 +124,11 @@ class MailConfig(ChannelConfig):
         None,
         if_left_out="no List-Unsubscribe header",
     )
+    attach: Literal["csv"] | None = key(
+        "`csv` attaches every change as `changes.csv`, or `changes.csv.gz` above a megabyte",
+        None,
+        if_left_out="no attachment",
+    )
     max_html: Annotated[Size, FromText(_html_size)] = key(
         "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", 90_000, if_left_out="90kB"
     )

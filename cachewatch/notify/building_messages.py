@@ -1,6 +1,7 @@
 """Build the final bytes of a digest for every channel and target."""
 
 from datetime import timedelta
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ class _Look(Struct, frozen=True):
     max_html: int = MAX_HTML
     unsubscribe: str | None = None
     archive_url: str | None = None
+    attach: bool = False
 
 
 class _Rendered(Struct, frozen=True):
@@ -54,15 +56,13 @@ def build_messages(config: Config, stream: Stream, digest: Digest) -> tuple[Chan
 def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
     url = archive and archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
     if isinstance(config, MailConfig):
-        return _Look(config.max_html, config.unsubscribe, url)
+        return _Look(config.max_html, config.unsubscribe, url, config.attach is not None)
     return _Look(archive_url=url)
 
 
 def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
-    (rendered, problem), (short, _) = (
-        _render(config, stream, digest, look.max_html, shortness) for shortness in (0, 2)
-    )
+    (rendered, problem), (short, _) = (_render(config, stream, digest, look, shortness) for shortness in (0, 2))
     return _Rendered(rendered, short, problem)
 
 
@@ -77,20 +77,13 @@ def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessag
     )
 
 
-def _render(
-    config: Config, stream: Stream, digest: Digest, max_html: int, shortness: int
-) -> tuple[RenderedDigest, str]:
+def _render(config: Config, stream: Stream, digest: Digest, look: _Look, shortness: int) -> tuple[RenderedDigest, str]:
     """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
+    render = partial(
+        render_digest, digest, to=stream.to, max_html=look.max_html, attach=look.attach, shortness=shortness
+    )
     try:
-        rendered = render_digest(
-            digest,
-            to=stream.to,
-            max_html=max_html,
-            shortness=shortness,
-            templates_dir=config.templates_dir,
-            template=stream.subscription.template,
-        )
-        return rendered, ""
+        return render(templates_dir=config.templates_dir, template=stream.subscription.template), ""
     except TemplateError as error:
         _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
-        return render_digest(digest, to=stream.to, max_html=max_html, shortness=shortness), str(error)
+        return render(), str(error)

@@ -54,20 +54,21 @@ def render_digest(
     *,
     to: tuple[str, ...] = (),
     max_html: int = MAX_HTML,
+    attach: bool = False,
     shortness: int = 0,
     templates_dir: Path | None = None,
     template: str | None = None,
 ) -> RenderedDigest:
     """Render `digest` for the readers `to`.
 
-    The HTML has at most `max_html` bytes: what does not fit is counted, and told by an attached
-    table. `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half
+    The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
+    all changes, where that is not too large. `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half
     as long, 2 or more gives no more than totals. Templates in `templates_dir` are preferred to
     ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2,
     site.md.j2, site.chat.j2 and site.feed.html.j2 where there are such. Raises TemplateError.
     """
     names = _Names(templates_dir, template)
-    table = None if shortness else _table(digest, readers=len(to))
+    table = None if shortness or not attach else _table(digest, readers=len(to))
     head: dict[str, Any] = {
         "title": subject_and_headline.title(digest),
         "sentence": subject_and_headline.sentence(digest),
@@ -101,7 +102,7 @@ def render_digest(
         feed=_STYLES.sub("", compact(feed)),
         markdown=markdown,
         json=encode({**view(digest), **head}) + b"\n",
-        attachments=(table,) if table and told["attachment"] else (),
+        attachments=(table,) if table else (),
     )
 
 
@@ -125,7 +126,7 @@ class _Names:
 def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
     shown = view(digest, form, clean=cleaner(form.longest))
     cut = is_cut(shown)
-    return {"digest": shown, "is_cut": cut, "attachment": table.name if table and cut else None}
+    return {"digest": shown, "is_cut": cut, "attachment": table.name if table else None}
 
 
 def bullets(text: str) -> tuple[str, ...]:

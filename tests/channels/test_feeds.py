@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 import scripted
 from atomrules import ATOM, problems
+from msgspec.structs import replace
 from outgoing import Shelves, deliver, rendered
 
 from cachewatch.config.model import FeedConfig
@@ -17,7 +19,7 @@ from cachewatch.render.sample_digest import sample_digest, sample_notice
 URL = "https://hpc.example.org/{subscription}.atom"
 
 
-def feed(folder: Path, **values: str) -> FeedConfig:
+def feed(folder: Path, **values: Any) -> FeedConfig:
     """Return the configuration of a feed."""
     return FeedConfig(name="feed", path=str(folder / "{subscription}.atom"), url=URL, **values)
 
@@ -28,18 +30,14 @@ def test_weeks_are_a_valid_feed(tmp_path: Path) -> None:
     for number, name in enumerate(("upgrades", "migration", "stack-lost", "new-snapshot")):
         (tmp_path / name).mkdir()
         digest = scripted.digest_of(tmp_path / name, name)
-        key = {"key": name, "created": digest.created.replace(minute=number)}
-        deliver(config, history, render_digest(type(digest)(**{**_fields(digest), **key})))
+        digest = replace(digest, key=name, created=digest.created.replace(minute=number))
+        deliver(config, history, render_digest(digest))
     deliver(config, history, render_digest(sample_digest()), render_notice(sample_notice()))
 
     data = {path.stem: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     assert {name: problems(one) for name, one in data.items() if name != "operators"} == {"hpc-team": [], "sample": []}
     # Notices are in no archive.
     assert set(problems(data["operators"])) == {"(MissingAlternate): no page that a reader can open"}
-
-
-def _fields(value: object) -> dict[str, object]:
-    return {name: getattr(value, name) for name in type(value).__struct_fields__}  # type: ignore[attr-defined]
 
 
 def test_an_entry_has_a_link_a_summary_and_plain_content(tmp_path: Path) -> None:

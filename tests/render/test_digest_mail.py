@@ -198,7 +198,7 @@ def crowded(folder: Path) -> Digest:
 @pytest.mark.parametrize("budget", [90_000, 60_000, 30_000, 15_000, 8_000, 4_000])
 def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     """However much happened, the mail has no more bytes than are shown, and what is cut off is attached."""
-    rendered = render_digest(crowded(tmp_path), max_html=budget)
+    rendered = render_digest(crowded(tmp_path), max_html=budget, attach=True)
 
     assert len(rendered.html.encode()) <= budget
     assert "package-0000, package-0003 and 132 more removed" in rendered.html
@@ -208,12 +208,24 @@ def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     assert rendered.attachments[0].content.count(b"spec-removed") == 400
 
 
+def test_nothing_is_attached_unless_asked_for(tmp_path: Path) -> None:
+    """Whatever is cut: the counts are there, and the archive has all lines."""
+    digest = crowded(tmp_path)
+    plain, attached = (render_digest(digest, attach=attach) for attach in (False, True))
+
+    assert plain.attachments == ()
+    assert "every change is counted above, and the archive has all lines" in " ".join(plain.text.split())
+    (table,) = attached.attachments
+    assert all(f"{table.name}</b>, attached" in attached.html for table in attached.attachments)
+    assert f"{table.name}, attached, lists every change" in attached.text
+
+
 def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them gets bytes of their own, and all of these are stored at once."""
     digest = crowded(tmp_path)
     (tag,) = digest.tags
     monkeypatch.setattr(digest_mail, "_MOST_FOR_ALL", 3 * len(tag.table.content))
-    few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000) for count in (3, 4))
+    few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000, attach=True) for count in (3, 4))
 
     assert [len(rendered.attachments) for rendered in (few, many)] == [1, 0]
     assert "attached" in few.text
@@ -223,7 +235,7 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, mo
 def test_shorter_letters(tmp_path: Path) -> None:
     """Those to whom a digest was too large get less, and less again."""
     digest = crowded(tmp_path)
-    whole, half, least = (render_digest(digest, shortness=shortness) for shortness in range(3))
+    whole, half, least = (render_digest(digest, attach=True, shortness=shortness) for shortness in range(3))
 
     assert len(half.html) <= len(whole.html)
     assert len(least.html) < 8_000
