@@ -15,6 +15,7 @@ _TEMPLATES = {
     "digest.md.j2": "for files, as Markdown",
     "digest.chat.j2": "the bullets of a chat message, one on each line",
     "digest.feed.html.j2": "the entry of a feed",
+    "digest.page.html.j2": "the page in an archive, which is never cut",
     "notice.html.j2": "alerts to operators, as HTML",
     "notice.txt.j2": "alerts to operators, as text",
     "notice.md.j2": "alerts to operators, as Markdown",
@@ -109,7 +110,7 @@ def _rendered(name: str, folder: Path | None) -> str:
     from cachewatch.render.sample_digest import sample_digest, sample_notice  # noqa: PLC0415
 
     base, _, form = name.removesuffix(".j2").partition(".")
-    if name.startswith("_") or form not in ("html", "txt", "md", "chat", "feed.html") or not base:
+    if name.startswith("_") or form not in ("html", "txt", "md", "chat", "feed.html", "page.html") or not base:
         raise UsageError(
             f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
@@ -119,4 +120,4 @@ def _rendered(name: str, folder: Path | None) -> str:
         rendered = render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
     chat = "".join(f"{bullet}\n" for bullet in rendered.bullets)
     forms = {"html": rendered.html, "txt": rendered.text, "md": rendered.markdown, "chat": chat}
-    return {**forms, "feed.html": rendered.feed}[form]
+    return {**forms, "feed.html": rendered.feed, "page.html": rendered.page}[form]

@@ -40,6 +40,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
     text: str
     html: str
+    page: str = ""  # all of it as a page of an archive, with a place for neighbours.py; empty where nobody keeps it
     feed: str = ""  # the same as HTML for inside of another page, without any styles
     markdown: str
     json: bytes

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import ChannelConfig, Config, MailConfig
+from cachewatch.config.model import ChannelConfig, Config, FileConfig, MailConfig
 from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
@@ -36,6 +36,7 @@ class _Look(Struct, frozen=True):
     unsubscribe: str | None = None
     archive_url: str | None = None
     attach: bool = False
+    is_archived: bool = False
 
 
 class _Rendered(Struct, frozen=True):
@@ -57,7 +58,7 @@ def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
     url = archive and archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
     if isinstance(config, MailConfig):
         return _Look(config.max_html, config.unsubscribe, url, config.attach is not None)
-    return _Look(archive_url=url)
+    return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
 
 
 def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
@@ -80,7 +81,13 @@ def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessag
 def _render(config: Config, stream: Stream, digest: Digest, look: _Look, shortness: int) -> tuple[RenderedDigest, str]:
     """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
     render = partial(
-        render_digest, digest, to=stream.to, max_html=look.max_html, attach=look.attach, shortness=shortness
+        render_digest,
+        digest,
+        to=stream.to,
+        max_html=look.max_html,
+        attach=look.attach,
+        is_archived=look.is_archived,
+        shortness=shortness,
     )
     try:
         return render(templates_dir=config.templates_dir, template=stream.subscription.template), ""

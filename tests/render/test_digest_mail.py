@@ -1,5 +1,7 @@
 """The mail that people read: its title, its forms, and that what it leaves out is counted."""
 
+import base64
+import hashlib
 import json
 import re
 from functools import cache
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cachewatch.core.model import Place
+from cachewatch.core.neighbours import PLACE
 from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import RANKS, Counts, Story, severity_of
 from cachewatch.render import digest_mail
@@ -296,3 +299,35 @@ def test_several_tags(demo_repository: Path) -> None:
     assert rendered.title.startswith("2 tags: ")
     for form in (rendered.text, rendered.html, rendered.markdown):
         assert "in develop-2025-06-01" in form.lower() or "IN develop-2025-06-01" in form
+
+
+def test_the_page_of_an_archive_is_never_cut(tmp_path: Path) -> None:
+    """All lines, whatever the mail shows, with a filter that the browser is allowed to run and no other script."""
+    digest = replace(crowded(tmp_path), rows=5)
+    rendered = render_digest(digest, max_html=15_000)
+    script = rendered.page.partition("<script>")[2].partition("</script>")[0]
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+    assert len(re.findall(r'<tr><th scope="row">', rendered.page)) == 400
+    assert "more line" not in rendered.page
+    assert "more line" in rendered.html
+    assert f"script-src 'sha256-{allowed}'" in rendered.page
+    assert 'id="filter"' in rendered.page
+    assert PLACE in rendered.page
+    assert "Stop these mails" not in rendered.page
+
+
+def test_archived_text_is_not_cut_either(tmp_path: Path) -> None:
+    """Nor Markdown, nor JSON."""
+    mailed, archived = (render_digest(crowded(tmp_path), is_archived=is_archived) for is_archived in (False, True))
+
+    for rendered, is_cut in ((mailed, True), (archived, False)):
+        assert ("more line" in rendered.text) is is_cut
+        assert ("more line" in rendered.markdown) is is_cut
+        assert bool(json.loads(rendered.json)["tags"][0]["changes"]["more_lines"]) is is_cut
+
+
+def test_a_page_that_no_browser_bears_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, and a digest never fails for it."""
+    monkeypatch.setattr(digest_mail, "_MOST_PAGE", 40_000)
+    assert "more line" in render_digest(crowded(tmp_path)).page
