@@ -177,6 +177,27 @@ def test_an_attachment_arrives_under_its_name(name: str) -> None:
     assert attachment.get_filename() == name
 
 
+@pytest.mark.parametrize("name", ["Kim Lee", "J\u00f6rg", '"Lee, Kim"'])
+def test_recipients_may_have_names(name: str) -> None:
+    """The name is in the header alone: envelope, links and what is compared have the address."""
+    config = email_config(25, unsubscribe="https://example.org/stop?r={recipient}")
+    (message,) = open_channel(config).build_messages(rendered(to=(f"{name} <kim@example.org>",)))
+    mail = read(message.payload)
+
+    assert message.target == "kim@example.org"
+    assert message.payload.isascii()
+    (address,) = mail["To"].addresses
+    assert (address.display_name, address.addr_spec) == (name.strip('"'), "kim@example.org")
+    assert mail["List-Unsubscribe"] == "<https://example.org/stop?r=kim%40example.org>"
+
+
+def test_one_address_under_two_names_gets_one_mail() -> None:
+    """It is one recipient."""
+    (message,) = open_channel(email_config(25)).build_messages(rendered(to=("K <kim@example.org>", "KIM@example.org")))
+
+    assert message.target.lower() == "kim@example.org"
+
+
 def test_resent_mail_refers_to_the_first() -> None:
     """Receivers drop a repeated Message-ID without a word, so what is sent again has another."""
     channel = open_channel(email_config(25))
