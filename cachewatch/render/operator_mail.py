@@ -23,6 +23,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "key": notice.key,
         "title": fitted(notice.title, OPERATORS),
         "created": moment(notice.created),
+        "zone": notice.zone,
         "is_good": notice.is_good,
         "said": [clean(sentence) for sentence in notice.said],
         "facts": [{"name": clean(name), "value": clean(value)} for name, value in notice.facts],

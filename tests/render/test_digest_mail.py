@@ -19,9 +19,10 @@ from cachewatch.core.model import Place
 from cachewatch.core.neighbours import PLACE
 from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import RANKS, Counts, Story, severity_of
-from cachewatch.render import digest_mail
+from cachewatch.render import digest_mail, statement_phrases
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.operator_mail import render_notice
+from cachewatch.render.template_context import package_url
 from cachewatch.report.digest import Digest, Notice, TagDigest
 
 
@@ -315,6 +316,23 @@ def test_the_page_of_an_archive_is_never_cut(tmp_path: Path) -> None:
     assert 'id="filter"' in rendered.page
     assert PLACE in rendered.page
     assert "Stop these mails" not in rendered.page
+
+
+def test_no_link_leads_to_the_page_of_what_is_gone(tmp_path: Path) -> None:
+    """A package that was removed has no page any more, and a tag that was removed has none at all."""
+    digest = crowded(tmp_path)
+    rows = json.loads(render_digest(digest, is_archived=True).json)["tags"][0]["changes"]["rows"]
+    linked = {(row["kind"], row["url"] is not None) for row in rows}
+    (tag,) = digest.tags
+    report = replace(tag.report, after=replace(tag.report.after, tag=None))
+
+    assert linked == {("package-removed", False), ("upgraded", True)}
+    assert package_url("https://cache.spack.io", replace(tag, report=report), "zlib") is None
+
+
+def test_large_numbers_of_names_have_separators() -> None:
+    """Whatever is counted."""
+    assert statement_phrases.names([f"package-{number}" for number in range(2_000)], 1) == "package-0 and 1,999 more"
 
 
 def test_archived_text_is_not_cut_either(tmp_path: Path) -> None:
