@@ -201,6 +201,8 @@ class _Maker:
             "severity": one.severity.value,
             "name": self._name(one.name),
             "packages": len(one.packages),
+            "names": [self._name(package) for package in one.packages[: self._rows]],
+            "more": max(0, len(one.packages) - self._rows),
             "specs": one.counts.specs,
             "is_bad": one.severity is Severity.ATTENTION,
             "sentence": safe(sentence_of_tag(one, base)),

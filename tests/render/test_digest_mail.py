@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import scripted
 from digests import NOW, digest_of, read
 from helpers import catalogue, history, records
 from hypothesis import given, settings
@@ -316,6 +317,17 @@ def test_the_page_of_an_archive_is_never_cut(tmp_path: Path) -> None:
     assert 'id="filter"' in rendered.page
     assert PLACE in rendered.page
     assert "Stop these mails" not in rendered.page
+
+
+def test_the_page_names_every_package_of_an_event(tmp_path: Path) -> None:
+    """The mail gives their number; whether one's own is among them is in the archive."""
+    digest = scripted.digest_of(tmp_path, "migration")
+    (moved,) = [one for one in digest.tags[0].statements if one.kind is StatementKind.MIGRATION]
+    rendered = render_digest(digest)
+
+    assert len(moved.packages) == 184
+    assert ", ".join(moved.packages) in rendered.page
+    assert ", ".join(moved.packages[:3]) not in rendered.html
 
 
 def test_no_link_leads_to_the_page_of_what_is_gone(tmp_path: Path) -> None:
