@@ -121,7 +121,7 @@ def test_a_page_and_an_entry_of_a_feed(rendered: RenderedDigest) -> None:
     assert elements(rendered.page) <= texts | {
         *("html", "head", "meta", "title", "style", "body", "header", "h1", "div", "label", "input", "output", "main"),
         *("article", "dl", "dt", "dd", "section", "table", "thead", "tbody", "tr", "th", "td", "pre", "code", "footer"),
-        *("script", "span"),
+        *("script", "span", "details", "summary"),
     }
 
 
