@@ -10,7 +10,7 @@ from typing import Any
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, EmailConfig, MaildirConfig, Smtp
-from cachewatch.core.delivery import DeliveryResult, Message, RenderedDigest
+from cachewatch.core.delivery import SENT, DeliveryResult, Message, RenderedDigest
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
 SENDER = "Cachewatch <cachewatch@hpc.example.org>"
@@ -63,6 +63,18 @@ class Shelves:
     def __call__(self, target: str, most: int) -> Sequence[Message]:
         """Return the newest messages to a target."""
         return [message for message in reversed(self.sent) if message.target == target][:most]
+
+
+def deliver(config: ChannelConfig, sent_history: Shelves, *rendered_digests: RenderedDigest) -> list[DeliveryResult]:
+    """Deliver digests, and put what was sent on the sent history."""
+    channel, answers = open_channel(config), []
+    with channel.open(sent_history) as transport:
+        for one in rendered_digests:
+            for message in channel.build_messages(one):
+                answers.append(transport.deliver(message))
+                if answers[-1] == SENT:
+                    sent_history.sent.append(message)
+    return answers
 
 
 def send(config: ChannelConfig, *rendered_digests: RenderedDigest) -> list[DeliveryResult]:

@@ -23,8 +23,6 @@ from cachewatch.core.delivery import (
 )
 from cachewatch.errors import ConfigError
 
-_MOST = 10_000  # characters; Apprise cuts further where a chat takes less
-
 
 class AppriseChannel:
     """Chats, each by one of Apprise's URLs."""
@@ -51,7 +49,7 @@ class AppriseChannel:
         yield _AppriseTransport(self._urls)
 
     def _message(self, rendered: RenderedDigest, target: str, mark: str = "") -> Message:
-        message = {"title": mark + chat_title(rendered), "body": chat_text(rendered, _MOST)}
+        message = {"title": mark + chat_title(rendered), "body": chat_text(rendered)}
         return Message(
             key=rendered.key,
             target=target,

@@ -12,7 +12,10 @@ _MENTION = re.compile(
     rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
 )
 _LINK = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
-_COMMAND = re.compile(r" {2,}(?:\$ )?(?:cachewatch|git|spack) ")
+# What chats take for markup: anywhere, and at the start of a line.
+_MARKED = re.compile(r"[\\`*_~|\[\]$]")
+_AT_START = re.compile(r"^[#>+-]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
+_COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
 
 
@@ -45,6 +48,11 @@ def markup(text: str) -> str:
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
+def markdown(text: str) -> str:
+    """Return one line as it is, in the Markdown of a chat."""
+    return _AT_START.sub(r"\\\g<0>", _MARKED.sub(r"\\\g<0>", text))
+
+
 def without_secret_url(text: str, url: str) -> str:
     """Return `text` without the parts of `url` behind its server: who knows them may use it."""
     parts = urlsplit(url)
@@ -58,24 +66,9 @@ def without_mentions(text: str) -> str:
     return _MENTION.sub("\\g<0>\u200b", text)
 
 
-def without_links(text: str, own: str | None = None) -> str:
-    """Return `text` in which no chat sees a link; only `own` stays one, and commands can be copied."""
-    return "\n".join(line if _COMMAND.match(line) else _without_links(line, own) for line in text.split("\n"))
-
-
-def _without_links(line: str, own: str | None) -> str:
-    kept = line.split(own) if own else [line]
-    return (own or "").join(_LINK.sub("\u200b", part) for part in kept)
-
-
-def shortened(text: str, most: int, link: str | None = None) -> str:
-    """Return as many whole lines of `text` as `most` characters hold, and where the rest is if there is one."""
-    if len(text) <= most:
-        return text
-    rest = "... shortened" + (f": {link}" if link and len(link) < most // 2 else "")
-    kept = text[: most - len(rest) - 1]
-    kept = kept[: kept.rfind("\n")] if "\n" in kept else kept
-    return f"{kept}\n{rest}"
+def without_links(line: str) -> str:
+    """Return a line in which no chat sees a link; a command can be copied as it is."""
+    return line if _COMMAND.match(line) else _LINK.sub("\u200b", line)
 
 
 def _mark(text: str) -> str:

@@ -25,6 +25,7 @@ from cachewatch.runtime.atomic_files import publish, read
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _MOST_BYTES = 4 * 2**20  # of a whole feed: readers fetch it again and again
+_LONGEST_SUMMARY = 1_000  # characters
 ET.register_namespace("", _ATOM)
 
 
@@ -38,10 +39,11 @@ class FeedChannel:
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one entry, which knows the feed that it belongs to."""
+        config = self._config
         message = Message(
             key=rendered.key,
             target=str(self._place.path(subscription=rendered.subscription)),
-            payload=_serialised(_entry(rendered, self._url(rendered))),
+            payload=_serialised(_entry(rendered, *(_filled(url, rendered) for url in (config.url, config.page)))),
             content_type="application/atom+xml; type=entry; charset=utf-8",
             created=rendered.created,
         )
@@ -55,9 +57,6 @@ class FeedChannel:
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
         """Begin a run."""
         yield _FeedTransport(self._config, self._place, sent_history)
-
-    def _url(self, rendered: RenderedDigest) -> str | None:
-        return self._config.url and self._config.url.replace("{subscription}", rendered.subscription)
 
 
 class _FeedTransport:
@@ -85,7 +84,7 @@ class _FeedTransport:
         return SENT
 
 
-def _entry(rendered: RenderedDigest, url: str | None) -> ET.Element:
+def _entry(rendered: RenderedDigest, url: str | None, page: str | None) -> ET.Element:
     """Return the entry of a digest. Its id follows from the key, so a repeated entry is the same one."""
     feed_id = url or _urn(f"cachewatch:{rendered.subscription}")
     entry = ET.Element(_name("entry"))
@@ -97,20 +96,26 @@ def _entry(rendered: RenderedDigest, url: str | None) -> ET.Element:
     for tag in rendered.tags:
         ET.SubElement(entry, _name("category"), term=one_line(tag))
     if rendered.archive_url:
-        ET.SubElement(entry, _name("link"), rel="alternate", href=one_line(rendered.archive_url, 2000))
-    _add(
-        entry,
-        "content",
-        _body(markup(rendered.html)) or markup(rendered.text),
-        type="html" if rendered.html else "text",
-    )
-    source = ET.SubElement(entry, _name("source"))
+        _link(entry, "alternate", rendered.archive_url)
+    if rendered.bullets:
+        _add(entry, "summary", one_line(" ".join(map(_sentence, rendered.bullets)), _LONGEST_SUMMARY), type="text")
+    html = rendered.feed or _body(rendered.html)
+    _add(entry, "content", markup(html or rendered.text), type="html" if html else "text")
+    entry.append(_source(rendered, feed_id, url, page))
+    return entry
+
+
+def _source(rendered: RenderedDigest, feed_id: str, url: str | None, page: str | None) -> ET.Element:
+    """Return what an entry knows of its feed."""
+    source = ET.Element(_name("source"))
     _add(source, "id", feed_id)
     _add(source, "title", f"cachewatch {one_line(rendered.subscription)}")
     _add(source, "updated", _time(rendered.created))
     if url:
-        ET.SubElement(source, _name("link"), rel="self", href=one_line(url, 2000))
-    return entry
+        _link(source, "self", url)
+    if page:
+        _link(source, "alternate", page)
+    return source
 
 
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
@@ -123,8 +128,11 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
         except ET.ParseError:
             continue  # it was readable when it was sent; one that no longer is takes none of the others along
         entries.setdefault(_text(entry, "id"), (sent, entry))
-    feed = _head(new, max(_text(entry, "updated") for _, entry in entries.values()))
-    for entry in _newest(list(entries.values()), message, most):
+    newest = list(_newest(list(entries.values()), message, most))
+    feed = _head(new, newest[0], max(_text(entry, "updated") for _, entry in entries.values()))
+    for entry in newest:
+        if (source := entry.find(_name("source"))) is not None:
+            entry.remove(source)  # it says what the head of the feed says
         feed.append(entry)
     data = _serialised(feed)
     ET.fromstring(data)  # noqa: S314  nobody shall get what cannot be parsed
@@ -139,19 +147,20 @@ def _newest(entries: list[tuple[Message, ET.Element]], new: Message, most: int) 
             size, count = size + len(message.payload), count + 1
             if size > _MOST_BYTES or count > most:
                 continue
-        source = entry.find(_name("source"))
-        if source is not None:
-            entry.remove(source)  # it says what the head of the feed says
         yield entry
 
 
-def _head(entry: ET.Element, updated: str) -> ET.Element:
+def _head(entry: ET.Element, newest: ET.Element, updated: str) -> ET.Element:
+    """Return the feed as `entry` knows it; it belongs to the newest digest where it belongs to no page."""
     feed = ET.Element(_name("feed"))
     source = entry.find(_name("source"))
     for child in list(source) if source is not None else []:
         if child.tag == _name("updated"):
             child.text = updated
         feed.append(child)
+    page = newest.find(f"{_name('link')}[@rel='alternate']")
+    if page is not None and feed.find(f"{_name('link')}[@rel='alternate']") is None:
+        _link(feed, "alternate", page.get("href", ""))
     _add(feed, "generator", "cachewatch", version=__version__)
     return feed
 
@@ -172,6 +181,18 @@ def _serialised(element: ET.Element) -> bytes:
 
 def _add(parent: ET.Element, name: str, text: str, **attributes: str) -> None:
     ET.SubElement(parent, _name(name), attributes).text = text
+
+
+def _link(parent: ET.Element, rel: str, address: str) -> None:
+    ET.SubElement(parent, _name("link"), rel=rel, href=one_line(address, 2000))
+
+
+def _filled(url: str | None, rendered: RenderedDigest) -> str | None:
+    return url and url.replace("{subscription}", rendered.subscription)
+
+
+def _sentence(line: str) -> str:
+    return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
 def _text(element: ET.Element, name: str) -> str:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 
+from cachewatch.channels.digest_pages import DigestPages
 from cachewatch.channels.escaping import markup, plain_lines
 from cachewatch.channels.path_templates import Place
 from cachewatch.channels.write_failures import of_error
@@ -39,7 +40,7 @@ class FileChannel:
         transport = _FileTransport(self._config, self._place, sent_history)
         yield transport
         if self._config.keep is not None and transport.has_written:
-            _remove(self._place, self._config.keep)
+            _remove(self._place, DigestPages(self._place, self._config.mode), self._config.keep)
 
     def _message(self, rendered: RenderedDigest, ext: str) -> Message:
         path = self._place.path(subscription=rendered.subscription, period=rendered.period, key=rendered.key, ext=ext)
@@ -60,19 +61,33 @@ class _FileTransport:
         self._config = config
         self._place = place
         self._shelf = sent_history
+        self._pages = DigestPages(place, config.mode)
         self.has_written = False
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write one file, unless it is there already."""
         path = Path(message.target)
         try:
-            if read(path) != message.payload and not self._is_outdated(message):
+            if not self._is_there(path, message) and not self._is_outdated(message):
                 path = self._free(path, message)
-                publish(path, message.payload, base=self._base(path), mode=self._config.mode)
-                self.has_written = True
+                self._write(path, message.payload)
+            if self._pages.is_page(path, message.payload):
+                self._pages.link_neighbours(path)
         except OSError as error:
             return of_error(error, path)
         return SENT
+
+    def _is_there(self, path: Path, message: Message) -> bool:
+        content = read(path)
+        if content is not None and self._pages.is_page(path, message.payload):
+            content = self._pages.unlinked(content)
+        return content == message.payload
+
+    def _write(self, path: Path, content: bytes) -> None:
+        if self._pages.is_page(path, content):
+            content = self._pages.linked(path, content)
+        publish(path, content, base=self._base(path), mode=self._config.mode)
+        self.has_written = True
 
     def _free(self, path: Path, message: Message) -> Path:
         """Return where the message goes: beside what another digest of the same period has there, never over it."""
@@ -97,17 +112,18 @@ def _content(rendered: RenderedDigest, ext: str) -> bytes:
         case "json":
             return rendered.json
         case "html":
-            return markup(rendered.html).encode()
+            return markup(rendered.page or rendered.html).encode()
         case "md":
             return markup(rendered.markdown).encode()
         case _:
             return plain_lines(rendered.text).encode()
 
 
-def _remove(place: Place, keep: timedelta) -> None:
+def _remove(place: Place, pages: DigestPages, keep: timedelta) -> None:
     oldest = time.time() - keep.total_seconds()
     with suppress(OSError):  # the next run tries again
         for path in place.made():
             about = path.lstat()
             if about.st_mtime < oldest and not path.is_symlink():
                 path.unlink()
+                pages.link_neighbours(path)

@@ -8,7 +8,7 @@ from email.utils import parseaddr
 from cachewatch.channels.escaping import one_line
 from cachewatch.channels.mail_headers import INTERNET
 from cachewatch.channels.mail_message import Mail, compose, message_id
-from cachewatch.config.addresses import parse_mail
+from cachewatch.config.addresses import address_of, parse_mail
 from cachewatch.config.model import MailConfig
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult, Message, RenderedDigest
 from cachewatch.errors import ConfigError
@@ -40,7 +40,7 @@ class MailChannel:
         return self._message(rendered, original.target, original.message_id or "")
 
     def _message(self, rendered: RenderedDigest, recipient: str, original: str | None = None) -> Message:
-        return self.finish(Mail(rendered, addresses([recipient]), original), one_line(recipient))
+        return self.finish(Mail(rendered, addresses([recipient]), original), one_line(address_of(recipient)))
 
     def finish(self, mail: Mail, target: str) -> Message:
         """Return the final bytes of `mail`."""
@@ -56,7 +56,11 @@ class MailChannel:
 
 def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
     """Return those that are addresses. What is none is refused when it goes out, and stops no other."""
-    return tuple(Address(addr_spec=recipient) for recipient in recipients if is_address(recipient))
+    return tuple(
+        Address(parseaddr(recipient)[0] if "<" in recipient else "", addr_spec=address_of(recipient))
+        for recipient in recipients
+        if is_address(address_of(recipient))
+    )
 
 
 def is_address(recipient: str) -> bool:

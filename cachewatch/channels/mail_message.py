@@ -17,11 +17,11 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from cachewatch.channels.escaping import markup, one_line, one_word, plain_lines
+from cachewatch.channels.escaping import file_name, markup, one_line, one_word, plain_lines
 from cachewatch.config.model import MailConfig
 from cachewatch.core.delivery import Attachment, RenderedDigest
 
-_FORMAT = "2"  # raised whenever the same digest gives other bytes than before
+_FORMAT = "3"  # raised whenever the same digest gives other bytes than before
 _LINK = 900  # characters of a link in a header, whose lines may have 998
 _ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
 
@@ -178,12 +178,11 @@ def _attach_text(part: EmailMessage, text: str, subtype: str) -> None:
 
 def _attach_file(message: EmailMessage, attachment: Attachment) -> None:
     main, _, sub = attachment.content_type.partition(";")[0].partition("/")
-    name = one_word(attachment.name.rpartition(".")[0]) + "." + one_word(attachment.name.rpartition(".")[2])
     message.add_attachment(
         attachment.content,
         maintype=main,
         subtype=sub or "octet-stream",
-        filename=name,
+        filename=file_name(attachment.name),
         cte="base64",
         params={"charset": "utf-8"} if main == "text" else None,
     )

@@ -14,7 +14,7 @@ class Place:
     """A template of paths."""
 
     def __init__(self, template: str) -> None:
-        self._template = template
+        self.template = template
         self.fields = frozenset(_FIELD.findall(template))
         constant = Path(template.partition("{")[0] + "x" if self.fields else template)
         self.base = constant.absolute().parent  # everything up to the first folder that has a field
@@ -22,12 +22,12 @@ class Place:
     def path(self, **values: str) -> Path:
         """Return the path for `values`, none of which leads out of its folder."""
         safe = {name: file_name(value) for name, value in values.items()}
-        parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self._template).parts]
+        parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self.template).parts]
         return Path(*parts).absolute()
 
     def made(self) -> Iterator[Path]:
         """Yield the files whose paths are of this template, whoever wrote them."""
-        template = str(Path(self._template).absolute())
+        template = str(Path(self.template).absolute())
         pieces = [piece for piece in re.split(r"(\{[^{}]*\})", template) if piece]
         shape = re.compile("".join(_shape(piece) for piece in pieces))
         steps = _FIELD.sub("*", str(Path(template).relative_to(self.base)))

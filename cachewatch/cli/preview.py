@@ -1,6 +1,9 @@
 """`cachewatch preview` and `cachewatch explain`: who would be sent what, and why. Nothing is changed."""
 
 import sys
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.policy import default
 
 import click
 
@@ -8,7 +11,7 @@ from cachewatch.channels.escaping import markup, plain_lines
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import reading
-from cachewatch.config.model import Config, MailConfig, WebhookConfig
+from cachewatch.config.model import Config, FileConfig, MailConfig, WebhookConfig
 from cachewatch.errors import UsageError
 from cachewatch.notify.assembling_digests import PendingDigest, compose
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
@@ -98,14 +101,34 @@ def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> byt
     if form == "json":
         is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
         return first.messages[0].payload if is_webhook else first.rendered.json
-    text = plain_lines(first.rendered.text) if form == "text" else markup(getattr(first.rendered, form))
-    return text.encode()
+    from cachewatch.render.mail_lint import body_of  # noqa: PLC0415
+
+    mail = _mail(config, first) if form != "markdown" else None
+    if mail is not None:
+        return body_of(mail, "plain" if form == "text" else "html").encode()
+    return _text(config, first, form).encode()
+
+
+def _text(config: Config, packed: ChannelMessages, form: str) -> str:
+    rendered = packed.rendered
+    if form == "text":
+        return plain_lines(rendered.text)
+    is_page = form == "html" and isinstance(config.channels[packed.channel], FileConfig)
+    return markup(rendered.page if is_page else getattr(rendered, form))
+
+
+def _mail(config: Config, packed: ChannelMessages) -> EmailMessage | None:
+    """Return the finished mail for the first recipient of a mail channel: with links of their own."""
+    if not isinstance(config.channels[packed.channel], MailConfig) or not packed.messages:
+        return None
+    return BytesParser(EmailMessage, policy=default).parsebytes(packed.messages[0].payload)
 
 
 def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
     from cachewatch.render.mail_lint import Grade, lint_digest  # noqa: PLC0415  few ask for it
 
-    findings = [finding for each in packed[:1] for finding in lint_digest(each.rendered, bases=_bases(config))]
+    first = packed[0]
+    findings = lint_digest(_mail(config, first) or first.rendered, bases=_bases(config))
     for finding in findings:
         click.echo(f"{finding.grade}: {finding.where}: {finding.message}")
     if not findings:
@@ -115,6 +138,7 @@ def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
 
 def _bases(config: Config) -> list[str]:
     """Return what links may begin with."""
-    mail = [channel for channel in config.channels.values() if isinstance(channel, MailConfig)]
-    named = [config.links, *(address for channel in mail for address in (channel.archive, channel.unsubscribe))]
+    channels = config.channels.values()
+    unsubscribe = [channel.unsubscribe for channel in channels if isinstance(channel, MailConfig)]
+    named = [config.links, *(channel.archive for channel in channels), *unsubscribe]
     return [base.partition("{")[0] for base in named if base]

@@ -12,17 +12,21 @@ from cachewatch.errors import TemplateError, UsageError
 _TEMPLATES = {
     "digest.html.j2": "the mail, as HTML",
     "digest.txt.j2": "the mail, as text",
-    "digest.md.j2": "for chats and files, as Markdown",
+    "digest.md.j2": "for files, as Markdown",
+    "digest.chat.j2": "the bullets of a chat message, one on each line",
+    "digest.feed.html.j2": "the entry of a feed",
+    "digest.page.html.j2": "the page in an archive, which is never cut",
     "notice.html.j2": "alerts to operators, as HTML",
     "notice.txt.j2": "alerts to operators, as text",
     "notice.md.j2": "alerts to operators, as Markdown",
+    "notice.chat.j2": "alerts to operators, as bullets of a chat message",
+    "notice.feed.html.j2": "alerts to operators, as the entry of a feed",
     "_style.html.j2": "colours and widths that e-mail clients accept",
     "_lead.html.j2": "below the first sentence: how much and how new",
     "_needs.j2": "the sentences about environments and pinned snapshots",
     "_needs.html.j2": "the same, as HTML",
     "_needs.txt.j2": "the same, as text",
     "_needs.md.j2": "the same, as Markdown",
-    "_attention.html.j2": "what needs attention",
     "_tag.html.j2": "what else changed in one tag",
     "_lists.html.j2": "the lists and the table",
     "_footer.html.j2": "the period, why the recipient gets this, how to unsubscribe",
@@ -105,8 +109,8 @@ def _rendered(name: str, folder: Path | None) -> str:
     from cachewatch.render.operator_mail import render_notice  # noqa: PLC0415
     from cachewatch.render.sample_digest import sample_digest, sample_notice  # noqa: PLC0415
 
-    base, _, form = name.removesuffix(".j2").rpartition(".")
-    if name.startswith("_") or form not in ("html", "txt", "md") or not base:
+    base, _, form = name.removesuffix(".j2").partition(".")
+    if name.startswith("_") or form not in ("html", "txt", "md", "chat", "feed.html", "page.html") or not base:
         raise UsageError(
             f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
@@ -114,4 +118,6 @@ def _rendered(name: str, folder: Path | None) -> str:
         rendered = render_notice(sample_notice(), templates_dir=folder)
     else:
         rendered = render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
-    return {"html": rendered.html, "txt": rendered.text, "md": rendered.markdown}[form]
+    chat = "".join(f"{bullet}\n" for bullet in rendered.bullets)
+    forms = {"html": rendered.html, "txt": rendered.text, "md": rendered.markdown, "chat": chat}
+    return {**forms, "feed.html": rendered.feed, "page.html": rendered.page}[form]

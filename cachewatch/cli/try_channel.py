@@ -30,6 +30,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
         is_good=True,
         said=(f"The channel {channel} works.", "No action is required."),
         created=now,
+        zone=config.timezone,
     )
     rendered = render_notice(notice, to=to or config.operators.to)
     messages = opened.build_messages(rendered)

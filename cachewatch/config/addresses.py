@@ -39,6 +39,16 @@ def parse_sender(text: str) -> str:
     return text
 
 
+def parse_recipient(text: str) -> str:
+    """Return a mail address of a reader, with or without a name."""
+    return parse_sender(text) if "<" in text else parse_mail(text)
+
+
+def address_of(text: str) -> str:
+    """Return the address in `Name <name@example.org>`, or the text if it is one without a name."""
+    return (parseaddr(text)[1] or text) if "<" in text else text
+
+
 def parse_host(text: str) -> str:
     """Return the name or number of a machine."""
     is_ipv6 = ":" in text and re.fullmatch(r"[0-9A-Fa-f:.]+", text)

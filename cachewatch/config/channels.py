@@ -72,6 +72,11 @@ class ChannelConfig(Section):
     type: str = _type("")
     name: str = not_in_file()
     retry: Retry = key("what happens when a delivery fails", Retry())
+    archive: Annotated[str | None, placeholders("subscription", "period", "key")] = key(
+        "URL of a digest in the archive, with `{subscription}`, `{period}` and `{key}`, which messages link to",
+        None,
+        if_left_out="that of another channel of the subscription",
+    )
 
 
 class Smtp(WithSecrets):
@@ -119,8 +124,10 @@ class MailConfig(ChannelConfig):
         None,
         if_left_out="no List-Unsubscribe header",
     )
-    archive: Annotated[str | None, placeholders("subscription", "period", "key")] = key(
-        "URL of the digest in an archive, with `{subscription}`, `{period}` and `{key}`", None, if_left_out="no link"
+    attach: Literal["csv"] | None = key(
+        "`csv` attaches every change as `changes.csv`, or `changes.csv.gz` above a megabyte",
+        None,
+        if_left_out="no attachment",
     )
     max_html: Annotated[Size, FromText(_html_size)] = key(
         "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", 90_000, if_left_out="90kB"
@@ -183,7 +190,12 @@ class FeedConfig(ChannelConfig):
     )
     entries: Annotated[int, whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)
     url: Annotated[str | None, placeholders("subscription")] = key(
-        "URL of the feed, with `{subscription}`", None, if_left_out="the feed does not name its URL"
+        "URL of the feed, with `{subscription}`; readers and validators ask for it",
+        None,
+        if_left_out="the feed does not name its URL",
+    )
+    page: Annotated[str | None, placeholders("subscription")] = key(
+        "URL of the page that the feed belongs to, with `{subscription}`", None, if_left_out="the newest digest"
     )
     mode: Mode = key("permissions of the feed", 0o644)
 

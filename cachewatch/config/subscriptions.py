@@ -16,10 +16,10 @@ from cachewatch.config.value_types import (
     FromText,
     FromTextInContext,
     Glob,
-    Mail,
     Once,
     PathInFolder,
     Range,
+    Recipient,
     Several,
     Text,
     whole_number,
@@ -108,7 +108,7 @@ _Change = Annotated[str, FromText(_change, type="string", pattern=f"^[+-]?({'|'.
 Changes = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _chosen)]
 When = Annotated[str, FromTextInContext(_when, **_SCHEDULE_SCHEMA), BeforeValidator(_cron)]
 ChannelNames = Once[Annotated[str, FromTextInContext(_channel)]]
-Addresses = Once[Mail]
+Addresses = Once[Recipient]
 
 
 class Match(Section):
@@ -168,7 +168,11 @@ class Subscription(Section):
 
     name: str = not_in_file()
     description: Text = key("purpose of the subscription, which readers see", "", if_left_out="none")
-    to: Addresses = key("addresses for channels that send mail, one message each", (), if_left_out="required for mail")
+    to: Addresses = key(
+        "addresses for channels that send mail, one message each: `kim@example.org` or `Kim Lee <kim@example.org>`",
+        (),
+        if_left_out="required for mail",
+    )
     match: SubscriptionMatch = key("what the subscription selects", SubscriptionMatch(), if_left_out="everything")
     changes: Changes = key("kinds of change to report", DEFAULT, if_left_out="`[default]`")
     when: When = key("when digests are due", "each revision")

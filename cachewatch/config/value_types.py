@@ -203,6 +203,7 @@ Day = Annotated[date, FromText(_day, type="string", format="date")]
 PathInFolder = Annotated[Path, FromTextInContext(_path, type="string")]
 
 Mail = Annotated[str, FromText(addresses.parse_mail, type="string", format="email")]
+Recipient = Annotated[str, FromText(addresses.parse_recipient)]
 Sender = Annotated[str, FromText(addresses.parse_sender)]
 Host = Annotated[str, FromText(addresses.parse_host)]
 Listen = Annotated[str, FromText(addresses.parse_listen)]

@@ -36,8 +36,12 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ()  # before..after of each source
     archive_url: str | None = None
+    subtitle: str = ""  # of which tags and days it is
+    bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
     text: str
     html: str
+    page: str = ""  # all of it as a page of an archive, with a place for neighbours.py; empty where nobody keeps it
+    feed: str = ""  # the same as HTML for inside of another page, without any styles
     markdown: str
     json: bytes
     attachments: tuple[Attachment, ...] = ()

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from cachewatch.core.moments import minute
 from cachewatch.notify.operator_notices import Notice, queue_within
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import alerts
@@ -59,7 +60,7 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
     if alert is None:
         return None
     if title:
-        lines = (f"It began at {alert.opened_at:%Y-%m-%d %H:%M} UTC.",)
+        lines = (f"It began at {minute(alert.opened_at, context.config.timezone)}.",)
         queue_within(connection, context, Notice(topic=_topic(key), title=title, lines=lines, is_good=True))
     context.log_within(connection).info("alert.resolved", **_fields(key, title or alert.title))
     return alert.opened_at

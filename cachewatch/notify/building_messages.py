@@ -1,12 +1,13 @@
 """Build the final bytes of a digest for every channel and target."""
 
 from datetime import timedelta
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import ChannelConfig, Config, MailConfig
+from cachewatch.config.model import ChannelConfig, Config, FileConfig, MailConfig
 from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
@@ -34,6 +35,8 @@ class _Look(Struct, frozen=True):
     max_html: int = MAX_HTML
     unsubscribe: str | None = None
     archive_url: str | None = None
+    attach: bool = False
+    is_archived: bool = False
 
 
 class _Rendered(Struct, frozen=True):
@@ -45,22 +48,22 @@ class _Rendered(Struct, frozen=True):
 def build_messages(config: Config, stream: Stream, digest: Digest) -> tuple[ChannelMessages, ...]:
     """Return what every channel of `stream` is to deliver; channels whose digests look alike share one."""
     channels = [config.channels[name] for name in stream.channels]
-    looks = [_look(channel, digest) for channel in channels]
+    archive = next((channel.archive for channel in channels if channel.archive), None)
+    looks = [_look(channel, digest, channel.archive or archive) for channel in channels]
     rendered_digests = {look: _letters(config, stream, digest, look) for look in dict.fromkeys(looks)}
     return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
 
 
-def _look(config: ChannelConfig, digest: Digest) -> _Look:
+def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
+    url = archive and archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
     if isinstance(config, MailConfig):
-        return _Look(config.max_html, config.unsubscribe, _archive(config, digest))
-    return _Look()
+        return _Look(config.max_html, config.unsubscribe, url, config.attach is not None)
+    return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
 
 
 def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
-    (rendered, problem), (short, _) = (
-        _render(config, stream, digest, look.max_html, shortness) for shortness in (0, 2)
-    )
+    (rendered, problem), (short, _) = (_render(config, stream, digest, look, shortness) for shortness in (0, 2))
     return _Rendered(rendered, short, problem)
 
 
@@ -75,26 +78,19 @@ def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessag
     )
 
 
-def _render(
-    config: Config, stream: Stream, digest: Digest, max_html: int, shortness: int
-) -> tuple[RenderedDigest, str]:
+def _render(config: Config, stream: Stream, digest: Digest, look: _Look, shortness: int) -> tuple[RenderedDigest, str]:
     """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
+    render = partial(
+        render_digest,
+        digest,
+        to=stream.to,
+        max_html=look.max_html,
+        attach=look.attach,
+        is_archived=look.is_archived,
+        shortness=shortness,
+    )
     try:
-        rendered = render_digest(
-            digest,
-            to=stream.to,
-            max_html=max_html,
-            shortness=shortness,
-            templates_dir=config.templates_dir,
-            template=stream.subscription.template,
-        )
-        return rendered, ""
+        return render(templates_dir=config.templates_dir, template=stream.subscription.template), ""
     except TemplateError as error:
         _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
-        return render_digest(digest, to=stream.to, max_html=max_html, shortness=shortness), str(error)
-
-
-def _archive(config: MailConfig, digest: Digest) -> str | None:
-    if config.archive is None:
-        return None
-    return config.archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
+        return render(), str(error)

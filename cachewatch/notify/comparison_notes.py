@@ -49,8 +49,8 @@ class TagNotes(Struct, frozen=True, kw_only=True):
         for kind in DepartureKind:
             names = [each.name for each in self.gone if each.kind is kind]
             if names:
-                more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-                yield f"{len(names)} {kind}{'s' if len(names) > 1 else ''} gone: {', '.join(names[:_NAMED])}{more}"
+                more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+                yield f"{len(names):,} {kind}{'s' if len(names) > 1 else ''} gone: {', '.join(names[:_NAMED])}{more}"
 
 
 class NotesCollector:

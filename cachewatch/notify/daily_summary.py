@@ -3,6 +3,7 @@
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from cachewatch.core.moments import minute
 from cachewatch.notify.operator_notices import Notice, notify_within
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import alerts
@@ -31,7 +32,7 @@ def _summarize(connection: Connection, context: Context) -> None:
     down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
     if down.issuperset(context.config.operators.channels):
         return  # summaries would pile up; one is made when a channel works again
-    notify_within(connection, context, _summary(found, tuple(sorted(down))))
+    notify_within(connection, context, _summary(found, tuple(sorted(down)), context.config.timezone))
     for alert in found:
         alerts.note_notified(connection, alert.key, now)
 
@@ -47,18 +48,18 @@ def _last_due(now: datetime, zone: ZoneInfo) -> datetime:
     return due if due <= now else datetime.combine(today - timedelta(days=1), _AT, zone)
 
 
-def _summary(found: list[OpenAlert], down: tuple[str, ...]) -> Notice:
+def _summary(found: list[OpenAlert], down: tuple[str, ...], zone: str) -> Notice:
     more = len(found) - _LISTED
     return Notice(
         topic="summary",
         title="1 alert is open" if len(found) == 1 else f"{len(found)} alerts are open",
         lines=(f"These are the oldest; `cachewatch status` lists {more} more.",) if more > 0 else (),
-        facts=tuple((alert.title, _since(alert)) for alert in found[:_LISTED]),
+        facts=tuple((alert.title, _since(alert, zone)) for alert in found[:_LISTED]),
         commands=("cachewatch status",),
         avoid=down,
     )
 
 
-def _since(alert: OpenAlert) -> str:
-    since = f"since {alert.opened_at:%Y-%m-%d %H:%M} UTC"
+def _since(alert: OpenAlert, zone: str) -> str:
+    since = f"since {minute(alert.opened_at, zone)}"
     return f"{since}: {alert.detail}" if alert.detail else since

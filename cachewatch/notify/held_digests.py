@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from cachewatch.config.model import Config
+from cachewatch.core.moments import minute
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.digest_streams import URGENT, Stream
 from cachewatch.store.held import HeldDigest, Hold, HoldEvent, HoldKind, first_held
@@ -97,10 +98,9 @@ def _deadline(config: Config, digests: list[HeldDigest]) -> str:
     times = [time for digest in digests if (time := goes_out_at(config, digest)) is not None]
     if not times:
         return "Nothing is sent until somebody releases or drops it."
-    last = f" to {max(times):%Y-%m-%d %H:%M}" if max(times) > min(times) else ""
-    return (
-        f"What nobody drops is sent at {min(times):%Y-%m-%d %H:%M}{last} UTC, marked as not confirmed by the operators."
-    )
+    first, last = minute(min(times), config.timezone), minute(max(times), config.timezone)
+    when = first if first == last else f"{first} to {last}"
+    return f"What nobody drops is sent at {when}, marked as not confirmed by the operators."
 
 
 def _commands(config: Config, digests: list[HeldDigest]) -> Iterator[str]:

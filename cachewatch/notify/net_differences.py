@@ -244,7 +244,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
         notes = (
-            *notice_sentences.returned(self.ranges.returned),
+            *notice_sentences.returned(self.ranges.returned, self.context.config.timezone),
             *notice_sentences.unread(unread.left),
             *notice_sentences.read_again(unread.resolved),
             *notice_sentences.unknown(unread.unknown),
@@ -273,7 +273,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
         if stale_sources.is_stale(self.source, self.health, now) and not is_usual:
-            notes = (*notes, stale_sources.staleness(self.health, now))
+            notes = (*notes, stale_sources.staleness(self.health, now, self.context.config.timezone))
         return Span(
             source=self.source.name,
             address=self._repository_name(),

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from cachewatch.config.model import Match
 from cachewatch.core.change_kinds import GROUPS
 from cachewatch.core.model import Kind
+from cachewatch.core.moments import minute
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.render.elapsed_time import how_long
 from cachewatch.report.digest import Span
@@ -79,14 +80,15 @@ def _by_tag(
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
 
 
-def returned(tags: Mapping[str, datetime]) -> Iterator[str]:
+def returned(tags: Mapping[str, datetime], zone: str) -> Iterator[str]:
     """Say which tags are back, and what they are compared with."""
     for tag, moment in sorted(tags.items()):
-        yield f"{tag} is back; it was gone since {moment:%Y-%m-%d %H:%M} UTC, and is compared with its state before that"
+        since = minute(moment, zone)
+        yield f"{tag} is back; it was gone since {since}, and is compared with its state before that"
 
 
 def why(stream: Stream) -> tuple[str, ...]:

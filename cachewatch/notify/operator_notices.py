@@ -51,6 +51,7 @@ def queue_within(connection: Connection, context: Context, notice: Notice) -> No
         said=notice.lines,
         facts=notice.facts,
         commands=notice.commands,
+        zone=config.timezone,
         operator=", ".join(whom.to),
     )
     rendered = _rendered(context, said)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from cachewatch.config.addresses import address_of
 from cachewatch.config.model import Config, MailConfig, MaildirConfig, Subscription
 from cachewatch.notify.operator_notices import OPERATORS
 
@@ -68,4 +69,4 @@ def _operators(config: Config) -> Way:
 def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
     kind = config.channels[channel]
     has_addresses = isinstance(kind, MailConfig) and not isinstance(kind, MaildirConfig)
-    return not has_addresses or target.lower() in {to.lower() for way in ways for to in way.to}
+    return not has_addresses or target.lower() in {address_of(to).lower() for way in ways for to in way.to}

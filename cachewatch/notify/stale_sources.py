@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from cachewatch.config.model import Source
+from cachewatch.core.moments import minute
 from cachewatch.notify import alerts
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.notice_sentences import days
@@ -18,7 +19,7 @@ def review(connection: Connection, context: Context, source: Source, source_heal
         alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
         return
     lines = (
-        f"There is {staleness(source_health, now)}; `stale_after` is {days(source.stale_after)}.",
+        f"There is {staleness(source_health, now, context.config.timezone)}; `stale_after` is {days(source.stale_after)}.",
         "It answers, but upstream may have stopped publishing."
         if not source_health.failures
         else "It cannot be read either.",
@@ -33,7 +34,7 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
     return newest is not None and now - newest > source.stale_after
 
 
-def staleness(source_health: SourceHealth, now: datetime) -> str:
+def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
     """Say how old the newest data is."""
     newest = source_health.revision_time or source_health.changed_at
-    return "no data yet" if newest is None else f"no news for {days(now - newest)}, since {newest:%Y-%m-%d %H:%M} UTC"
+    return "no data yet" if newest is None else f"no news for {days(now - newest)}, since {minute(newest, zone)}"

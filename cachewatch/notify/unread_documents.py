@@ -129,7 +129,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
         lines=(
             "What changes in them is compared later, with their last readable versions.",
             *named,
-            *([f"And {more} more."] if more else []),
+            *([f"And {more:,} more."] if more else []),
             "Upstream has to repair them.",
         ),
     )

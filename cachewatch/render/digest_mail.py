@@ -1,10 +1,14 @@
 """Digest -> RenderedDigest: the mail that people read, in every form that a channel may want."""
 
+import base64
 import gzip
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from cachewatch.core.delivery import Attachment, RenderedDigest
 from cachewatch.errors import TemplateError
@@ -16,6 +20,8 @@ from cachewatch.render.template_context import DigestForm, cleaner, is_cut, view
 from cachewatch.render.templates import render_all, source
 from cachewatch.report.digest import Digest
 
+Context = dict[str, Any]
+
 # A table that is no larger than this is attached as it is, a larger one compressed.
 _PLAIN_CSV = 1_000_000
 # Compressed, for all readers together: each gets a message of their own, and all are stored at once.
@@ -23,8 +29,15 @@ _MOST_FOR_ALL = 16 * MOST_CSV
 
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
+_MOST_BULLETS = 5
 _FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
-_FORM = re.compile(r"(\.(html|txt|md))?(\.j2)?$")
+_FORMS = ("html", "txt", "md", "chat", "feed.html", "page.html")
+_FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat))?(\.j2)?$")
+# What only mail needs: its readers have no styles of their own.
+_STYLES = re.compile(r' (?:style|class)="[^"]*"')
+
+# Of what a chat shows, its template names a few.
+_BRIEF = DigestForm(rows=25, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
 
 # What is left out when it does not fit, one after the other.
 _STEPS = (
@@ -38,6 +51,16 @@ _STEPS = (
     DigestForm(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
 )
 
+# A page has everything, but for what no browser would bear.
+_NO_LIMIT = 10**9
+_MOST_PAGE = 8 * 2**20  # bytes
+_PAGES = (
+    DigestForm(longest=200),
+    DigestForm(rows=2000, longest=110, has_links=False),
+    DigestForm(rows=200, tags=100, others=100, longest=60, has_links=False),
+)
+_SCRIPT_HASH = "sha256-of-the-script"  # until the page is made
+
 # Where to begin: whoever could not take more gets less from the first step on.
 _BEGIN = (0, 2, -2)
 
@@ -47,37 +70,39 @@ def render_digest(
     *,
     to: tuple[str, ...] = (),
     max_html: int = MAX_HTML,
+    attach: bool = False,
+    is_archived: bool = False,
     shortness: int = 0,
     templates_dir: Path | None = None,
     template: str | None = None,
 ) -> RenderedDigest:
     """Render `digest` for the readers `to`.
 
-    The HTML has at most `max_html` bytes: what does not fit is counted, and told by an attached
-    table. `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half
-    as long, 2 or more gives no more than totals. Templates in `templates_dir` are preferred to
-    ours; `template` names another one there for the HTML (site.html.j2), with its site.txt.j2 and
-    site.md.j2 where there are such. Raises TemplateError.
+    The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
+    all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
+    page is never cut. `shortness` is for those to whom a digest was too large: 1 attaches nothing
+    and is half as long, 2 or more gives no more than totals. Templates in `templates_dir` are
+    preferred to ours; `template` names another one there for the HTML (site.html.j2), with its
+    site.txt.j2, site.md.j2, site.chat.j2, site.feed.html.j2 and site.page.html.j2 where there are
+    such. Raises TemplateError.
     """
     names = _Names(templates_dir, template)
-    table = None if shortness else _table(digest, readers=len(to))
+    table = None if shortness or not attach else _table(digest, readers=len(to))
     head: dict[str, Any] = {
         "title": subject_and_headline.title(digest),
         "sentence": subject_and_headline.sentence(digest),
         "subtitle": subject_and_headline.subtitle(digest),
     }
-    budget = max_html // 2 if shortness else max_html
-    html, told = "", head
-    for form in _STEPS[_BEGIN[min(shortness, 2)] :]:
-        told = {**head, **_shown(digest, form, table)}
-        html = compact(names.render(("html", told))[0])
-        if len(html.encode()) <= budget:
-            break
-    text, markdown = names.render(("txt", told), ("md", told))
+    budget, forms = max_html // 2 if shortness else max_html, _STEPS[_BEGIN[min(shortness, 2)] :]
+    html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
+    page, whole = ("", told) if shortness else _page(names, digest, head)
+    brief = {**head, **_shown(digest, _BRIEF, None)}
+    lasting = whole if is_archived else told
+    text, markdown, chat, feed = names.render(("txt", lasting), ("md", lasting), ("chat", brief), ("feed.html", told))
     return RenderedDigest(
         key=digest.key,
         subscription=digest.subscription,
-        title=told["title"],
+        title=head["title"],
         period=digest.period,
         created=digest.created,
         to=to,
@@ -86,12 +111,48 @@ def render_digest(
         kinds=_kinds(digest),
         revisions=tuple(_revisions(digest)),
         archive_url=digest.archive_url,
+        subtitle=head["subtitle"],
+        bullets=bullets(chat),
         text=text,
         html=html,
+        page=page,
+        feed=_STYLES.sub("", compact(feed)),
         markdown=markdown,
-        json=encode({**view(digest), **head}) + b"\n",
-        attachments=(table,) if table and told["attachment"] else (),
+        json=encode({**view(_uncut(digest) if is_archived else digest), **head}) + b"\n",
+        attachments=(table,) if table else (),
     )
+
+
+def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> tuple[str, Context]:
+    """Return the HTML of the mail, and what is in it: the first of `contexts` that fits, or the last."""
+    html, told = "", Context()
+    for told in contexts:
+        html = compact(names.render(("html", told))[0])
+        if len(html.encode()) <= budget:
+            break
+    return html, told
+
+
+def _page(names: "_Names", digest: Digest, head: Context) -> tuple[str, Context]:
+    """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
+    page, told = "", head
+    for form in _PAGES:
+        told = {**head, **_shown(_uncut(digest), form, None), "script_hash": _SCRIPT_HASH}
+        try:
+            page = compact(names.render(("page.html", told))[0])
+        except TemplateError:
+            if form is _PAGES[-1]:
+                raise
+            continue  # it may be too much
+        if len(page.encode()) <= _MOST_PAGE:
+            break
+    script = page.rpartition("<script>")[2].partition("</script>")[0]
+    digested = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page.replace(_SCRIPT_HASH, f"sha256-{digested}", 1), told
+
+
+def _uncut(digest: Digest) -> Digest:
+    return replace(digest, rows=_NO_LIMIT)
 
 
 class _Names:
@@ -100,7 +161,7 @@ class _Names:
     def __init__(self, folder: Path | None, template: str | None) -> None:
         self._folder = folder
         self._base = _FORM.sub("", template or "digest.html.j2")
-        if not any(source(f"{self._base}.{form}.j2", folder) for form in ("html", "txt", "md")):
+        if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
             raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
 
     def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
@@ -114,7 +175,13 @@ class _Names:
 def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
     shown = view(digest, form, clean=cleaner(form.longest))
     cut = is_cut(shown)
-    return {"digest": shown, "is_cut": cut, "attachment": table.name if table and cut else None}
+    return {"digest": shown, "is_cut": cut, "attachment": table.name if table else None}
+
+
+def bullets(text: str) -> tuple[str, ...]:
+    """Return the lines that a template for chats wrote, as many as a chat shows."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return tuple(filter(None, lines))[:_MOST_BULLETS]
 
 
 def compact(html: str) -> str:

@@ -46,6 +46,8 @@ _BAD_SELECTORS = (
 )
 _UNQUOTED = re.compile(r"""\s[a-zA-Z-]+\s*=\s*[^\s"'>]""")
 _QUOTED = re.compile(r"""(["']).*?\1""", re.DOTALL)
+# A placeholder that nobody filled in, as it is in a link.
+_UNFILLED = re.compile(r"\{[a-z]+\}|%7B[a-z]+%7D")
 _RULE = re.compile(r"([^{}]*)\{([^{}]*)\}")
 
 
@@ -72,13 +74,14 @@ def lint_digest(rendered: RenderedDigest | EmailMessage, *, bases: Iterable[str]
     if isinstance(rendered, RenderedDigest):
         subject, text, html = f"[{rendered.subscription}] {rendered.title}", rendered.text, rendered.html
     else:
-        subject, text, html = str(rendered["Subject"] or ""), _part(rendered, "plain"), _part(rendered, "html")
+        subject, text, html = str(rendered["Subject"] or ""), body_of(rendered, "plain"), body_of(rendered, "html")
     return (*_subject(subject), *_text(text), *_html(html, tuple(bases)))
 
 
-def _part(message: EmailMessage, kind: str) -> str:
+def body_of(message: EmailMessage, kind: str) -> str:
+    """Return the body of a mail, plain or html; empty where it has none."""
     part = message.get_body((kind,))
-    return str(part.get_content()) if part is not None else ""
+    return str(part.get_content()).replace("\r\n", "\n") if part is not None else ""
 
 
 def _subject(subject: str) -> Iterator[LintFinding]:
@@ -179,6 +182,8 @@ class _Reader(HTMLParser):
             self._note(Grade.WARNING, f'<{tag} width="{width}"> is wider than a phone and than {_WIDEST_TABLE} pixels')
 
     def _judge_address(self, tag: str, address: str) -> None:
+        if found := _UNFILLED.search(address):
+            self._note(Grade.ERROR, f"{address[:100]} has {found[0]}, which nobody filled in")
         if address.startswith("#"):
             self._note(Grade.WARNING, f"{address[:60]}: links within a mail do not work on phones")
         elif not address.lower().startswith(_SCHEMES):

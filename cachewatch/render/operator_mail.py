@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cachewatch.core.delivery import RenderedDigest
-from cachewatch.render.digest_mail import compact
+from cachewatch.render.digest_mail import bullets, compact
 from cachewatch.render.json_packages import encode
 from cachewatch.render.subject_and_headline import fitted
 from cachewatch.render.template_context import cleaner, moment
@@ -23,6 +23,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "key": notice.key,
         "title": fitted(notice.title, OPERATORS),
         "created": moment(notice.created),
+        "zone": notice.zone,
         "is_good": notice.is_good,
         "said": [clean(sentence) for sentence in notice.said],
         "facts": [{"name": clean(name), "value": clean(value)} for name, value in notice.facts],
@@ -30,8 +31,8 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "commands": [clean(command) for command in notice.commands],
         "operator": clean(notice.operator),
     }
-    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md")]
-    text, html, markdown = render_all(jobs, templates_dir)
+    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat", "feed.html")]
+    text, html, markdown, chat, feed = render_all(jobs, templates_dir)
     return RenderedDigest(
         key=notice.key,
         subscription=OPERATORS,
@@ -40,8 +41,10 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         created=notice.created,
         to=to,
         is_notice=True,
+        bullets=bullets(chat),
         text=text,
         html=compact(html),
+        feed=compact(feed),
         markdown=markdown,
         json=encode({"schema": "cachewatch.notice/1", **context}) + b"\n",
     )

@@ -147,7 +147,7 @@ def names(words: Sequence[str], most: int = MOST_NAMES) -> str:
     """Name the first of `words`, and count the rest."""
     told = [safe_name(word)[:_LONGEST_NAME] for word in words[:most]]
     rest = len(words) - len(told)
-    return ", ".join(told) + (f" and {rest} more" if rest else "")
+    return ", ".join(told) + (f" and {rest:,} more" if rest else "")
 
 
 def replaced(statement: Statement) -> str:

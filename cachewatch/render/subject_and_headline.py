@@ -152,7 +152,7 @@ def _listed(names: Sequence[str], fate: str, counted: str) -> Fact:
     for count in (2, 1):
         more = len(names) - count
         if more >= 0:
-            told = f"{', '.join(names[:count])}{f' and {more} more' if more else ''}"
+            told = f"{', '.join(names[:count])}{f' and {more:,} more' if more else ''}"
             forms.append(f"{told} {fate}".strip())
     return Fact((*forms, counted))
 

@@ -201,6 +201,8 @@ class _Maker:
             "severity": one.severity.value,
             "name": self._name(one.name),
             "packages": len(one.packages),
+            "names": [self._name(package) for package in one.packages[: self._rows]],
+            "more": max(0, len(one.packages) - self._rows),
             "specs": one.counts.specs,
             "is_bad": one.severity is Severity.ATTENTION,
             "sentence": safe(sentence_of_tag(one, base)),
@@ -224,7 +226,7 @@ class _Maker:
         kind = line.story.kind
         return {
             "package": self._name(line.package),
-            "url": self.url(line.package, tag),
+            "url": None if kind is StatementKind.PACKAGE_REMOVED else self.url(line.package, tag),
             "kind": kind.value,
             "fact": self._clean(fact(line)),
             "before": self._name(", ".join(line.story.before)),
@@ -313,8 +315,8 @@ def web_address(address: str | None) -> str | None:
 
 
 def package_url(links: str, tag: TagDigest, package: str) -> str | None:
-    """Return the page of a package in the catalogue, if there are such pages."""
-    name = tag.report.after.tag or tag.report.before.tag
+    """Return the page of a package in the catalogue, if there are such pages; a tag that is gone has none."""
+    name = tag.report.after.tag
     if not links.startswith(("https://", "http://")) or not name:
         return None
     return f"{links.rstrip('/')}/package/{quote(name, safe='')}/{quote(package[:200], safe='')}/specs/"

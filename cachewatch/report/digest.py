@@ -165,6 +165,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     facts: tuple[tuple[str, str], ...] = ()  # such as: ("last success", "2026-07-27 04:10 UTC")
     remedy: str = ""  # what to do
     commands: tuple[str, ...] = ()
+    zone: str = "UTC"  # in which times are said
     operator: str = ""
 
 

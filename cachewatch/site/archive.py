@@ -67,7 +67,7 @@ class StateArchive:
                 title=stored.title,
                 period=stored.period,
                 created=stored.created,
-                html=stored.rendered.html,
+                html=stored.rendered.page or stored.rendered.html,
                 feed=self._feed and self._feed.replace("{subscription}", quote(stored.subscription, safe="")),
             )
             for stored in kept

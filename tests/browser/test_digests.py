@@ -8,6 +8,7 @@ from digests import digest_of, read
 
 from browser.chromium import View
 from browser.conftest import Audit, Show
+from cachewatch.core.neighbours import Neighbours, with_neighbours
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.operator_mail import render_notice
 from cachewatch.render.sample_digest import sample_digest, sample_notice
@@ -129,3 +130,35 @@ def test_copy(show: Show, page: Path) -> None:
         "0.4.3 removed",
         "-3",
     ]
+
+
+@pytest.fixture(params=["demo", "sample"])
+def archived(request: pytest.FixtureRequest, demo_repository: Path, tmp_path: Path) -> Path:
+    """The page of a digest in an archive, with neighbours."""
+    file = tmp_path / "archived.html"
+    digest = sample_digest() if request.param == "sample" else digest_of(read(demo_repository))
+    file.write_text(with_neighbours(render_digest(digest).page, Neighbours("before.html", "after.html")))
+    return file
+
+
+def test_a_page_of_an_archive(show: Show, view: View, audit: Audit, archived: Path) -> None:
+    """Nothing sticks out, nothing is fetched, and nothing is hard to read or to hear; its script is allowed."""
+    shown = show(archived, view)
+
+    assert (shown.overflow(), shown.complaints, audit(shown)) == ([], [], [])
+    assert shown.page.locator("nav a").all_inner_texts() == ["Previous digest", "Next digest"]
+    assert shown.page.locator("#filter").is_visible()
+
+
+def test_the_lines_of_an_archived_digest_can_be_filtered(show: Show, demo_repository: Path, tmp_path: Path) -> None:
+    """Every word has to be in a line."""
+    file = tmp_path / "archived.html"
+    file.write_text(render_digest(digest_of(read(demo_repository))).page)
+    shown = show(file, View(800, "light"))
+    before = shown.page.locator("tbody tr:visible").count()
+    shown.page.fill("#filter", "py-build 1.2")
+
+    assert (shown.page.locator("tbody tr:visible").count(), shown.page.inner_text("#found")) == (
+        1,
+        f"1 of {before} lines",
+    )

@@ -16,12 +16,13 @@ from xml.etree import ElementTree as ET
 import feedparser  # type: ignore[import-untyped]
 import pytest
 from mailservers import header
-from outgoing import SENDER, Shelves, maildir_config, no_shelf, rendered, send
+from outgoing import SENDER, Shelves, deliver, maildir_config, no_shelf, rendered, send
 from tools import program
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
-from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult, RenderedDigest
+from cachewatch.core.delivery import SENT, DeliveryOutcome, RenderedDigest
+from cachewatch.core.neighbours import PLACE
 
 HOSTILE = [
     "../../etc/passwd",
@@ -51,18 +52,6 @@ def feed(path: Path, **values: Any) -> FeedConfig:
 def names(folder: Path) -> list[str]:
     """Return what is below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
-
-
-def deliver(config: ChannelConfig, sent_history: Shelves, *rendered_digests: RenderedDigest) -> list[DeliveryResult]:
-    """Deliver digests, and put what was sent on the sent history."""
-    channel, answers = open_channel(config), []
-    with channel.open(sent_history) as transport:
-        for one in rendered_digests:
-            for message in channel.build_messages(one):
-                answers.append(transport.deliver(message))
-                if answers[-1] == SENT:
-                    sent_history.sent.append(message)
-    return answers
 
 
 @pytest.mark.parametrize("config", ["FileConfig(name='files', path='/x/{subscription}')", "MAILDIR"])
@@ -112,6 +101,67 @@ def test_two_digests_of_one_period_are_both_kept(tmp_path: Path) -> None:
     assert re.fullmatch(r"ml-team/2026-08-03-[0-9a-f]{8}\.md", found[0])
     assert len(found) == 2
     assert {(tmp_path / "www" / name).read_text() for name in found} == {first.markdown, second.markdown}
+
+
+def page(number: int, **values: Any) -> RenderedDigest:
+    """Return a digest with a page for an archive."""
+    return rendered(number, page=f"<html><body>{PLACE}<p>{number}</p></body></html>", **values)
+
+
+def links(path: Path) -> dict[str, str]:
+    """Return the links of a page to its neighbours."""
+    return dict(re.findall(r'<a rel="(prev|next)" href="([^"]+)"', path.read_text()))
+
+
+def test_pages_link_to_their_neighbours(tmp_path: Path) -> None:
+    """Those of one subscription, in the order of their days, whenever they come; who is removed is passed over."""
+    config = files(tmp_path, formats=("html", "txt"), keep=timedelta(days=30))
+    folder = tmp_path / "www/ml-team"
+    first, second, third = (f"{rendered(number).period}.html" for number in (0, 1, 2))
+    assert set(send(config, page(0), page(2), page(1, subscription="other"))) == {SENT}
+    assert links(folder / first) == {"next": third}
+    assert set(send(config, page(1))) == {SENT}
+    assert [links(folder / name) for name in (first, second, third)] == [
+        {"next": second},
+        {"prev": first, "next": third},
+        {"prev": second},
+    ]
+    assert set(send(config, page(0), page(1), page(2))) == {SENT}
+    assert names(folder) == sorted(f"{rendered(n).period}.{ext}" for n in (0, 1, 2) for ext in ("html", "txt"))
+
+    os.utime(folder / first, (time.time() - 31 * 86400,) * 2)
+    send(config, page(3))
+    assert not (folder / first).exists()
+    assert links(folder / second) == {"next": third}
+    assert "neighbours" not in (folder / f"{rendered(1).period}.txt").read_text()
+
+
+def test_a_link_that_a_killed_run_left_out_is_made_up_for(tmp_path: Path) -> None:
+    """The page is there and its neighbour does not know of it: the retry tells it, and writes nothing twice."""
+    config, folder = files(tmp_path, formats=("html",)), tmp_path / "www/ml-team"
+    send(config, page(0))
+    before = (folder / f"{rendered(0).period}.html").read_bytes()
+    send(config, page(1))
+    (folder / f"{rendered(0).period}.html").write_bytes(before)
+    send(config, page(1))
+
+    assert links(folder / f"{rendered(0).period}.html") == {"next": f"{rendered(1).period}.html"}
+    assert len(names(folder)) == 2
+
+
+@pytest.mark.parametrize("place", ["{subscription}-{period}.html", "{subscription}/{key}.html", "{subscription}.html"])
+def test_pages_without_an_order_have_no_neighbours(tmp_path: Path, place: str) -> None:
+    """Nothing says which comes first, or whose the others are."""
+    send(files(tmp_path, place=str(tmp_path / place), formats=("html",)), page(0), page(1, key="b"))
+
+    assert not [path for path in tmp_path.rglob("*.html") if links(path)]
+
+
+def test_a_page_is_preferred_to_the_mail(tmp_path: Path) -> None:
+    """An archive keeps all of a digest."""
+    send(files(tmp_path, formats=("html",)), page(0))
+
+    assert "<p>0</p>" in (tmp_path / "www/ml-team" / f"{rendered(0).period}.html").read_text()
 
 
 def test_the_latest_digest_stays_the_latest(tmp_path: Path) -> None:

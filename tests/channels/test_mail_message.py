@@ -158,15 +158,44 @@ def test_both_parts_are_ascii_and_survive() -> None:
 
 def test_attachments_make_it_mixed() -> None:
     """Only a digest with attachments is multipart/mixed, and their names cannot lead anywhere."""
-    added = Attachment(name="../../etc/changes.csv", content_type="text/csv", content=b"a,b\r\n1,\xc3\xbc\r\n")
+    added = Attachment(name="../../etc/changes.csv.gz", content_type="text/csv", content=b"a,b\r\n1,\xc3\xbc\r\n")
     message = read(pack(rendered(attachments=(added,))).payload)
 
     assert message.get_content_type() == "multipart/mixed"
     (attachment,) = message.iter_attachments()
     assert attachment.get_content_type() == "text/csv"
     assert "/" not in str(attachment.get_filename())
-    assert str(attachment.get_filename()).endswith(".csv")
     assert attachment.get_payload(decode=True) == added.content
+
+
+@pytest.mark.parametrize("name", ["changes.csv", "changes.csv.gz"])
+def test_an_attachment_arrives_under_its_name(name: str) -> None:
+    """The one that the body gives it."""
+    added = Attachment(name=name, content_type="application/gzip", content=b"x")
+    (attachment,) = read(pack(rendered(attachments=(added,))).payload).iter_attachments()
+
+    assert attachment.get_filename() == name
+
+
+@pytest.mark.parametrize("name", ["Kim Lee", "J\u00f6rg", '"Lee, Kim"'])
+def test_recipients_may_have_names(name: str) -> None:
+    """The name is in the header alone: envelope, links and what is compared have the address."""
+    config = email_config(25, unsubscribe="https://example.org/stop?r={recipient}")
+    (message,) = open_channel(config).build_messages(rendered(to=(f"{name} <kim@example.org>",)))
+    mail = read(message.payload)
+
+    assert message.target == "kim@example.org"
+    assert message.payload.isascii()
+    (address,) = mail["To"].addresses
+    assert (address.display_name, address.addr_spec) == (name.strip('"'), "kim@example.org")
+    assert mail["List-Unsubscribe"] == "<https://example.org/stop?r=kim%40example.org>"
+
+
+def test_one_address_under_two_names_gets_one_mail() -> None:
+    """It is one recipient."""
+    (message,) = open_channel(email_config(25)).build_messages(rendered(to=("K <kim@example.org>", "KIM@example.org")))
+
+    assert message.target.lower() == "kim@example.org"
 
 
 def test_resent_mail_refers_to_the_first() -> None:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -154,27 +155,33 @@ def test_the_url_is_a_secret() -> None:
     assert not [text for text in said if "s3cr3t" in text]
 
 
+def texts(value: Any) -> Iterator[str]:
+    """Yield every text in a message."""
+    if isinstance(value, str):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts(one)
+
+
 HOSTILE = "@channel @all @here @everyone @room <!channel> <@U123> <@&1> @kim\x1b[31m\u202egcc@12 [x](http://evil) \x00"
 
 
 @pytest.mark.parametrize("preset", ["json", "mattermost", "slack", "discord", "matrix"])
 def test_chats_call_nobody(preset: str) -> None:
     """What looks like a call is broken up, and chats that can be told are told to ring no one."""
-    one = rendered(title=HOSTILE, text=HOSTILE * 500, html=HOSTILE, markdown=HOSTILE * 500)
+    one = rendered(title=HOSTILE, text=HOSTILE * 500, html=HOSTILE, markdown=HOSTILE * 500, bullets=(HOSTILE,) * 5)
     (message,) = open_channel(webhook("https://example.org/x", preset=preset)).build_messages(one)
     body = json.loads(message.payload)
 
     assert message.payload.isascii()
     if preset == "json":
         return
-    texts = [body[name] for name in ("text", "content", "html") if name in body]
-    assert texts
-    for text in texts:
+    found = list(texts(body))
+    assert len(found) > 2
+    for text in found:
         assert not [call for call in ("@channel", "@all", "@here", "@everyone", "@room", "@kim") if call in text]
-        assert "gcc@12" in text
         assert not {"\x1b", "\x00", "\u202e"} & set(text)
-    limit = {"mattermost": 16_383, "slack": 4_000, "discord": 2_000, "matrix": 30_000}[preset]
-    assert all(len(text) <= limit for text in texts)
+    assert any("gcc@12" in text for text in found)
     if preset == "slack":
         assert "<" not in body["text"]
         assert "&lt;\u200b!channel&gt;" in body["text"]
@@ -190,7 +197,7 @@ def test_apprise_sends_to_a_chat() -> None:
     with serving({"/notify": [Says(), Says(500)]}) as server:
         urls = (Secret(server.url.replace("http://", "json://") + "/notify?secret=s3cr3t"),)
         config = AppriseConfig(name="chats", urls=urls)
-        sent, failed = send(config, rendered(title=HOSTILE), rendered(1))
+        sent, failed = send(config, rendered(title=HOSTILE, bullets=("Act: three packages went.",)), rendered(1))
         body = json.loads(server.asked[0].body)
 
     assert sent == SENT
@@ -198,7 +205,7 @@ def test_apprise_sends_to_a_chat() -> None:
     assert "500" in failed.detail
     assert "s3cr3t" not in failed.detail
     assert body["title"].startswith("cachewatch ml-team: ")
-    assert "Three packages went" in body["message"]
+    assert body["message"] == "- Act: three packages went."
     assert "@channel" not in body["title"]
 
 
@@ -231,8 +238,8 @@ CALLS = (
 @pytest.mark.parametrize("call", CALLS)
 def test_nobody_is_called(preset: str, call: str) -> None:
     """What looks like a call in some chat is none in any, whoever is named so."""
-    body = json.loads(webhook_body(preset, rendered(title=call, text=f"new: {call}", markdown=f"new: {call}")))
-    said = f"{body.get('text')} {body.get('content')} {body.get('html')}"
+    body = json.loads(webhook_body(preset, rendered(title=call, bullets=(f"new: {call}", call))))
+    said = "\n".join(texts(body))
 
     assert not re.search(r"(?<![\w.])@[\w*_&\u00ad]", said)
     assert not re.search(r"@[*_\u00ad]*(all|channel|everyone|here|room|topic)", said)
@@ -245,11 +252,12 @@ def test_nobody_is_called(preset: str, call: str) -> None:
         ("[click](https://evil.example/)", "[click]\u200b(https:\u200b//evil.example/)"),
         ("see https://evil.example/", "see https:\u200b//evil.example/"),
         ("www.evil.example", "www\u200b.evil.example"),
-        ("https://hpc.example.org/d/1 is ours", "https://hpc.example.org/d/1 is ours"),
         ("gcc@12 [e4s]", "gcc@12 [e4s]"),
-        ("    cachewatch diff --repo https://x.example/r.git", "    cachewatch diff --repo https://x.example/r.git"),
+        ("Command: cachewatch diff https://x.example/r.git", "Command: cachewatch diff https://x.example/r.git"),
     ],
 )
 def test_no_link_but_ours(text: str, dead: str) -> None:
     """A name that is a link in some chat is none where plain text is sent; what is copied stays as it is."""
-    assert chat_text(rendered(text=text, archive_url="https://hpc.example.org/d/1"), 1_000) == dead
+    said = chat_text(rendered(bullets=(text,), archive_url="https://hpc.example.org/d/1"))
+
+    assert said == f"- {dead}\nThe whole digest: https://hpc.example.org/d/1"

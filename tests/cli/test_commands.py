@@ -126,6 +126,20 @@ def without_moments(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_a_preview_of_a_mail_has_the_recipients_own_link(site: Site, run: Run, form: str) -> None:
+    """No placeholder is left in what the first recipient would get."""
+    path = site.folder / "cachewatch.yaml"
+    link = 'type: email\n    unsubscribe: "https://example.org/?r={recipient}"'
+    path.write_text(path.read_text().replace("type: email", link))
+    assert run("once", "--config", path).exit_code == 0
+    done = run("preview", "ml", "--since", "HEAD~1", "--config", path, "--as", form, "--channel", "mail")
+
+    assert done.exit_code == 0
+    assert "https://example.org/?r=" in done.output
+    assert "{recipient}" not in done.output
+
+
 def test_preview_refuses(site: Site, run: Run) -> None:
     """What is not there is named, with what is."""
     path = site.folder / "cachewatch.yaml"

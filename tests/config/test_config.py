@@ -207,6 +207,7 @@ WRONG = {
     "subscriptions: {a: {channels: [m]}}": "subscriptions.a: lacks `to:`: the channel m sends mail",
     "subscriptions: {a: {channels: [f], to: [a@b.org]}}": "has `to:`, but none of its channels sends mail",
     "subscriptions: {a: {channels: [m], to: [kim]}}": "subscriptions.a.to[1]: 'kim' is not a mail address",
+    "subscriptions: {a: {channels: [m], to: ['Kim <kim>']}}": "subscriptions.a.to[1]: 'kim' is not a mail address",
     "subscriptions: {a: {channels: [f], when: weekly mo 7:30}}": "subscriptions.a.when: 'mo' is not a day of the week",
     "subscriptions: {a: {channels: [f], changes: [+rebuit]}}": "'rebuit' is not a kind of change; did you mean rebuilt?",
     "subscriptions: {a: {channels: [f], changes: [os, -os]}}": "selects no kind of change",

@@ -202,7 +202,8 @@ def test_the_daily_summary_lists_what_is_open(site: Site) -> None:
     assert created == [day(number, hour=12) for number in (1, 2, 3)]
     (text, *_) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == "1 alert is open"]
     said = re.sub(r"\s+", " ", text)
-    assert "the source public cannot be read: since 2025-06-01 20:00 UTC" in said
+    assert "the source public cannot be read: since 2025-06-01 16:00 EDT" in said
+    assert "Written 2 June 2025 08:00 EDT by cachewatch" in said
     assert "away.git" not in said
     assert "cachewatch status" in said
     assert site.notices().count("the source public cannot be read") == 1

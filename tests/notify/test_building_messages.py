@@ -7,6 +7,11 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
+from cachewatch.config.reading import read_config
+from cachewatch.notify.building_messages import build_messages
+from cachewatch.notify.digest_streams import streams_of
+from cachewatch.render.sample_digest import sample_digest
+
 CONFIG = """\
 version: 1
 state: {folder}/state
@@ -83,3 +88,25 @@ def test_times_without_news_are_told(site: Site) -> None:
     assert any(
         "nothing was published from 1 June 2025 to 2 June 2025" in " ".join(text.split()) for text in site.told()
     )
+
+
+def test_every_channel_links_to_the_archive(site: Site) -> None:
+    """A chat and a feed have the address of the subscription's channel that has one, or their own."""
+    hook = 'type: webhook, url: "http://127.0.0.1:1/x", preset: discord'
+    channels = f"""\
+  mail: {{type: maildir, from: c@example.org, path: {site.folder}/box, archive: "https://example.org/{{subscription}}/{{key}}"}}
+  chat: {{{hook}}}
+  own: {{{hook}, archive: "https://own.example.org/{{period}}"}}
+operators:"""
+    text = CONFIG.replace("operators:", channels, 1).replace(
+        "[files]\n    ch", "[files, mail, chat, own]\n    to: k@example.org\n    ch"
+    )
+    site.configure(text)
+    config = read_config(site.folder / "cachewatch.yaml")
+    (stream,) = [stream for stream in streams_of(config) if stream.subscription.name == "ml"]
+    digest = sample_digest()
+    linked = {each.channel: each.rendered.archive_url for each in build_messages(config, stream, digest)}
+
+    shared = f"https://example.org/sample/{digest.key}"
+    own = f"https://own.example.org/{digest.period}"
+    assert linked == {"files": shared, "mail": shared, "chat": shared, "own": own}

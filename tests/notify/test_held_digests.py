@@ -359,14 +359,15 @@ def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> Non
     site = Site(tmp_path, [catalogue(gone), catalogue({"zlib": records(range(4)), "kept": records([50])}), STATES[0]])
     limit = "files], limit: {hold_above: 1}}\n"
     more = "  hpc: {when: each revision, changes: [all], channels: [files], limit: {hold_above: 2, hold_for: never}}\n"
-    site.configure(CONFIG.replace("files]}\n", limit) + more)
+    zone = "version: 1\ntimezone: Europe/Berlin"
+    site.configure(CONFIG.replace("version: 1", zone).replace("files]}\n", limit) + more)
     site.run()
     lose(site)
     assert site.notices() == [LARGE]
     said = notice(site, LARGE)
     assert "held for hpc, ml" in said
     assert "1 package gone: hdf5" in said
-    assert "What nobody drops is sent at 2025-06-02 05:00 UTC, marked as not confirmed by the operators." in said
+    assert "What nobody drops is sent at 2025-06-02 07:00 CEST, marked as not confirmed by the operators." in said
     assert "cachewatch deliveries release hpc ml" in said
     operator_actions.release(site.open(), "ml")
     assert [alert.name for alert in read_status(site.open()).alerts] == ["public"]

@@ -1,5 +1,7 @@
 """The mail that people read: its title, its forms, and that what it leaves out is counted."""
 
+import base64
+import hashlib
 import json
 import re
 from functools import cache
@@ -7,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import scripted
 from digests import NOW, digest_of, read
 from helpers import catalogue, history, records
 from hypothesis import given, settings
@@ -14,11 +17,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cachewatch.core.model import Place
+from cachewatch.core.neighbours import PLACE
 from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import RANKS, Counts, Story, severity_of
-from cachewatch.render import digest_mail
+from cachewatch.render import digest_mail, statement_phrases
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.operator_mail import render_notice
+from cachewatch.render.template_context import package_url
 from cachewatch.report.digest import Digest, Notice, TagDigest
 
 
@@ -198,7 +203,7 @@ def crowded(folder: Path) -> Digest:
 @pytest.mark.parametrize("budget", [90_000, 60_000, 30_000, 15_000, 8_000, 4_000])
 def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     """However much happened, the mail has no more bytes than are shown, and what is cut off is attached."""
-    rendered = render_digest(crowded(tmp_path), max_html=budget)
+    rendered = render_digest(crowded(tmp_path), max_html=budget, attach=True)
 
     assert len(rendered.html.encode()) <= budget
     assert "package-0000, package-0003 and 132 more removed" in rendered.html
@@ -208,12 +213,24 @@ def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     assert rendered.attachments[0].content.count(b"spec-removed") == 400
 
 
+def test_nothing_is_attached_unless_asked_for(tmp_path: Path) -> None:
+    """Whatever is cut: the counts are there, and the archive has all lines."""
+    digest = crowded(tmp_path)
+    plain, attached = (render_digest(digest, attach=attach) for attach in (False, True))
+
+    assert plain.attachments == ()
+    assert "every change is counted above, and the archive has all lines" in " ".join(plain.text.split())
+    (table,) = attached.attachments
+    assert all(f"{table.name}</b>, attached" in attached.html for table in attached.attachments)
+    assert f"{table.name}, attached, lists every change" in attached.text
+
+
 def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them gets bytes of their own, and all of these are stored at once."""
     digest = crowded(tmp_path)
     (tag,) = digest.tags
     monkeypatch.setattr(digest_mail, "_MOST_FOR_ALL", 3 * len(tag.table.content))
-    few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000) for count in (3, 4))
+    few, many = (render_digest(digest, to=("a@example.org",) * count, max_html=12_000, attach=True) for count in (3, 4))
 
     assert [len(rendered.attachments) for rendered in (few, many)] == [1, 0]
     assert "attached" in few.text
@@ -223,7 +240,7 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, mo
 def test_shorter_letters(tmp_path: Path) -> None:
     """Those to whom a digest was too large get less, and less again."""
     digest = crowded(tmp_path)
-    whole, half, least = (render_digest(digest, shortness=shortness) for shortness in range(3))
+    whole, half, least = (render_digest(digest, attach=True, shortness=shortness) for shortness in range(3))
 
     assert len(half.html) <= len(whole.html)
     assert len(least.html) < 8_000
@@ -284,3 +301,63 @@ def test_several_tags(demo_repository: Path) -> None:
     assert rendered.title.startswith("2 tags: ")
     for form in (rendered.text, rendered.html, rendered.markdown):
         assert "in develop-2025-06-01" in form.lower() or "IN develop-2025-06-01" in form
+
+
+def test_the_page_of_an_archive_is_never_cut(tmp_path: Path) -> None:
+    """All lines, whatever the mail shows, with a filter that the browser is allowed to run and no other script."""
+    digest = replace(crowded(tmp_path), rows=5)
+    rendered = render_digest(digest, max_html=15_000)
+    script = rendered.page.partition("<script>")[2].partition("</script>")[0]
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+    assert len(re.findall(r'<tr><th scope="row">', rendered.page)) == 400
+    assert "more line" not in rendered.page
+    assert "more line" in rendered.html
+    assert f"script-src 'sha256-{allowed}'" in rendered.page
+    assert 'id="filter"' in rendered.page
+    assert PLACE in rendered.page
+    assert "Stop these mails" not in rendered.page
+
+
+def test_the_page_names_every_package_of_an_event(tmp_path: Path) -> None:
+    """The mail gives their number; whether one's own is among them is in the archive."""
+    digest = scripted.digest_of(tmp_path, "migration")
+    (moved,) = [one for one in digest.tags[0].statements if one.kind is StatementKind.MIGRATION]
+    rendered = render_digest(digest)
+
+    assert len(moved.packages) == 184
+    assert ", ".join(moved.packages) in rendered.page
+    assert ", ".join(moved.packages[:3]) not in rendered.html
+
+
+def test_no_link_leads_to_the_page_of_what_is_gone(tmp_path: Path) -> None:
+    """A package that was removed has no page any more, and a tag that was removed has none at all."""
+    digest = crowded(tmp_path)
+    rows = json.loads(render_digest(digest, is_archived=True).json)["tags"][0]["changes"]["rows"]
+    linked = {(row["kind"], row["url"] is not None) for row in rows}
+    (tag,) = digest.tags
+    report = replace(tag.report, after=replace(tag.report.after, tag=None))
+
+    assert linked == {("package-removed", False), ("upgraded", True)}
+    assert package_url("https://cache.spack.io", replace(tag, report=report), "zlib") is None
+
+
+def test_large_numbers_of_names_have_separators() -> None:
+    """Whatever is counted."""
+    assert statement_phrases.names([f"package-{number}" for number in range(2_000)], 1) == "package-0 and 1,999 more"
+
+
+def test_archived_text_is_not_cut_either(tmp_path: Path) -> None:
+    """Nor Markdown, nor JSON."""
+    mailed, archived = (render_digest(crowded(tmp_path), is_archived=is_archived) for is_archived in (False, True))
+
+    for rendered, is_cut in ((mailed, True), (archived, False)):
+        assert ("more line" in rendered.text) is is_cut
+        assert ("more line" in rendered.markdown) is is_cut
+        assert bool(json.loads(rendered.json)["tags"][0]["changes"]["more_lines"]) is is_cut
+
+
+def test_a_page_that_no_browser_bears_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, and a digest never fails for it."""
+    monkeypatch.setattr(digest_mail, "_MOST_PAGE", 40_000)
+    assert "more line" in render_digest(crowded(tmp_path)).page

@@ -111,6 +111,26 @@ def test_a_mail(rendered: RenderedDigest, hostile: str) -> None:
     assert [finding for finding in lint_digest(rendered, bases=bases) if finding.where == "html"] == []
 
 
+def test_a_page_and_an_entry_of_a_feed(rendered: RenderedDigest) -> None:
+    """No element but ours, one script whose hash is allowed, and in an entry none of any kind."""
+    texts = {"p", "b", "br", "a", "ul", "li", "h2", "h3", "small"}
+
+    assert not UNSAFE.search(rendered.page + rendered.feed)
+    assert elements(rendered.feed) <= texts
+    assert rendered.page.count("<script") == 1
+    assert elements(rendered.page) <= texts | {
+        *("html", "head", "meta", "title", "style", "body", "header", "h1", "div", "label", "input", "output", "main"),
+        *("article", "dl", "dt", "dd", "section", "table", "thead", "tbody", "tr", "th", "td", "pre", "code", "footer"),
+        *("script", "span", "details", "summary"),
+    }
+
+
+def test_bullets_of_a_chat(rendered: RenderedDigest) -> None:
+    """A line each, at most five."""
+    assert 1 <= len(rendered.bullets) <= 5
+    assert not [line for line in rendered.bullets if UNSAFE.search(line) or "\n" in line]
+
+
 def test_a_subject(rendered: RenderedDigest) -> None:
     """The title is one line of ASCII that fits, whatever it is about."""
     assert rendered.title.isascii()

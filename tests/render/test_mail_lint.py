@@ -50,6 +50,7 @@ def test_our_own_mail_is_clean(rendered: RenderedDigest) -> None:
         ('<img src="data:image/png;base64,AA" alt="">', Grade.ERROR, "not a web or mail address"),
         ('<img src="https://ours.example/x.png">', Grade.WARNING, "without alt"),
         ('<a href="https://evil.example/">x</a>', Grade.ERROR, "not one of the configured addresses"),
+        ('<a href="https://ours.example/?r={recipient}">x</a>', Grade.ERROR, "{recipient}, which nobody filled in"),
         ("<p class=x>x</p>", Grade.ERROR, "without quotes"),
         ('<table width="800">', Grade.WARNING, "wider than"),
         ("<html><p>x</p></html>", Grade.WARNING, "lang"),

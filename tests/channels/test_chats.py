@@ -1,0 +1,225 @@
+"""What chats are sent: a title, three to five bullets and a link, in each service's own form and within its limits."""
+
+import json
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import scripted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from outgoing import rendered
+
+from cachewatch.channels.chat_forms import chat_text, chat_title, webhook_body
+from cachewatch.core.delivery import RenderedDigest
+from cachewatch.render.digest_mail import render_digest
+from cachewatch.render.operator_mail import render_notice
+from cachewatch.render.sample_digest import sample_digest, sample_notice
+
+CHATS = ("slack", "discord", "mattermost", "matrix")
+# Those elements that clients of Matrix should render, as its specification lists them.
+RENDERED_BY_MATRIX = frozenset(
+    [
+        "font",
+        "del",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "blockquote",
+        "p",
+        "a",
+        "ul",
+        "ol",
+        "sup",
+        "sub",
+        "li",
+        "b",
+        "i",
+        "u",
+        "strong",
+        "em",
+        "s",
+        "code",
+        "hr",
+        "br",
+        "div",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "caption",
+        "pre",
+        "span",
+        "img",
+        "details",
+        "summary",
+    ]
+)
+URL = "https://hpc.example.org/cachewatch/ml-team/2026-08-03.html"
+
+
+def schema(chat: str) -> Mapping[str, Any]:
+    """Return the schema of what a chat takes, as its documentation has it."""
+    text = (Path(__file__).parents[1] / f"data/chats/{chat}.schema.json").read_text()
+    return dict(json.loads(text))
+
+
+def payload(chat: str, digest: RenderedDigest) -> Any:
+    """Return what a chat is sent, after its limits are checked."""
+    body = json.loads(webhook_body(chat, digest))
+    jsonschema.validate(body, schema(chat), format_checker=jsonschema.FormatChecker())
+    if chat == "discord":
+        embed = body["embeds"][0]
+        assert len(embed["title"] + embed["description"] + embed.get("footer", {}).get("text", "")) <= 6000
+    if chat == "matrix":
+        assert set(elements(body["html"])) <= RENDERED_BY_MATRIX
+        assert len(webhook_body(chat, digest)) < 65_536
+    return body
+
+
+def elements(html: str) -> Iterator[str]:
+    """Yield the names of the elements of some HTML."""
+    found: list[str] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: found.append(tag)  # type: ignore[method-assign]
+    parser.feed(html)
+    yield from found
+
+
+def shown(chat: str, body: Any) -> str:
+    """Return all that readers see of a message, whatever its form."""
+    match chat:
+        case "slack":
+            return "\n".join(texts(body["blocks"]))
+        case "discord":
+            return "\n".join(texts(body["embeds"]))
+        case "mattermost":
+            return "\n".join(texts(body["attachments"]))
+        case _:
+            return str(body["html"])
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Yield every text in some JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for one in value.values() for text in texts(one))
+    elif isinstance(value, list):
+        yield from (text for one in value for text in texts(one))
+
+
+@pytest.mark.parametrize("name", scripted.WEEKS)
+def test_the_cause_of_a_week_is_in_its_bullets(tmp_path: Path, name: str) -> None:
+    """Five lines at most, each whole, no table, and a link; every chat takes it."""
+    digest = render_digest(scripted.digest_of(tmp_path, name))
+
+    assert 1 <= len(digest.bullets) <= 5
+    assert digest.bullets[0].startswith("Act: ")
+    assert not [line for line in digest.bullets if "listed below" in line or "|" in line or line != line.strip()]
+    for chat in CHATS:
+        said = shown(chat, payload(chat, digest))
+        assert digest.archive_url is not None
+        assert digest.archive_url in said
+        assert "The whole digest" in said
+        assert "| package |" not in said
+        assert "####" not in said
+
+
+@pytest.mark.parametrize("chat", CHATS)
+def test_samples(chat: str) -> None:
+    """Every heading that a digest can have, and a notice to operators, which has no link."""
+    assert "py-keras" in shown(chat, payload(chat, render_digest(sample_digest())))
+    notice = payload(chat, render_notice(sample_notice()))
+
+    assert "cachewatch: Source public cannot be read" in shown(chat, notice)
+    assert "http" not in shown(chat, notice)
+
+
+def test_slack_shows_blocks_of_literal_text() -> None:
+    """A header, bullets with bold labels, the link, and what it is about; `text` is for notifications."""
+    digest = rendered(bullets=("Act: re-concretize <now>.",), archive_url=URL, subtitle="develop, 3 August 2026")
+    body = payload("slack", digest)
+    header, bullets, link, about = body["blocks"]
+
+    assert header["text"]["text"] == "cachewatch ml-team: 3 removed, 12 added, 41 updated - develop"
+    assert bullets["elements"][0]["elements"][0]["elements"] == [
+        {"type": "text", "text": "Act: ", "style": {"bold": True}},
+        {"type": "text", "text": "re-concretize <now>."},
+    ]
+    assert link["elements"][0]["elements"] == [{"type": "link", "url": URL, "text": "The whole digest"}]
+    assert about["elements"][0]["text"] == "develop, 3 August 2026"
+    assert "- Act: re-concretize &lt;now&gt;." in body["text"].splitlines()
+
+
+@pytest.mark.parametrize("chat", ["discord", "mattermost"])
+def test_markdown_of_names_stays_text(chat: str) -> None:
+    """A list with bold labels; what names hold is no markup."""
+    digest = rendered(bullets=("Packages: x86_64_v3 ~rocm [x] *y* `z`", "1. one", "# two"), archive_url=URL)
+    body = payload(chat, digest)
+    text = body["embeds"][0]["description"] if chat == "discord" else body["attachments"][0]["text"]
+
+    assert text.splitlines() == [
+        "- **Packages:** x86\\_64\\_v3 \\~rocm \\[x\\] \\*y\\* \\`z\\`",
+        "- 1\\. one",
+        "- \\# two",
+        f"[The whole digest](<{URL}>)",
+    ]
+
+
+def test_matrix_shows_a_list() -> None:
+    """Both forms say the same."""
+    body = payload("matrix", rendered(bullets=("Act: a < b.", "plain"), archive_url=URL))
+
+    assert "<ul><li><strong>Act:</strong> a &lt; b.</li><li>plain</li></ul>" in body["html"]
+    assert f'<a href="{URL}">The whole digest</a>' in body["html"]
+    assert body["text"].splitlines()[1:] == ["- Act: a < b.", "- plain", f"The whole digest: {URL}"]
+
+
+@pytest.mark.parametrize("chat", CHATS)
+def test_urgent_digests_say_so(chat: str) -> None:
+    """In the title, and by the colour of the bar where there is one."""
+    calm, urgent = (payload(chat, rendered(is_urgent=is_urgent)) for is_urgent in (False, True))
+
+    assert "URGENT cachewatch ml-team: " in shown(chat, urgent)
+    assert "URGENT" not in shown(chat, calm)
+    if chat == "discord":
+        assert urgent["embeds"][0]["color"] != calm["embeds"][0]["color"]
+
+
+@pytest.mark.parametrize(
+    "address", ["mailto:a@example.org", "https://x/<a>", 'https://x/"', "https://x/a b", "ftp://x"]
+)
+@pytest.mark.parametrize("chat", CHATS)
+def test_only_web_addresses_are_linked(chat: str, address: str) -> None:
+    """A chat would refuse the message, or read the address as markup."""
+    assert "The whole digest" not in shown(chat, payload(chat, rendered(archive_url=address)))
+
+
+@pytest.mark.parametrize("chat", CHATS)
+@settings(max_examples=30)
+@given(
+    st.text(max_size=400),
+    st.tuples(*[st.text(st.sampled_from("*_[`|~: ab\u200b@<"), max_size=900)] * 5),
+    st.text(max_size=900),
+)
+def test_any_text_is_within_the_limits(chat: str, title: str, bullets: tuple[str, ...], subtitle: str) -> None:
+    """What is too long is cut; nothing is sent that the service would refuse."""
+    bullets = tuple(line for line in bullets if line.strip())
+    assert payload(chat, rendered(title=title, bullets=bullets, subtitle=subtitle, archive_url=URL))
+
+
+def test_plain_text_for_apprise() -> None:
+    """The same lines without markup, each in one piece."""
+    digest = rendered(bullets=("Act: " + "re-concretize " * 20,), archive_url=URL, is_urgent=True)
+
+    assert chat_title(digest).startswith("URGENT cachewatch ml-team: ")
+    assert chat_text(digest).splitlines() == [f"- Act: {'re-concretize ' * 20}".strip(), f"The whole digest: {URL}"]
