@@ -21,7 +21,6 @@ def read(repository: Path, *, selection: Selection | None = None, jobs: int = 1)
         repository=str(repository),
         wanted_tag=chosen.tags,
         wanted_package=chosen.packages,
-        report=None,
     )
     with opened as comparison:
         found = changesets(comparison, chosen, lambda: DigestCollector(chosen.wants), jobs=jobs)

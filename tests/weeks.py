@@ -181,7 +181,6 @@ def read_last(repository: Path, *, jobs: int = 1, tag: str = "develop") -> TagDi
         repository=str(repository),
         wanted_tag=chosen.tags,
         wanted_package=chosen.packages,
-        report=None,
     )
     with opened as comparison:
         found = changesets(comparison, chosen, partial(DigestCollector, chosen.wants), jobs=jobs)

@@ -1,12 +1,16 @@
 """`cachewatch coverage`: what a cache has of an environment."""
 
+from contextlib import closing
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from cachewatch.cli.diff import may_paint
 from cachewatch.cli.help_examples import examples
+from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import write
+from cachewatch.cli.progress import progress_line
 from cachewatch.core.environment_coverage import Availability, Coverage, cover
 from cachewatch.core.untrusted_text import safe
 from cachewatch.environments.lockfiles import open_environment
@@ -26,9 +30,7 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
     )
 )
 @click.argument("lockfile", type=Path)
-@click.option(
-    "--repo", metavar="PATH|URL", show_default="current folder", help="Catalogue repository: a path or a URL."
-)
+@REPO_OPTION
 @click.option("--rev", default="HEAD", metavar="REVISION", help="Revision or date.")
 @click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
 @click.option("--tag", metavar="TAG", show_default="develop", help="Tag to compare with.")
@@ -74,10 +76,14 @@ def coverage(
     from cachewatch.environments import cache_contents  # noqa: PLC0415
 
     environment = open_environment(lockfile)
-    if source is not None and repo is not None:
+    is_repo_given = context.get_parameter_source("repo") is ParameterSource.COMMANDLINE
+    if source is not None and is_repo_given:
         raise UsageError("--repo and --source cannot be combined; give one of them")
     if source is None:
-        held = cache_contents.recorded(repo or ".", rev, tag, environment.packages)
+        with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as opened:
+            held = cache_contents.recorded_in(
+                opened, repo or str(opened.path), f"{rev}:{tag}" if tag else rev, environment.packages
+            )
     else:
         held = cache_contents.published(
             single_tag(source, tag, view=view, token_file=token_file, login_file=login_file), environment.packages

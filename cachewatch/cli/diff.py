@@ -5,26 +5,34 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
 from cachewatch.cli import garbage_collection
 from cachewatch.cli.help_examples import examples
+from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import write
-from cachewatch.cli.progress import ProgressLine
+from cachewatch.cli.progress import progress_line
 from cachewatch.cli.unknown_names import Unknown, unknown_names
 from cachewatch.core.changesets import Changeset, Collector, Outcome
 from cachewatch.core.model import Diagnostic, Kind
 from cachewatch.core.selection import Selection, every_kind, select
+from cachewatch.core.tag_pairs import Comparison
 from cachewatch.core.untrusted_text import safe
 from cachewatch.diff import assistance, changesets
 from cachewatch.errors import UsageError
 from cachewatch.runtime.preloaded_process import companion
+from cachewatch.sources.folders import check_path
 from cachewatch.sources.opening import needs_git, open_comparison
+from cachewatch.sources.ranges import NEWEST, split_range
+
+if TYPE_CHECKING:
+    from cachewatch.git.repository import Repository
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
 # The filters, and what each selects.
@@ -62,19 +70,14 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(
     epilog=examples(
-        "cachewatch diff HEAD~7 HEAD --tag develop",
+        "cachewatch diff",
+        "cachewatch diff HEAD~7..HEAD --tag develop",
         "cachewatch diff 2025-06-01 yesterday --package 'py-*' --format json",
     )
 )
-@click.argument("before")
-@click.argument("after", default="HEAD")
-@click.option(
-    "--repo",
-    default=".",
-    show_default="current folder",
-    metavar="PATH|URL",
-    help="Catalogue repository: a path or a URL.",
-)
+@click.argument("before", required=False)
+@click.argument("after", required=False)
+@REPO_OPTION
 @_filters
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
 @click.option("--stat", is_flag=True, help="Print one line for each package.")
@@ -105,9 +108,9 @@ def diff(
     context: click.Context,
     /,
     *,
-    before: str,
-    after: str,
-    repo: str,
+    before: str | None,
+    after: str | None,
+    repo: str | None,
     format_: str,
     stat: bool,
     is_all: bool,
@@ -124,30 +127,25 @@ def diff(
 
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
     "3 days ago"), REVISION:TAG for one tag of a revision, or the path of a document, a folder of
-    documents or a whole catalogue, without git. AFTER is HEAD if omitted.
+    documents or a whole catalogue, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if
+    omitted. Without either, the newest revision is compared with the one before it.
     """
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     selection = _selection(filters)
     make_collector, write_format = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
     )
-    is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
-    line = ProgressLine(is_shown=is_shown)
+    line = progress_line(is_wanted=not no_progress)
     done: list[Outcome] = []
-    opened = open_comparison(
-        before,
-        after,
-        repository=repo,
-        wanted_tag=selection.tags,
-        wanted_package=selection.packages,
-        report=line.git if is_shown else None,
-    )
+    named = _named(before, after)
     with ExitStack() as stack:
         stack.enter_context(garbage_collection.searching_seldom())
         with garbage_collection.loading():
-            helps = jobs > 1 and needs_git(before, after)
-            assistant = stack.enter_context(companion(assistance(selection, make_collector), is_wanted=helps))
-            comparison = stack.enter_context(opened)
+            is_of_git = named is None or needs_git(*named)
+            assistant = stack.enter_context(
+                companion(assistance(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
+            )
+            comparison = stack.enter_context(_opened(named, partial(open_catalogue, repo, line), selection))
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
         found = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance, assistant=assistant)
@@ -159,6 +157,43 @@ def diff(
         write(pieces, output, is_for_people=stat or format_ == "text")
     _warn(done, is_all=is_all)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=frozenset(fail_on)))
+
+
+def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
+    """Return the two sides that were named; None if none was."""
+    if before is None:
+        return None
+    for name in (before, after or NEWEST):
+        check_path(name)
+    if after is not None:
+        return before, after
+    if (found := split_range(before)) is not None:
+        return found
+    if before.startswith((f"{NEWEST}:", ":")) and not before.startswith(":/") and not Path(before).exists():
+        raise UsageError(
+            f"{before}: alone, this tag would be compared with itself; name the other one: "
+            f"`cachewatch diff {before} {NEWEST}:develop`"
+        )
+    return before, NEWEST
+
+
+@contextmanager
+def _opened(
+    named: tuple[str, str] | None, open_repository: "Callable[[], Repository]", selection: Selection
+) -> Iterator[Comparison]:
+    """Open what is compared; if nothing was named, the newest revision and the one before it."""
+    compared = partial(open_comparison, wanted_tag=selection.tags, wanted_package=selection.packages)
+    if named is not None:
+        with compared(*named, repository=open_repository) as comparison:
+            yield comparison
+        return
+    from cachewatch.git.resolving_revisions import newest_two  # noqa: PLC0415  git is slow to load
+
+    with (
+        closing(open_repository()) as repository,
+        compared(*newest_two(repository), repository=repository) as comparison,
+    ):
+        yield comparison
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:

@@ -11,6 +11,7 @@ from cachewatch.cli.help_examples import examples
 from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
 from cachewatch.config.reading import read_config
 from cachewatch.config.value_types import check_name
+from cachewatch.core.repository_layout import PUBLIC_REPOSITORY
 from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.errors import UsageError
 from cachewatch.render.templates import render
@@ -27,7 +28,7 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 @click.argument("file", default="cachewatch.yaml", type=click.Path(path_type=Path))
 @click.option(
     "--source",
-    default="https://github.com/spack/cache.spack.io.git",
+    default=PUBLIC_REPOSITORY,
     metavar="URL",
     help="Catalogue repository to watch.",
 )
@@ -70,7 +71,7 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     return {
         "timezone": zone,
         "source_name": check_name(options["name"]),
-        "source": json.dumps(str(Path(source).absolute()) if is_local else source),
+        "source": json.dumps(str(Path(source).resolve()) if is_local else source),
         "since": json.dumps(options["since"]) if options["since"] else "",
         "every": "1m" if is_local else "1h",
         "to": to,

@@ -1,6 +1,7 @@
 """One line on a terminal that says how far long work is, and vanishes when it is done."""
 
 import sys
+from collections.abc import Callable
 
 from cachewatch.core.untrusted_text import safe
 
@@ -10,6 +11,11 @@ LONG_BYTES = 12 * 2**20
 _ERASE = "\r\x1b[K"
 
 
+def progress_line(*, is_wanted: bool = True) -> "ProgressLine":
+    """Return a line that draws if standard error is a terminal."""
+    return ProgressLine(is_shown=is_wanted and sys.stderr is not None and sys.stderr.isatty())
+
+
 class ProgressLine:
     """Draws on standard error, or nothing at all."""
 
@@ -17,6 +23,11 @@ class ProgressLine:
         self._is_shown = is_shown
         self._total = 0
         self._done = 0
+
+    @property
+    def git_report(self) -> Callable[[str], None] | None:
+        """Return what takes git's progress, or None if nothing is drawn and git need not count."""
+        return self.git if self._is_shown else None
 
     def begin(self, total: int) -> None:
         """Begin to compare `total` bytes."""

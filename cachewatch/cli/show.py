@@ -1,12 +1,15 @@
 """`cachewatch show`: what there is of one package, and where."""
 
+from contextlib import closing
 from dataclasses import dataclass
 
 import click
 
 from cachewatch.cli.diff import may_paint
 from cachewatch.cli.help_examples import examples
+from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import write
+from cachewatch.cli.progress import progress_line
 from cachewatch.core import tag_names
 from cachewatch.core.model import Document, Side
 from cachewatch.core.untrusted_text import safe
@@ -33,18 +36,12 @@ class _Found:
 @click.argument("package")
 @click.option("--rev", default="HEAD", metavar="REVISION", help="Revision or date.")
 @click.option("--tag", default=None, show_default="develop", metavar="TAG", help="Tag to read.")
-@click.option(
-    "--repo",
-    default=".",
-    show_default="current folder",
-    metavar="PATH|URL",
-    help="Catalogue repository: a path or a URL.",
-)
+@REPO_OPTION
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output.")
 @click.option(
     "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
 )
-def show(*, package: str, rev: str, tag: str | None, repo: str, color: str, output: str | None) -> None:
+def show(*, package: str, rev: str, tag: str | None, repo: str | None, color: str, output: str | None) -> None:
     """Show the builds of a package by version, stack and target.
 
     PACKAGE is the name of a package, or the path of a document (a .md file).
@@ -75,16 +72,12 @@ def _read_file(name: str) -> _Found:
     return _Found(_parse(content, name), listing.side)
 
 
-def _read_git(package: str, rev: str, tag: str | None, repo: str) -> _Found:
+def _read_git(package: str, rev: str, tag: str | None, repo: str | None) -> _Found:
     from cachewatch.git.catalogue import read_package  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
-    repository = open_repository(repo, report=None)
-    try:
+    with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         read = read_package(repository, resolve(repository, f"{rev}:{tag}" if tag else rev), package)
-    finally:
-        repository.close()
     return _Found(_parse(read.content, read.path), read.side, read.unchanged_since)
 
 

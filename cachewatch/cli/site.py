@@ -1,13 +1,13 @@
 """`cachewatch site`: a static site of a catalogue and its past."""
 
 import os
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import click
 
-from cachewatch.cli.progress import ProgressLine
+from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.progress import progress_line
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Globs
 from cachewatch.core.untrusted_text import safe
@@ -17,13 +17,7 @@ _MOST_WARNINGS = 20
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--repo",
-    default=".",
-    show_default="current folder",
-    metavar="PATH|URL",
-    help="Catalogue repository: a path or a URL.",
-)
+@REPO_OPTION
 @click.option("--rev", default="HEAD", metavar="REVISION", help="Newest revision, or a date.")
 @click.option("--since", metavar="REVISION", show_default="first revision", help="Oldest revision, or a date.")
 @click.option("--tag", multiple=True, metavar="GLOB", help="Only these tags; repeatable, !GLOB excludes.")
@@ -47,7 +41,7 @@ def site(
     /,
     *,
     folder: Path,
-    repo: str,
+    repo: str | None,
     rev: str,
     since: str | None,
     tag: tuple[str, ...],
@@ -63,17 +57,15 @@ def site(
     DIR receives a page for each package, stack and tag, readable through a web server or from the disk. Data
     and pages that have not changed since the last run are neither read nor written again.
     """
-    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
     from cachewatch.site import NoArchive, StateArchive, build  # noqa: PLC0415  git is slow to load
     from cachewatch.site.read_history import plan, read  # noqa: PLC0415
     from cachewatch.site.write_pages import Folder  # noqa: PLC0415
 
-    is_shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress
-    line = ProgressLine(is_shown=is_shown)
+    line = progress_line(is_wanted=not no_progress)
     target = Folder(folder)
     archive = NoArchive() if state is None else StateArchive(state, feed)
-    repository = open_repository(repo, report=line.git if is_shown else None)
+    repository = open_catalogue(repo, line)
     with closing(line), closing(repository):
         planned = plan(
             repository,

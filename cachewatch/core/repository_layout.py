@@ -6,6 +6,8 @@ from collections.abc import Callable
 CATALOGUE = "_cache"
 DOCUMENT = "specs.md"
 TAGS_FILE = "_data/tags.yaml"
+# The catalogue of Spack's public build caches.
+PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"
 
 # Beside the documents of a recorded build cache: what each spec of a package was made of, and, in the folder of a
 # tag, the specs that are no binaries. No rule of the layout takes them for documents.

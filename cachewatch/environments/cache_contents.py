@@ -29,17 +29,6 @@ class CacheContents(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def recorded(repository: str, revision: str, tag: str | None, packages: Collection[str]) -> CacheContents:
-    """Return what one tag of a revision has of `packages`."""
-    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
-
-    opened = open_repository(repository, report=None)
-    try:
-        return recorded_in(opened, repository, f"{revision}:{tag}" if tag else revision, packages)
-    finally:
-        opened.close()
-
-
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
     """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
     from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load

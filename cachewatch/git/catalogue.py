@@ -1,6 +1,6 @@
 """Compare two revisions: pairs of tags, with the documents that differ."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
@@ -188,9 +188,17 @@ def _nothing_to_compare(repository: Repository, had: Folders, has: Folders) -> s
 
 def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
     if tag not in trees:
-        near = ", ".join(tag_names.in_order(trees)[:5]) or "none at all"
-        raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}; it has {near}, ...")
+        raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}{_instead(tag, trees)}")
     return State(revision, tag, trees[tag])
+
+
+def _instead(tag: str, trees: Collection[str]) -> str:
+    """Say which tags there are, the ones of nearly that name first."""
+    near = get_close_matches(tag, trees, 3)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    named = tag_names.in_order(trees)
+    return f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}" if named else "; it has no tags at all"
 
 
 def _compare_states(repository: Repository, states: States, wanted: Wanted, based: Mapping[str, Revision]) -> TagPair:

@@ -39,6 +39,14 @@ def check_repository(path: Path, *, may_be_partial: bool) -> None:
         ) from error
 
 
+def is_in_repository(path: Path) -> bool:
+    """Tell whether `path` is a repository, or is in one, without starting git."""
+    try:
+        return _git_dir(path.absolute()) is not None
+    except RefusedFile:
+        return True  # which opening it will explain
+
+
 def _git_dir(path: Path) -> Path | None:
     """Look for the repository as git does, but at no pipe on the way."""
     for folder in (path, *path.parents):

@@ -2,12 +2,16 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
+from pathlib import Path
 
 from msgspec import Struct
 
 from cachewatch.core.model import Side
+from cachewatch.core.repository_layout import CATALOGUE
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Object, Repository
+from cachewatch.git.trees import folders
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
@@ -17,6 +21,7 @@ _UNIT = {
     "day": timedelta(days=1),
     "week": timedelta(weeks=1),
 }
+_STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
 _NOTHING = "0" * 40
 _NEAR = 16
 _MOST_TIMES = 5000
@@ -194,10 +199,70 @@ def _end_of(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, 23, 59, 59, tzinfo=UTC)
 
 
+def newest_two(repository: Repository) -> tuple[str, str]:
+    """Return the names of the newest revision that changed the catalogue, and of the one before it, oldest first."""
+    asked = ["rev-list", "--first-parent", "--max-count=2", "HEAD", "--", CATALOGUE]
+    commits = repository.run(asked).decode().split()
+    if len(commits) < 2:
+        raise UnknownRevision(
+            f"{repository.path}: has only one revision of the catalogue, so there is nothing to compare it with; "
+            "fetch or record more, or name what to compare: `cachewatch diff BEFORE AFTER`"
+        )
+    head = _ask(repository, "HEAD^{commit}")
+    newest, before = commits
+    return before, "HEAD" if head is not None and head.id == newest else newest
+
+
 def _complaint(repository: Repository, name: str) -> str:
-    where = f"{repository.path}: {name!r}"
+    where = repr(name) if repository.path == Path() else f"{repository.path}: {name!r}"
     if as_datetime(name, datetime.now(UTC)) is not None:
-        return f"{where}: there is no revision that old"
-    if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:_cache/{name}") is not None:
+        return f"{where}: there is no revision that old{_oldest(repository)}"
+    if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:{CATALOGUE}/{name}") is not None:
         return f"{where} is a tag, not a revision; write HEAD:{name}"
-    return f"{where} is not a revision, a date, or a folder or .md file of documents"
+    if found := _STEPS.fullmatch(name):
+        steps = _count_back(repository, found[1])
+        if steps is not None:
+            return f"{where}: {_revisions(steps)} before {found[1]}{_oldest(repository, found[1])}"
+    if Path(name).is_file():
+        return f"{where} is a file, but no document; the names of documents end in .md"
+    return f"{where} is not a revision, a date, or a folder or .md file of documents{_near(repository, name)}"
+
+
+def _oldest(repository: Repository, start: str = "HEAD") -> str:
+    """Name the oldest revision that is here, as the end of a sentence."""
+    try:
+        commits = repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
+    except SourceError:
+        return ""
+    if not commits:
+        return ""
+    time = _time(repository, commits[-1])
+    day = f" of {time:%Y-%m-%d %H:%M} UTC" if time else ""
+    name = f"{start}~{len(commits) - 1}" if len(commits) > 1 else start
+    return f"; the oldest is {name}{day}"
+
+
+def _count_back(repository: Repository, start: str) -> int | None:
+    """Count the revisions before `start`, or return None if that is no revision."""
+    found = _ask(repository, f"{start}^{{commit}}")
+    if found is None:
+        return None
+    printed = repository.run(["rev-list", "--count", "--first-parent", found.id])
+    return int(printed) - 1
+
+
+def _revisions(count: int) -> str:
+    return (
+        "there is no revision"
+        if not count
+        else f"there {'is 1 revision' if count == 1 else f'are {count:,} revisions'}"
+    )
+
+
+def _near(repository: Repository, name: str) -> str:
+    """Ask, as the end of a sentence, whether a branch or tag of git, or a tag of the catalogue, was meant."""
+    printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
+    tags = folders(repository, f"HEAD:{CATALOGUE}").ids
+    known = [*printed.split(), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
+    near = get_close_matches(name, known, 3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

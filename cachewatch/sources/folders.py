@@ -48,6 +48,13 @@ def is_documents(name: str) -> bool:
     return (name != "" and not stat.S_ISREG(mode)) or path.suffix == ".md"
 
 
+def check_path(name: str) -> None:
+    """Raise UsageError if `name` can only mean a file or folder, and there is none."""
+    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(".md") and ":" not in name)
+    if looks_like_path and not os.path.lexists(name):
+        raise UsageError(f"{name}: there is no such file or folder")
+
+
 def is_build_cache(folder: Path) -> bool:
     """Tell whether binaries lie in `folder`, which `cachewatch record` reads."""
     return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()

@@ -30,15 +30,14 @@ def open_comparison(
     before: str,
     after: str,
     *,
-    repository: "str | Repository",
+    repository: "str | Repository | Callable[[], Repository]",
     wanted_tag: Choice,
     wanted_package: Wanted,
-    report: Callable[[str], None] | None = None,
 ) -> Iterator[Comparison]:
     """Find what differs between `before` and `after`, and let go of it all at the end.
 
-    `repository` is a path or a URL and is not touched unless a side needs it, or a repository that
-    is open, and stays open; `report` is told the progress of a clone.
+    `repository` is a path, a URL or a function, and is not opened unless a side needs it; or a repository that
+    is open, and stays open.
     """
     if not needs_git(before, after):
         yield _compare_paths(before, after, wanted_tag, wanted_package)
@@ -49,7 +48,10 @@ def open_comparison(
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}
-    opened = open_repository(repository, report=report) if isinstance(repository, str) else repository
+    if isinstance(repository, str):
+        opened = open_repository(repository)
+    else:
+        opened = repository() if callable(repository) else repository
     try:
         if documents:
             old, new = (

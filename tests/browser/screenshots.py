@@ -79,7 +79,6 @@ def _page(repository: Path) -> list[bytes]:
         repository=str(repository),
         wanted_tag=chosen.tags,
         wanted_package=chosen.packages,
-        report=None,
     )
     with opened as comparison:
         asked = Requested(most=MOST_ROWS, wants=chosen.wants, names_packages=True)

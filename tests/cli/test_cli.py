@@ -148,7 +148,7 @@ def test_help_shows_defaults(run: Run) -> None:
     text = " ".join(run("diff", "--help").output.split())
 
     assert "Output format. [default: text]" in text
-    assert "[default: (current folder)]" in text
+    assert "[env var: CACHEWATCH_REPO; default: (the one you stand in, else the configured one, else" in text
 
 
 def test_version_and_unknown_commands(run: Run) -> None:

@@ -1,0 +1,126 @@
+"""The repository that a command reads: the one that `--repo` names, or the first of several that is there.
+
+Git and the configuration are slow to load; the configuration is loaded only if the user stands in no catalogue.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from cachewatch.cli.progress import ProgressLine
+from cachewatch.core.repository_layout import CATALOGUE, PUBLIC_REPOSITORY
+from cachewatch.core.untrusted_text import safe
+from cachewatch.errors import ConfigError, SourceError, UsageError
+
+if TYPE_CHECKING:
+    from cachewatch.git.repository import Repository
+
+VARIABLE = "CACHEWATCH_REPO"
+
+REPO_OPTION = click.option(
+    "--repo",
+    envvar=VARIABLE,
+    show_envvar=True,
+    show_default="the one you stand in, else the configured one, else Spack's public cache",
+    metavar="PATH|URL",
+    help="Catalogue repository.",
+)
+
+
+class _Default(Struct, frozen=True):
+    """The repository to read where none was named, and the sentence that says so."""
+
+    address: str
+    sentence: str
+
+
+def open_catalogue(repo: str | None, line: ProgressLine | None = None) -> "Repository":
+    """Open the repository `repo`; without one, where the user stands, what is configured, or Spack's public cache.
+
+    Says which one is read if nobody named it and the user does not stand in it. A clone draws on `line`.
+    """
+    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
+
+    report = line.git_report if line else None
+    if repo is not None:
+        return open_repository(repo, report=report)
+    here = _here()
+    if here is not None:
+        return here
+    default = _default()
+    click.echo(f"cachewatch: {safe(default.sentence)}", err=True)
+    try:
+        return open_repository(default.address, report=report)
+    except SourceError as error:
+        raise SourceError(f"{error}; to read another repository, stand in it or name it with --repo") from error
+
+
+def open_as_fetched(repo: str | None) -> "Repository | None":
+    """Open the same repository silently and without the network; None if it was never fetched."""
+    from cachewatch.git.clone_cache import Clone, clone_folder, is_url, open_repository  # noqa: PLC0415
+
+    if repo is None and (here := _here()) is not None:
+        return here
+    address = repo if repo is not None else _default().address
+    if not is_url(address):
+        return open_repository(address)
+    folder = clone_folder(address)
+    return Clone(folder) if folder.exists() else None
+
+
+def _here() -> "Repository | None":
+    """Open the repository that the user stands in, if its newest revision has a catalogue."""
+    from cachewatch.git.repository import Repository  # noqa: PLC0415
+    from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
+
+    here = Path()
+    if not is_in_repository(here):
+        return None
+    repository = Repository(here)
+    if repository.objects().get(f"HEAD:{CATALOGUE}") is not None:
+        return repository
+    repository.close()
+    return None
+
+
+def _default() -> _Default:
+    return _configured() or _public()
+
+
+def _configured() -> _Default | None:
+    """Return the first source of the configuration, or None if there is no configuration."""
+    from cachewatch.config.finding import find_config  # noqa: PLC0415
+    from cachewatch.config.reading import read_config  # noqa: PLC0415
+
+    file: Path | None = None
+    with suppress(ConfigError):
+        file = find_config()
+    config = read_config(file, with_secrets=False) if file else None
+    source = next(iter(config.sources.values()), None) if config else None
+    if config is None or source is None:
+        return None
+    address = source.address
+    if source.type != "git":
+        # What was recorded of a build cache is where the service keeps it.
+        folder = config.state / "sources" / f"{source.name}.git"
+        if not folder.exists():
+            raise UsageError(
+                f"{file}: nothing has been recorded of the source {source.name} yet; "
+                "run `cachewatch once`, or name a repository with --repo"
+            )
+        address = str(folder)
+    return _Default(address, f"reading the source {source.name} of {file}: {address}")
+
+
+def _public() -> _Default:
+    from cachewatch.git.clone_cache import clone_folder  # noqa: PLC0415
+
+    folder = clone_folder(PUBLIC_REPOSITORY)
+    first = "" if folder.exists() else f", which is first cloned into {folder}"
+    return _Default(
+        PUBLIC_REPOSITORY,
+        f"reading Spack's public build cache, {PUBLIC_REPOSITORY}{first}; --repo or {VARIABLE} names another",
+    )

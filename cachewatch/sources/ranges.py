@@ -1,0 +1,21 @@
+"""`A..B`: two revisions as git writes them, each of which may be left out."""
+
+import re
+from pathlib import Path
+
+from cachewatch.errors import UsageError
+
+NEWEST = "HEAD"
+_RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
+
+
+def split_range(text: str) -> tuple[str, str] | None:
+    """Return the two revisions that `text` names, or None if it is no range: a path, a date or a revision."""
+    found = _RANGE.fullmatch(text)
+    # Paths and searches for words (:/words) may have dots; names of revisions cannot.
+    if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or Path(text).exists():
+        return None
+    before, dots, after = found.groups()
+    if dots != "..":
+        raise UsageError(f"{text}: write {before or NEWEST}..{after or NEWEST}, which compares the two themselves")
+    return before or NEWEST, after or NEWEST
