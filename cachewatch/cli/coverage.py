@@ -6,16 +6,14 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cachewatch.cli.diff import may_paint
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.output import write
+from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.core.environment_coverage import Availability, Coverage, cover
 from cachewatch.core.untrusted_text import safe
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import UsageError
-from cachewatch.render.colour import Palette
 from cachewatch.render.coverage import coverage_json, render_coverage
 
 _NOT_THERE = "not-there"
@@ -45,10 +43,8 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
     metavar="WHAT",
     help=f"Exit with 1 if any spec is {', '.join(_FAILURES[:-1])} or {_FAILURES[-1]}; repeatable.",
 )
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output.")
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
-)
+@COLOR_OPTION
+@OUTPUT_OPTION
 @click.pass_context
 def coverage(
     context: click.Context,
@@ -89,11 +85,10 @@ def coverage(
             single_tag(source, tag, view=view, token_file=token_file, login_file=login_file), environment.packages
         )
     found = cover(environment, held.holdings, is_pruned=held.is_pruned)
-    is_painted = color == "always" or (color == "auto" and output is None and may_paint())
     if format_ == "json":
         write([coverage_json(found, held.where)], output)
     else:
-        lines = render_coverage(found, held.where, Palette(is_on=is_painted))
+        lines = render_coverage(found, held.where, palette(color, output))
         write([f"{line}\n".encode() for line in lines], output, is_for_people=True)
     for diagnostic in held.diagnostics:
         click.echo(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from cachewatch.cli import garbage_collection
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.output import write
+from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.cli.unknown_names import Unknown, unknown_names
 from cachewatch.core.changesets import Changeset, Collector, Outcome
@@ -90,10 +90,8 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="KIND",
     help="Exit with 1 if a change of this kind occurred; repeatable.",
 )
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
-)
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output.")
+@OUTPUT_OPTION
+@COLOR_OPTION
 @click.option("--no-progress", is_flag=True, help="Do not show a progress bar.")
 @click.option(
     "--jobs",
@@ -230,7 +228,6 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
 
         return StatCollector, partial(write_stat, wants=selection.wants)
-    from cachewatch.render.colour import Palette  # noqa: PLC0415
     from cachewatch.render.report_formats import NoCollector, write_markdown, write_text  # noqa: PLC0415
     from cachewatch.render.text_blocks import ALL, Requested  # noqa: PLC0415
 
@@ -243,19 +240,8 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         )
     if name == "markdown":
         return NoCollector, partial(write_markdown, asked=asked)
-    is_painted = color == "always" or (color == "auto" and output is None and may_paint())
     width = shutil.get_terminal_size((80, 24)).columns
-    return NoCollector, partial(write_text, asked=asked, width=width, palette=Palette(is_on=is_painted))
-
-
-def may_paint() -> bool:
-    """Tell whether standard output is a terminal whose user likes colour."""
-    return (
-        sys.stdout is not None
-        and sys.stdout.isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM") != "dumb"
-    )
+    return NoCollector, partial(write_text, asked=asked, width=width, palette=palette(color, output))
 
 
 def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changeset]:

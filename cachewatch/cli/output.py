@@ -10,9 +10,31 @@ from pathlib import Path
 import click
 
 from cachewatch.errors import UsageError
+from cachewatch.render.colour import Palette
 
+OUTPUT_OPTION = click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
+)
+COLOR_OPTION = click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output."
+)
 # As shells report a process that SIGPIPE ended.
 _BROKEN_PIPE = 141
+
+
+def palette(color: str, output: str | None) -> Palette:
+    """Return the colours of what goes to `output`, by the option `--color`."""
+    return Palette(is_on=color == "always" or (color == "auto" and output is None and _may_paint()))
+
+
+def _may_paint() -> bool:
+    """Tell whether standard output is a terminal whose user likes colour."""
+    return (
+        sys.stdout is not None
+        and sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:

@@ -11,15 +11,16 @@ LONG_BYTES = 12 * 2**20
 _ERASE = "\r\x1b[K"
 
 
-def progress_line(*, is_wanted: bool = True) -> "ProgressLine":
+def progress_line(*, is_wanted: bool = True, doing: str = "comparing") -> "ProgressLine":
     """Return a line that draws if standard error is a terminal."""
-    return ProgressLine(is_shown=is_wanted and sys.stderr is not None and sys.stderr.isatty())
+    return ProgressLine(is_shown=is_wanted and sys.stderr is not None and sys.stderr.isatty(), doing=doing)
 
 
 class ProgressLine:
     """Draws on standard error, or nothing at all."""
 
-    def __init__(self, *, is_shown: bool) -> None:
+    def __init__(self, *, is_shown: bool, doing: str = "comparing") -> None:
+        self._doing = doing
         self._is_shown = is_shown
         self._total = 0
         self._done = 0
@@ -30,15 +31,15 @@ class ProgressLine:
         return self.git if self._is_shown else None
 
     def begin(self, total: int) -> None:
-        """Begin to compare `total` bytes."""
+        """Begin work on `total` bytes."""
         self._total = total if self._is_shown and total >= LONG_BYTES else 0
 
     def advance(self, size: int) -> None:
-        """Note that `size` more bytes are compared."""
+        """Note that `size` more bytes are done."""
         if self._total:
             self._done += size
             share = self._done / self._total
-            self._draw("" if share >= 1 else f"comparing [{'#' * int(30 * share):30}] {share:4.0%}")
+            self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}")
 
     def git(self, line: str) -> None:
         """Show what git says of a clone, as long as it is about how far it is."""

@@ -62,7 +62,7 @@ def site(
     from cachewatch.site.read_history import plan, read  # noqa: PLC0415
     from cachewatch.site.write_pages import Folder  # noqa: PLC0415
 
-    line = progress_line(is_wanted=not no_progress)
+    line = progress_line(is_wanted=not no_progress, doing="reading")
     target = Folder(folder)
     archive = NoArchive() if state is None else StateArchive(state, feed)
     repository = open_catalogue(repo, line)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cachewatch.cli.output import write
+from cachewatch.cli.output import OUTPUT_OPTION, write
 from cachewatch.core.untrusted_text import safe_lines
 from cachewatch.errors import TemplateError, UsageError
 
@@ -74,9 +74,7 @@ def show(name: str, templates_dir: Path | None) -> None:
 @template.command()
 @click.argument("name")
 @_folder
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
-)
+@OUTPUT_OPTION
 def render(name: str, templates_dir: Path | None, output: str | None) -> None:
     """Render a template with sample data.
 

@@ -1,0 +1,96 @@
+"""`cachewatch tags`, `stacks` and `packages`: what there is in a revision."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, document, history, record, records
+
+TAGS = b"develop: [e4s, radiuss]\ndevelop-2025-06-01: [e4s]\n"
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a catalogue of three packages and two tags."""
+    packages = {
+        "zlib": [record(1, versions=["1.9"]), record(2, versions=["1.10"], stacks=["radiuss"], target="aarch64")],
+        "py-a": records([3, 4]),
+        "py-b": records([5], stacks=[]),
+    }
+    state = catalogue(packages) | catalogue({"zlib": records([1])}, tag="develop-2025-06-01")
+    made = history(tmp_path / "r.git", state | {"_data/tags.yaml": b""})
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.mark.usefixtures("listed")
+def test_tags(run: Run) -> None:
+    """Branches come first; a glob chooses."""
+    assert run("tags").output.splitlines() == [
+        "tag                 packages  stacks",
+        "develop                    3       -",
+        "develop-2025-06-01         1       -",
+    ]
+    assert run("tags", "develop-*", "--format", "names").output == "develop-2025-06-01\n"
+    assert json.loads(run("tags", "!*-*", "--format", "json").output) == [
+        {"tag": "develop", "packages": 3, "stacks": []}
+    ]
+
+
+@pytest.mark.usefixtures("listed")
+def test_stacks(run: Run) -> None:
+    """Each stack has its packages, specs and targets."""
+    assert run("stacks", "!root").output.splitlines() == [
+        "stack    packages  specs  targets",
+        "e4s             2      3  x86_64_v3",
+        "radiuss         1      1  aarch64",
+    ]
+
+
+@pytest.mark.usefixtures("listed")
+def test_packages(run: Run) -> None:
+    """Versions begin with the newest, by Spack's order."""
+    assert run("packages", "z*", "py-b").output.splitlines() == [
+        "package  specs  versions   stacks  targets",
+        "py-b         1  1.0             -  x86_64_v3",
+        "zlib         2  1.10, 1.9       2  aarch64, x86_64_v3",
+    ]
+    assert run("packages", "--tag", "develop-2025-06-01", "--format", "names").output == "zlib\n"
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("packages", "zlibb"), "no package matches zlibb; did you mean zlib?"),
+        (("stacks", "radius"), "no stack matches radius; did you mean radiuss?"),
+        (("tags", "develp"), "no tag matches develp; did you mean develop?"),
+        (("packages", "--tag", "develp"), "has no tag 'develp'; did you mean develop"),
+    ],
+)
+def test_names_that_nothing_has(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    """An empty list would hide the mistake; the nearest names are told."""
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert said in result.error
+
+
+def test_what_cannot_be_read(tmp_path: Path, run: Run) -> None:
+    """A damaged document is named, and all others are listed."""
+    state = catalogue({"good": records([1])}) | {"_cache/develop/bad/specs.md": b"bad"}
+    result = run("packages", "--format", "names", "--repo", history(tmp_path / "r.git", state))
+
+    assert (result.exit_code, result.output) == (4, "good\n")
+    assert "_cache/develop/bad/specs.md: unreadable" in result.error
+
+
+def test_strange_names_are_harmless(tmp_path: Path, run: Run) -> None:
+    """What strangers call a stack controls no terminal and widens no line."""
+    found = [record(1, stacks=["\x1b[31mred", "x" * 1000])]
+    state = {"_cache/develop/zlib/specs.md": document(found)}
+    output = run("stacks", "--repo", history(tmp_path / "r.git", state)).output
+
+    assert "\x1b" not in output
+    assert max(map(len, output.splitlines())) < 80
