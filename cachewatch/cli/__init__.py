@@ -5,6 +5,7 @@ that it does not use.
 """
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -16,57 +17,44 @@ import click
 
 from cachewatch import __version__
 from cachewatch.cli import garbage_collection
+from cachewatch.cli.command_table import COMMANDS, COMPLETING, SECTIONS
+from cachewatch.cli.help_examples import examples
+from cachewatch.cli.usage_errors import SuggestingGroup, explained
 from cachewatch.core.untrusted_text import safe_lines
 from cachewatch.errors import CachewatchError
-
-_COMMANDS = {
-    "backup": "cachewatch.cli.backup",
-    "config": "cachewatch.cli.config",
-    "coverage": "cachewatch.cli.coverage",
-    "daemon": "cachewatch.cli.once_and_daemon",
-    "deliveries": "cachewatch.cli.deliveries",
-    "demo": "cachewatch.cli.demo",
-    "diff": "cachewatch.cli.diff",
-    "explain": "cachewatch.cli.explain",
-    "impact": "cachewatch.cli.impact",
-    "init": "cachewatch.cli.init",
-    "kinds": "cachewatch.cli.kinds_and_schema",
-    "once": "cachewatch.cli.once_and_daemon",
-    "packages": "cachewatch.cli.listings",
-    "preview": "cachewatch.cli.preview",
-    "record": "cachewatch.cli.record",
-    "schema": "cachewatch.cli.kinds_and_schema",
-    "show": "cachewatch.cli.show",
-    "site": "cachewatch.cli.site",
-    "stacks": "cachewatch.cli.listings",
-    "status": "cachewatch.cli.status",
-    "tags": "cachewatch.cli.listings",
-    "template": "cachewatch.cli.template",
-    "test": "cachewatch.cli.try_channel",
-    "why": "cachewatch.cli.why",
-}
-
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
-class LazyCommands(click.Group):
+class LazyCommands(SuggestingGroup):
     """A group that loads a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name all commands."""
-        return sorted(_COMMANDS)
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Load one command."""
-        if name not in _COMMANDS:
+        if name not in COMMANDS:
             return None
         with garbage_collection.loading():
-            command = getattr(importlib.import_module(_COMMANDS[name]), name)
+            module = importlib.import_module(f"cachewatch.cli.{COMMANDS[name].module}")
+        command = getattr(module, name)
         return command if isinstance(command, click.Command) else None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands by purpose, without loading them."""
+        width = max(map(len, COMMANDS))
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), entry.summary) for name, entry in entries.items()])
 
-@click.group(cls=LazyCommands, context_settings=_SETTINGS)
+
+@click.group(
+    cls=LazyCommands,
+    context_settings=_SETTINGS,
+    epilog=examples("cachewatch demo", "cachewatch diff", "cachewatch diff --help", title="Begin with:"),
+)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--no-pager", is_flag=True, help="Show long output without a pager.")
 def cli(*, no_pager: bool) -> None:  # output.py asks the context for it
@@ -88,12 +76,16 @@ def main() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         # So that whatever was begun cleans up behind itself.
         signal.signal(number, lambda number, _: sys.exit(128 + number))
+    if COMPLETING in os.environ:
+        importlib.import_module("cachewatch.cli.bash_completion")
     try:
         status = cli.main(prog_name="cachewatch", standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(130)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         _fail(error.exit_code, error.show)
+    except click.ClickException as error:
+        _fail(error.exit_code, partial(click.echo, safe_lines(explained(error)), err=True))
     except CachewatchError as error:
         _fail(error.exit_code, partial(click.echo, f"cachewatch: {safe_lines(str(error))}", err=True))
     except KeyboardInterrupt:

@@ -5,13 +5,19 @@ from pathlib import Path
 
 import click
 
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured_without_secrets
 from cachewatch.cli.open_state import reading
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch backup /srv/backup/cachewatch.db",
+        "cachewatch backup today.db --config /etc/cachewatch/cachewatch.yaml",
+    )
+)
 @configured_without_secrets
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(*, config: Config, file: Path) -> None:

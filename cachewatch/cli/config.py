@@ -7,8 +7,10 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import CONFIG_OPTION, configured_without_secrets, load
 from cachewatch.cli.output import write
+from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.model import Config, Subscription
 from cachewatch.core.durations import duration_in_words
@@ -19,12 +21,12 @@ from cachewatch.errors import ConfigError, UsageError
 _NEXT = 3
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def config() -> None:
     """Check or show the configuration."""
 
 
-@config.command()
+@config.command(epilog=examples("cachewatch config check", "cachewatch config check --source --strict"))
 @CONFIG_OPTION
 @click.option("--no-secrets", is_flag=True, help="Do not read secrets (for machines that do not have them).")
 @click.option(
@@ -65,7 +67,9 @@ def _warn_of_filters(config: Config) -> bool:
     return bool(found)
 
 
-@config.command()
+@config.command(
+    epilog=examples("cachewatch config show", "cachewatch config show --config /etc/cachewatch/cachewatch.yaml")
+)
 @configured_without_secrets
 def show(*, config: Config) -> None:
     """Print the effective configuration, with defaults and with secrets masked."""
@@ -74,7 +78,11 @@ def show(*, config: Config) -> None:
     write([show_config(config).encode()], None, is_for_people=True)
 
 
-@config.command()
+@config.command(
+    epilog=examples(
+        "cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'"
+    )
+)
 def schema() -> None:
     """Print the JSON Schema of the configuration file, for editors."""
     from cachewatch.config.schema import json_schema  # noqa: PLC0415

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from functools import partial
 
 import click
-import msgspec
 
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured, configured_without_secrets
 from cachewatch.cli.open_state import reading, working_on
-from cachewatch.cli.output import write_lines
+from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
+from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import UsageError
@@ -19,9 +20,10 @@ from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import OPEN, Delivery, State
 
 _MOST = 50
+_HEADING = "number  created (UTC)     state      channel -> target"
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def deliveries() -> None:
     """List, retry, release or drop deliveries.
 
@@ -29,34 +31,43 @@ def deliveries() -> None:
     """
 
 
-@deliveries.command(name="list")
+@deliveries.command(
+    name="list",
+    epilog=examples(
+        "cachewatch deliveries list --open", "cachewatch deliveries list --dead --channel mail --format json"
+    ),
+)
 @configured_without_secrets
 @click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently.")
 @click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent.")
 @click.option("--held", "state", flag_value="held", help="Only deliveries held for an operator's decision.")
 @click.option("--channel", metavar="NAME", help="Only deliveries through this channel.")
 @click.option("--all", "is_all", is_flag=True, help=f"All deliveries, not only the newest {_MOST}.")
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
-def list_(*, config: Config, state: str | None, channel: str | None, is_all: bool, is_json: bool) -> None:
+@FORMAT_OPTION
+def list_(*, config: Config, state: str | None, channel: str | None, is_all: bool, format_: str) -> None:
     """List deliveries, newest first."""
     states = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}.get(state or "", ())
     with reading(config) as context, context.database.read() as connection:
         found = outbox.find(connection, states=states, channel=channel, limit=None if is_all else _MOST)
-    if is_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+    if format_ == "json":
+        write_json(found)
         return
     unknown = [each.id for each in found if each.state in OPEN and each.channel not in config.channels]
     note = "  (the channel is no longer configured)"
-    write_lines(safe(_line(each) + (note if each.id in unknown else "")) for each in found)
     if not found:
         click.echo("no deliveries", err=True)
+        return
+    write_lines([_HEADING, *(safe(_line(each) + (note if each.id in unknown else "")) for each in found)])
 
 
-@deliveries.command()
+@deliveries.command(
+    epilog=examples("cachewatch deliveries show 17", "cachewatch deliveries show 17 --raw > message.eml")
+)
 @configured_without_secrets
 @click.argument("number", type=int)
 @click.option("--raw", is_flag=True, help="Print only the message, byte for byte.")
-def show(*, config: Config, number: int, raw: bool) -> None:
+@FORMAT_OPTION
+def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
     """Show one delivery and its history."""
     with reading(config) as context, context.database.read() as connection:
         found = outbox.delivery(connection, number)
@@ -67,6 +78,10 @@ def show(*, config: Config, number: int, raw: bool) -> None:
             return
         stored = digests.find(connection, found.digest)
         story = outbox.story(connection, number)
+    if format_ == "json":
+        history = [{"at": at, "event": event, "detail": said} for at, event, said in story]
+        write_json({"delivery": found, "history": history})
+        return
     click.echo(safe(_line(found)))
     if stored is not None:
         click.echo(safe(f"  {stored.title}"))
@@ -80,7 +95,7 @@ def show(*, config: Config, number: int, raw: bool) -> None:
         click.echo(safe(f"  {at:%Y-%m-%d %H:%M:%S} {event}{': ' + said if said else ''}"))
 
 
-@deliveries.command()
+@deliveries.command(epilog=examples("cachewatch deliveries retry 17", "cachewatch deliveries retry 17 18 --force"))
 @configured
 @click.argument("numbers", type=int, nargs=-1, required=True)
 @click.option(
@@ -94,7 +109,7 @@ def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool) -> None:
     _each(config, numbers, "due now", partial(operator_actions.retry, is_forced=is_forced))
 
 
-@deliveries.command()
+@deliveries.command(epilog=examples("cachewatch deliveries resend 17", "cachewatch deliveries resend 17 18 19"))
 @configured
 @click.argument("numbers", type=int, nargs=-1, required=True)
 def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
@@ -105,7 +120,9 @@ def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
     _each(config, numbers, "queued again", operator_actions.resend)
 
 
-@deliveries.command()
+@deliveries.command(
+    epilog=examples("cachewatch deliveries release my-packages", "cachewatch deliveries release my-packages/urgent")
+)
 @configured_without_secrets
 @click.argument("names", nargs=-1, required=True, metavar="DIGEST|SUBSCRIPTION...")
 def release(*, config: Config, names: tuple[str, ...]) -> None:
@@ -117,7 +134,12 @@ def release(*, config: Config, names: tuple[str, ...]) -> None:
     _each(config, names, "released", operator_actions.release)
 
 
-@deliveries.command()
+@deliveries.command(
+    epilog=examples(
+        "cachewatch deliveries drop my-packages --reason 'a test upstream'",
+        "cachewatch deliveries drop 17 --reason 'sent by hand'",
+    )
+)
 @configured_without_secrets
 @click.argument("names", nargs=-1, required=True, metavar="DELIVERY|DIGEST|SUBSCRIPTION...")
 @click.option("--reason", required=True, help="Why; stored with the digest or delivery.")
@@ -137,7 +159,12 @@ def _drop(context: Context, name: str, reason: str) -> None:
         operator_actions.drop_digest(context, name, reason)
 
 
-@deliveries.command()
+@deliveries.command(
+    epilog=examples(
+        "cachewatch deliveries restore mail kim@example.org",
+        "cachewatch deliveries restore mail kim@example.org --config /etc/cachewatch/cachewatch.yaml",
+    )
+)
 @configured_without_secrets
 @click.argument("channel")
 @click.argument("target")

@@ -7,6 +7,7 @@ import click
 
 from cachewatch import demo as bundled
 from cachewatch.cli.diff import diff
+from cachewatch.cli.help_examples import examples
 from cachewatch.errors import UsageError
 
 _BEFORE = """\
@@ -31,7 +32,7 @@ Where to go next, in a clone of a catalogue (or with --repo PATH or URL):
 """
 
 
-@click.command()
+@click.command(epilog=examples("cachewatch demo", "cachewatch demo my-demo.git"))
 @click.argument("folder", required=False, metavar="[FOLDER]")
 @click.pass_context
 def demo(context: click.Context, *, folder: str | None) -> None:

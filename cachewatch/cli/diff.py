@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli import garbage_collection
+from cachewatch.cli import completion_values, garbage_collection
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.cli.unknown_names import Unknown, unknown_names
 from cachewatch.core.changesets import Changeset, Collector, Outcome
-from cachewatch.core.model import Diagnostic, Kind
+from cachewatch.core.filter_patterns import Globs
+from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Selection, every_kind, select
 from cachewatch.core.tag_pairs import Comparison
 from cachewatch.core.untrusted_text import safe
@@ -45,6 +46,12 @@ _FILTERED = {
     "compiler": "specs built with these compilers",
     "kind": "these kinds of change (see `cachewatch kinds`)",
 }
+_COMPLETED = {
+    "tag": completion_values.tags,
+    "package": completion_values.packages,
+    "stack": completion_values.stacks,
+    "kind": completion_values.kinds,
+}
 _FILTERS = tuple(_FILTERED)
 _STREAMED = ("json", "jsonl", "csv")
 _MOST_LINES = 20
@@ -57,7 +64,11 @@ Format = tuple[Callable[[], Collector], Write]
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(_FILTERS):
         option = click.option(
-            f"--{name}", multiple=True, metavar="GLOB", help=f"Only {_FILTERED[name]}; repeatable, !GLOB excludes."
+            f"--{name}",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=_COMPLETED.get(name),
+            help=f"Only {_FILTERED[name]}; repeatable, !GLOB excludes.",
         )
         command = option(command)
     return click.option(
@@ -75,8 +86,8 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         "cachewatch diff 2025-06-01 yesterday --package 'py-*' --format json",
     )
 )
-@click.argument("before", required=False)
-@click.argument("after", required=False)
+@click.argument("before", required=False, shell_complete=completion_values.revisions)
+@click.argument("after", required=False, shell_complete=completion_values.revisions)
 @REPO_OPTION
 @_filters
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
@@ -86,9 +97,9 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--fail-on",
     multiple=True,
-    type=click.Choice([kind.value for kind in Kind]),
     metavar="KIND",
-    help="Exit with 1 if a change of this kind occurred; repeatable.",
+    shell_complete=completion_values.kinds,
+    help="Exit with 1 if a change of this kind occurred; a group (removed) and a glob mean several; repeatable.",
 )
 @OUTPUT_OPTION
 @COLOR_OPTION
@@ -129,7 +140,7 @@ def diff(
     omitted. Without either, the newest revision is compared with the one before it.
     """
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
-    selection = _selection(filters)
+    selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
     make_collector, write_format = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
     )
@@ -154,7 +165,7 @@ def diff(
             line.close()  # before a pager has the screen
         write(pieces, output, is_for_people=stat or format_ == "text")
     _warn(done, is_all=is_all)
-    context.exit(_status(done, selection, exit_code=exit_code, fail_on=frozenset(fail_on)))
+    context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
@@ -203,15 +214,15 @@ def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:
         oses=filters["os"],
         compilers=filters["compiler"],
         versions=filters["versions"],
-        kinds=_kinds(filters["kind"]),
+        kinds=_kinds("--kind", filters["kind"]),
     )
 
 
-def _kinds(patterns: Iterable[str]) -> list[str]:
+def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
     try:
         return list(every_kind(patterns))
     except UsageError as error:
-        raise UsageError(f"--kind {error}") from error
+        raise UsageError(f"{option} {error}") from error
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
@@ -276,11 +287,11 @@ def _describe(diagnostic: Diagnostic) -> str:
     return f"{safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}"
 
 
-def _status(done: Iterable[Outcome], selection: Selection, *, exit_code: bool, fail_on: frozenset[str]) -> int:
+def _status(done: Iterable[Outcome], selection: Selection, *, exit_code: bool, fail_on: Globs) -> int:
     done = list(done)
     kinds = {kind for outcome in done for kind in outcome.kinds}
     if any(outcome.is_partial for outcome in done):
         return 4
-    if fail_on & kinds:
+    if not fail_on.is_open and any(map(fail_on, kinds)):
         return 1
     return int(exit_code and any(selection.wants({kind}) for kind in kinds))

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import click
 
+from cachewatch.cli import completion_values
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured_without_secrets
 from cachewatch.cli.open_state import elsewhere, reading
-from cachewatch.cli.output import write_lines
+from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.explaining import Explanation
@@ -14,18 +16,24 @@ from cachewatch.notify.package_queries import explain_package
 from cachewatch.store.database import has_state
 
 
-@click.command()
+@click.command(
+    epilog=examples("cachewatch explain py-torch", "cachewatch explain hdf5 --config /etc/cachewatch/cachewatch.yaml")
+)
 @configured_without_secrets
-@click.argument("package")
-def explain(*, config: Config, package: str) -> None:
+@click.argument("package", shell_complete=completion_values.packages)
+@FORMAT_OPTION
+def explain(*, config: Config, package: str, format_: str) -> None:
     """Show which subscriptions report changes of PACKAGE.
 
     Lists why, when and through which channels; and for the other subscriptions, why not.
     """
     # Before the first pass there is no state.
     with (reading if has_state(config.state) else elsewhere)(config) as context:
-        lines = [line for found in explain_package(context, package) for line in _lines(found)]
-    write_lines(map(safe, lines))
+        found = list(explain_package(context, package))
+    if format_ == "json":
+        write_json(found)
+        return
+    write_lines(safe(line) for each in found for line in _lines(each))
 
 
 def _lines(found: Explanation) -> Iterator[str]:

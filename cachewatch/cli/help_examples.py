@@ -4,6 +4,6 @@
 _AS_IT_IS = "\b"
 
 
-def examples(*lines: str) -> str:
+def examples(*lines: str, title: str = "Examples:") -> str:
     """Return an epilog that shows each of `lines` as an example."""
-    return "\n".join([_AS_IT_IS, "Examples:", *(f"  $ {line}" for line in lines)])
+    return "\n".join([_AS_IT_IS, title, *(f"  $ {line}" for line in lines)])

@@ -2,17 +2,27 @@
 
 import click
 
-from cachewatch.cli.output import write_lines
+from cachewatch.cli.help_examples import examples
+from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.core.change_kinds import GROUPS, MEANINGS
 from cachewatch.runtime import resources
 
 
-@click.command()
-def kinds() -> None:
+@click.command(epilog=examples("cachewatch kinds", "cachewatch kinds --format json"))
+@FORMAT_OPTION
+def kinds(*, format_: str) -> None:
     """List the kinds of change, worst first.
 
     A + marks the kinds that digests report by default.
     """
+    if format_ == "json":
+        write_json(
+            {
+                "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
+                "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
+            }
+        )
+        return
     lines = [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
     lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
     for word, group in GROUPS.items():
@@ -21,7 +31,7 @@ def kinds() -> None:
     write_lines(lines)
 
 
-@click.command()
+@click.command(epilog=examples("cachewatch schema > changesets.schema.json", "cachewatch schema digest"))
 @click.argument("what", type=click.Choice(["changesets", "digest"]), default="changesets")
 def schema(*, what: str) -> None:
     """Print the JSON Schema of `diff --format json` or of a digest."""

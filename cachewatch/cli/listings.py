@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cachewatch.cli import completion_values
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import OUTPUT_OPTION, palette, write
@@ -23,22 +24,31 @@ from cachewatch.render.listings import Listed, ListedPackage, ListedStack, Liste
 if TYPE_CHECKING:
     pass
 
-_REV = click.option("--rev", default="HEAD", metavar="REVISION", help="Revision or date.")
-_TAG = click.option("--tag", default="develop", metavar="TAG", help="Tag to read.")
+_REV = click.option(
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completion_values.revisions, help="Revision or date."
+)
+_TAG = click.option(
+    "--tag", default="develop", metavar="TAG", shell_complete=completion_values.tags, help="Tag to read."
+)
 _FORMAT = click.option(
     "--format", "format_", type=click.Choice(["text", "names", "json"]), default="text", help="Output format."
 )
 
 
-def _listing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command what all listings have."""
-    for add in (OUTPUT_OPTION, _FORMAT, REPO_OPTION, _REV, click.argument("patterns", metavar="[GLOB]...", nargs=-1)):
-        command = add(command)
-    return command
+def _listing(names: completion_values.Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what gives a command what all listings have; `names` completes its patterns."""
+    patterns = click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names)
+
+    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        for add in (OUTPUT_OPTION, _FORMAT, REPO_OPTION, _REV, patterns):
+            command = add(command)
+        return command
+
+    return with_options
 
 
 @click.command(epilog=examples("cachewatch tags", "cachewatch tags 'develop-*' --format names"))
-@_listing
+@_listing(completion_values.tags)
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> None:
     """List the tags of a catalogue: branches, releases and snapshots.
 
@@ -60,7 +70,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
 
 
 @click.command(epilog=examples("cachewatch stacks", "cachewatch stacks 'ml-*' --tag develop-2025-06-01"))
-@_listing
+@_listing(completion_values.stacks)
 @_TAG
 @click.pass_context
 def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
@@ -91,7 +101,7 @@ def _stack(name: str, counted: Sequence[tuple[str, int, str]]) -> ListedStack:
 
 
 @click.command(epilog=examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json"))
-@_listing
+@_listing(completion_values.packages)
 @_TAG
 @click.pass_context
 def packages(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:

@@ -8,10 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+import msgspec
 
 from cachewatch.errors import UsageError
 from cachewatch.render.colour import Palette
 
+FORMAT_OPTION = click.option(
+    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
 OUTPUT_OPTION = click.option(
     "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
 )
@@ -61,6 +65,11 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines for people to standard output, through the user's pager if that is a terminal."""
     write((f"{line}\n".encode() for line in lines), None, is_for_people=True)
+
+
+def write_json(value: object) -> None:
+    """Write a value as JSON to standard output."""
+    write([msgspec.json.format(msgspec.json.encode(value)) + b"\n"], None)
 
 
 def _paged(pieces: Iterable[bytes]) -> Iterable[bytes]:

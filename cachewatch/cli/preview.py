@@ -8,6 +8,7 @@ from email.policy import default
 import click
 
 from cachewatch.channels.escaping import markup, plain_lines
+from cachewatch.cli import completion_values
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import reading
@@ -23,17 +24,18 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
 @click.command(
     epilog=examples(
         "cachewatch preview my-packages",
-        "cachewatch preview my-packages --since 2025-06-01 --as html > preview.html",
+        "cachewatch preview my-packages --since 2025-06-01 --format html > preview.html",
     )
 )
 @configured
-@click.argument("subscription")
+@click.argument("subscription", shell_complete=completion_values.subscriptions)
 @click.option("--since", metavar="REVISION", help="Start at this revision or date, not at the last reported one.")
 @click.option("--urgent", is_flag=True, help="Preview the urgent digest, not the regular one.")
-@click.option("--as", "form", type=click.Choice(_FORMS), default="text", help="Output format.")
+@click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="Output format.")
 @click.option(
     "--channel",
     metavar="NAME",
+    shell_complete=completion_values.channels,
     help="Preview the message for this channel, not for the first one that supports the format.",
 )
 @click.option("--lint", is_flag=True, help="Check the mail for problems in common e-mail clients, and print them.")
@@ -97,7 +99,7 @@ def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> byt
         for each in packed:
             if isinstance(config.channels[each.channel], MailConfig) and each.messages:
                 return each.messages[0].payload
-        raise UsageError("the subscription has no mail channel or no recipients; choose another format with --as")
+        raise UsageError("the subscription has no mail channel or no recipients; choose another one with --format")
     if form == "json":
         is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
         return first.messages[0].payload if is_webhook else first.rendered.json

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cachewatch.cli.build_cache_options import cache_of, cache_options
+from cachewatch.cli.help_examples import examples
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.statement_phrases import number
 
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 _INTO = "catalogue.git"
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cachewatch record https://binaries.example.org/cache --into catalogue.git",
+        "cachewatch record oci://ghcr.io/example/cache --tag main --stack hpc",
+    )
+)
 @click.argument("source")
 @click.option("--into", default=_INTO, metavar="REPO", help="Bare repository; created if it does not exist.")
 @cache_options

@@ -9,9 +9,10 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.cli import completion_values
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, write
+from cachewatch.cli.output import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import ProgressLine, progress_line
 from cachewatch.core import tag_names
 from cachewatch.core.filter_patterns import Globs, is_plain
@@ -49,11 +50,22 @@ class _Asked(Struct, frozen=True):
         "cachewatch show /5imzz6c3",
     )
 )
-@click.argument("packages", metavar="PACKAGE...", nargs=-1, required=True)
-@click.option("--rev", default="HEAD", metavar="REVISION", help="Revision or date.")
-@click.option("--tag", default=None, show_default="develop", metavar="TAG", help="Tag to read.")
+@click.argument(
+    "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completion_values.package_versions
+)
+@click.option(
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completion_values.revisions, help="Revision or date."
+)
+@click.option(
+    "--tag",
+    default=None,
+    show_default="develop",
+    metavar="TAG",
+    shell_complete=completion_values.tags,
+    help="Tag to read.",
+)
 @REPO_OPTION
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@FORMAT_OPTION
 @COLOR_OPTION
 @OUTPUT_OPTION
 def show(

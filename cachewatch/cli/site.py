@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from cachewatch.cli import completion_values
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.progress import progress_line
 from cachewatch.core.model import Diagnostic
@@ -15,13 +17,33 @@ from cachewatch.core.untrusted_text import safe
 _MOST_WARNINGS = 20
 
 
-@click.command()
+@click.command(
+    epilog=examples("cachewatch site public_html", "cachewatch site public_html --tag develop --since 2025-06-01")
+)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @REPO_OPTION
-@click.option("--rev", default="HEAD", metavar="REVISION", help="Newest revision, or a date.")
+@click.option(
+    "--rev",
+    default="HEAD",
+    metavar="REVISION",
+    shell_complete=completion_values.revisions,
+    help="Newest revision, or a date.",
+)
 @click.option("--since", metavar="REVISION", show_default="first revision", help="Oldest revision, or a date.")
-@click.option("--tag", multiple=True, metavar="GLOB", help="Only these tags; repeatable, !GLOB excludes.")
-@click.option("--package", multiple=True, metavar="GLOB", help="Only these packages; repeatable, !GLOB excludes.")
+@click.option(
+    "--tag",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completion_values.tags,
+    help="Only these tags; repeatable, !GLOB excludes.",
+)
+@click.option(
+    "--package",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completion_values.packages,
+    help="Only these packages; repeatable, !GLOB excludes.",
+)
 @click.option(
     "--state", metavar="DIR", type=click.Path(path_type=Path), help="Include the digests stored in this state folder."
 )

@@ -3,11 +3,11 @@
 from datetime import datetime
 
 import click
-import msgspec
 
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured_without_secrets
 from cachewatch.cli.open_state import reading
-from cachewatch.cli.output import write_lines
+from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.notice_sentences import in_a_row
@@ -26,20 +26,20 @@ from cachewatch.store.health import SourceHealth
 from cachewatch.store.timestamps import utc_now
 
 
-@click.command()
+@click.command(epilog=examples("cachewatch status", "cachewatch status --check --format json"))
 @configured_without_secrets
 @click.option(
     "--check", "is_check", is_flag=True, help="Print only problems and warnings; exit with 1 if there is a problem."
 )
-@click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+@FORMAT_OPTION
 @click.pass_context
-def status(command: click.Context, /, *, config: Config, is_check: bool, is_json: bool) -> None:
+def status(command: click.Context, /, *, config: Config, is_check: bool, format_: str) -> None:
     """Show the health of sources and channels, and what is due."""
     with reading(config) as context:
         found = read_status(context)
     readiness = judge(found, config, utc_now())
-    if is_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(readiness if is_check else found)).decode())
+    if format_ == "json":
+        write_json(readiness if is_check else found)
     else:
         write_lines(map(safe, _findings(readiness) if is_check else _lines(found, utc_now())))
     command.exit(int(is_check and not readiness.is_ready))

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.output import OUTPUT_OPTION, write
+from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.core.untrusted_text import safe_lines
 from cachewatch.errors import TemplateError, UsageError
 
@@ -42,12 +44,14 @@ _folder = click.option(
 )
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def template() -> None:
     """List, print, render and check message templates."""
 
 
-@template.command("list")
+@template.command(
+    "list", epilog=examples("cachewatch template list", "cachewatch template list --templates-dir templates")
+)
 @_folder
 def list_templates(templates_dir: Path | None) -> None:
     """List all templates; a * marks those that DIR overrides or adds."""
@@ -58,7 +62,12 @@ def list_templates(templates_dir: Path | None) -> None:
         click.echo(f"* {name:<20} your own")
 
 
-@template.command()
+@template.command(
+    epilog=examples(
+        "cachewatch template show digest.html.j2",
+        "cachewatch template show _footer.html.j2 > templates/_footer.html.j2",
+    )
+)
 @click.argument("name")
 @_folder
 def show(name: str, templates_dir: Path | None) -> None:
@@ -71,7 +80,12 @@ def show(name: str, templates_dir: Path | None) -> None:
     write([found[0].encode()], None)
 
 
-@template.command()
+@template.command(
+    epilog=examples(
+        "cachewatch template render digest.html.j2 -o digest.html",
+        "cachewatch template render notice.txt.j2 --templates-dir templates",
+    )
+)
 @click.argument("name")
 @_folder
 @OUTPUT_OPTION
@@ -83,7 +97,7 @@ def render(name: str, templates_dir: Path | None, output: str | None) -> None:
     write([_rendered(name, templates_dir).encode()], output)
 
 
-@template.command()
+@template.command(epilog=examples("cachewatch template check", "cachewatch template check --templates-dir templates"))
 @_folder
 @click.pass_context
 def check(context: click.Context, templates_dir: Path | None) -> None:

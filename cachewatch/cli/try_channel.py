@@ -3,6 +3,8 @@
 import click
 
 from cachewatch.channels import open_channel
+from cachewatch.cli import completion_values
+from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.config.model import Config
 from cachewatch.core.delivery import DeliveryOutcome
@@ -12,9 +14,9 @@ from cachewatch.report.digest import Notice
 from cachewatch.store.timestamps import utc_now
 
 
-@click.command(name="test")
+@click.command(name="test", epilog=examples("cachewatch test mail", "cachewatch test mail --to you@example.org"))
 @configured
-@click.argument("channel")
+@click.argument("channel", shell_complete=completion_values.channels)
 @click.option(
     "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
 )

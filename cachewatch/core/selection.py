@@ -5,6 +5,7 @@ pattern that begins with `!` excludes and wins.
 """
 
 from collections.abc import Iterable, Iterator, Set
+from difflib import get_close_matches
 
 from msgspec import Struct, field
 
@@ -89,7 +90,9 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
         elif any(map(Globs([name]), Kind)):
             yield pattern
         else:
-            raise UsageError(f"{pattern}: unknown kind of change; see `cachewatch kinds`")
+            near = get_close_matches(name, [*GROUPS, *Kind], 2)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see `cachewatch kinds`"
+            raise UsageError(f"{pattern}: unknown kind of change; {hint}")
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:

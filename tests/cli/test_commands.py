@@ -99,7 +99,7 @@ def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> 
     site.run()  # fetches, and tells nobody
     before = contents(site.folder / "state")
     shown = [
-        run("preview", "ml", "--config", path, "--as", form, "--channel", channel)
+        run("preview", "ml", "--config", path, "--format", form, "--channel", channel)
         for channel, form in (
             *[("mail", "eml"), ("files", "text"), ("files", "html"), ("files", "markdown"), ("files", "json")],
             ("hook", "json"),
@@ -167,7 +167,7 @@ def test_status(site: Site, run: Run) -> None:
     """Words for people, and all of it as JSON; neither shows a secret."""
     site.run()
     path = site.folder / "cachewatch.yaml"
-    text, data = run("status", "--config", path), run("status", "--json", "--config", path)
+    text, data = run("status", "--config", path), run("status", "--format", "json", "--config", path)
     assert [line for line in text.output.splitlines() if line.isupper()][:3] == ["SOURCES", "NEXT", "CHANNELS"]
     assert "with each new revision" in text.output
     found = json.loads(data.output)
@@ -185,7 +185,7 @@ def test_status_shows_silences(site: Site, run: Run) -> None:
     path.write_text(path.read_text() + silences)
     shown = run("status", "--config", path).output
     assert "SILENCES\n  now  until 2999-01-01: ask Kim\n  over  ended on 2025-06-01, remove it: ask Kim\n" in shown
-    found = json.loads(run("status", "--json", "--config", path).output)["silences"]
+    found = json.loads(run("status", "--format", "json", "--config", path).output)["silences"]
     assert [(each["name"], each["is_active"]) for each in found] == [("now", True), ("over", False)]
 
 
@@ -206,7 +206,7 @@ def test_deliveries_by_hand(site: Site, run: Run) -> None:
     key = shown.split("digest ")[1].split()[0]
     assert f"digest {key} of ml" in shown
     assert by_hand("show", str(number), "--raw")
-    assert json.loads(by_hand("list", "--json", "--channel", "mail"))
+    assert json.loads(by_hand("list", "--format", "json", "--channel", "mail"))
     assert "released" in by_hand("release", key)
     assert run("deliveries", "release", key, "--config", path).exit_code == 2
     assert "dropped" in by_hand("drop", str(number), "--reason", "a test")

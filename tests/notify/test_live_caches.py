@@ -68,7 +68,7 @@ def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Pa
             wait_for(lambda: log(site).count("source.polled") >= polls + 6)
             daemon.send_signal(signal.SIGTERM)
             assert daemon.wait(120) == 0
-    status = json.loads(run("status", "--json", "--config", tmp_path / "cachewatch.yaml").output)
+    status = json.loads(run("status", "--format", "json", "--config", tmp_path / "cachewatch.yaml").output)
     assert [(source["name"], source["failures"], source["error"]) for source in status["sources"]] == [
         (name, 0, "") for name in ("near", "far", "many")
     ]

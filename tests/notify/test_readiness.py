@@ -207,7 +207,7 @@ def test_status_check(site: Site, run: Run) -> None:
     done = run("status", "--check", *config)
     assert done.exit_code == 1
     assert done.output.startswith("problem: the source public failed 3 times in a row: ")
-    done = run("status", "--check", "--json", *config)
+    done = run("status", "--check", "--format", "json", *config)
     assert (done.exit_code, json.loads(done.output)["problems"][0]["what"]) == (
         1,
         "the source public failed 3 times in a row",

@@ -168,7 +168,7 @@ def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, 
         configure(site, port=server.port)
         site.run(later=HOUR)
     assert states(site) == {"kim": State.SENT, "Lee": State.SENT}
-    assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []
+    assert json.loads(run("status", "--format", "json", "--config", path).output)["alerts"] == []
 
 
 def test_what_is_held_is_shown_and_released_under_another_configuration(site: Site, run: Run) -> None:
@@ -220,10 +220,10 @@ def test_alerts_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
     configure(site, ("{public:", "{renamed:"), ("  mail:", "  post:"), ("[mail,", "[post,"))
     review(site.open())
     site.run(later=HOUR)
-    alerts = json.loads(run("status", "--json", "--config", path).output)["alerts"]
+    alerts = json.loads(run("status", "--format", "json", "--config", path).output)["alerts"]
     assert [(alert["kind"], alert["name"]) for alert in alerts] == [("channel-down", "mail")]
     for each in site.deliveries():
         if each.channel == "mail":
             operator_actions.drop_delivery(site.open(), each.id, "nobody reads it")
     review(site.open())
-    assert json.loads(run("status", "--json", "--config", path).output)["alerts"] == []
+    assert json.loads(run("status", "--format", "json", "--config", path).output)["alerts"] == []

@@ -190,8 +190,8 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
         ["config", "show"],
         ["config", "check", "--no-secrets"],
         ["status"],
-        ["status", "--json"],
-        ["deliveries", "list", "--json"],
+        ["status", "--format", "json"],
+        ["deliveries", "list", "--format", "json"],
     ):
         done = run(*words, "--config", path)
         assert done.exit_code == 0, done.error

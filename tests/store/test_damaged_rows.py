@@ -203,7 +203,7 @@ def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, co
     (before,) = keys(held)
     flip(held, "digests", column, "state = 'held'")
     config = ("--config", held.folder / "cachewatch.yaml")
-    for command in (["status"], ["status", "--json"], ["deliveries", "list"], ["deliveries", "show", "1"]):
+    for command in (["status"], ["status", "--format", "json"], ["deliveries", "list"], ["deliveries", "show", "1"]):
         assert run(*command, *config).exit_code == 0
     done = run("once", *config)
     assert (done.exit_code, done.error.count("digest.damaged")) == (0, 1), done.error

@@ -37,7 +37,7 @@ subscriptions: {ml: {channels: [files], changes: [all]}}
 # What each command prints when it could read the state.
 COMMANDS: Mapping[tuple[str, ...], str] = {
     ("status",): "public  ",
-    ("status", "--json"): '"sources"',
+    ("status", "--format", "json"): '"sources"',
     ("deliveries", "list"): "sent",
     ("deliveries", "show", "1"): "1 attempt",
     ("deliveries", "show", "1", "--raw"): "new",

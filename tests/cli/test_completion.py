@@ -1,0 +1,106 @@
+"""Completion: what the shells are given, and what they ask."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from conftest import Run
+
+from cachewatch.cli import cli
+from cachewatch.cli.command_table import COMPLETING
+
+
+def offered(*words: str) -> list[str]:
+    """Return what is offered for the last of these words."""
+    complete = ShellComplete(cli, {}, "cachewatch", COMPLETING)
+    return [item.value for item in complete.get_completions(list(words[:-1]), words[-1])]
+
+
+@pytest.fixture(autouse=True)
+def standing(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in the repository of the demo."""
+    monkeypatch.chdir(demo_repository)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["st"], ["stacks", "status"]),
+        (["diff", "--tag", "develop-"], ["develop-2025-06-01", "develop-2025-05-25"]),
+        (["diff", "--package", "!py-k"], ["!py-keras"]),
+        (["diff", "--stack", "e4s"], ["e4s", "e4s-neoverse_v1"]),
+        (["diff", "--kind", "reb"], ["rebuilt", "rebuild"]),
+        (["diff", "--fail-on", "tag-"], ["tag-added", "tag-removed"]),
+        (["diff", "HEAD~1..ma"], ["HEAD~1..main"]),
+        (["diff", "HEAD~1", "HEAD:develop-2025-06"], ["HEAD:develop-2025-06-01"]),
+        (["show", "py-ml-dtypes@0"], ["py-ml-dtypes@0.4.0", "py-ml-dtypes@0.3.1"]),
+        (["show", "--tag", "develop-2025-05-25", "py-k"], []),
+        (["packages", "--rev", "HEAD~1", "py-k"], []),
+        (["diff", "--repo", "/nowhere", "--tag", "d"], []),
+    ],
+)
+def test_names_of_the_catalogue(words: list[str], expected: list[str]) -> None:
+    """Tags, packages, stacks, kinds, revisions and versions are offered as far as they are known."""
+    assert offered(*words) == expected
+
+
+def test_names_of_the_configuration(tmp_path: Path) -> None:
+    """Subscriptions and channels are offered; a configuration with mistakes offers nothing."""
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        f'version: 1\nstate: {tmp_path}/s\nsources: {{a: {{git: /x}}}}\nchannels: {{out: {{type: file, path: "{{subscription}}/{{key}}"}}}}\n'
+        "subscriptions: {team: {channels: [out]}}\n"
+    )
+
+    assert offered("preview", "--config", str(file), "t") == ["team"]
+    assert offered("test", "--config", str(file), "o") == ["out"]
+    file.write_text("nonsense")
+    assert offered("preview", "--config", str(file), "t") == []
+
+
+def test_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where nothing was cloned yet, a Tab neither clones nor says anything."""
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+
+    assert offered("diff", "--tag", "d") == []
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts(run: Run, shell: str) -> None:
+    """Each shell has a script, which asks in the way that click understands."""
+    output = run("completion", shell).output
+
+    assert f"{COMPLETING}={shell}_complete" in output
+    assert "_cachewatch_completion" in output
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cachewatch sta", "stacks status"),
+        ("cachewatch diff HEAD:develop-2025-06", "develop-2025-06-01"),
+        ("cachewatch show py-keras@", "3.9.2"),
+        ("cachewatch diff --stack=ml-darw", "ml-darwin-aarch64-mps"),
+        ("cachewatch packages --tag ", "develop develop-2025-06-01 develop-2025-05-25"),
+    ],
+)
+def test_bash(tmp_path: Path, line: str, expected: str) -> None:
+    """Bash divides words at colons, and is answered with the rest of the word that it has."""
+    program = tmp_path / "cachewatch"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m cachewatch "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'source <(cachewatch completion bash); COMP_LINE="$1"; COMP_POINT=${#COMP_LINE}; '
+        '_cachewatch_completion cachewatch; echo "${COMPREPLY[*]}"'
+    )
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script, "bash", line], env=environment, capture_output=True, check=True)
+
+    assert done.stdout.decode().strip() == expected

@@ -1,0 +1,96 @@
+"""The help: commands by purpose, without loading them; defaults, and examples that are true."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Run
+
+from cachewatch.cli import cli
+from cachewatch.cli.command_table import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+
+
+def leaves(group: click.Group = cli, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command that does something, by its words."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*words, name))
+        elif command is not None:
+            yield " ".join((*words, name)), command
+
+
+LEAVES = dict(leaves())
+
+
+def test_commands_stand_by_purpose(run: Run) -> None:
+    """Every command has a line below its purpose, which is whole on a terminal of 80 columns."""
+    output = run("--help").output
+    titles = [line for line in output.splitlines() if line.endswith(":") and not line.startswith(" ")]
+
+    assert titles == ["Options:", "Compare:", "Notify:", "Operate:", "Begin:"]
+    assert all(f"  {name} " in output for name in COMMANDS)
+    assert "..." not in output.partition("Compare:")[2]
+    assert max(map(len, output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_is_what_the_command_says(name: str) -> None:
+    """The line of a command, which is written beside it, begins as its own help does."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    own, listed = (text.partition(" ")[0] for text in (command.help or "", COMMANDS[name].summary))
+    assert own == listed
+
+
+def test_help_loads_no_command() -> None:
+    """The list of commands comes as soon as `--version`."""
+    code = (
+        "import sys\nfrom cachewatch.cli import cli\ncli.main(['--help'], standalone_mode=False)\n"
+        "print(sorted(name for name in sys.modules if name.startswith('cachewatch.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = done.stdout.splitlines()[-1]
+
+    assert not any(f"'cachewatch.cli.{entry.module}'" in loaded for entry in COMMANDS.values())
+    assert "'cachewatch.config" not in loaded
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_examples(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command has two examples or more of itself, and what they say can be parsed."""
+    monkeypatch.chdir(ROOT)
+    lines = [line.strip().removeprefix("$ ") for line in (LEAVES[words].epilog or "").splitlines()[2:]]
+
+    assert len(lines) >= 2
+    for line in lines:
+        assert f"cachewatch {words}" in line
+        parse(line.removeprefix('eval "$(').removesuffix(')"'))
+
+
+def parse(line: str) -> None:
+    """Read a command line up to a pipe or redirection; raises click.UsageError."""
+    arguments = shlex.split(line, comments=True)[1:]
+    ends = [n for n, word in enumerate(arguments) if word in (">", ">>", "|", "2>>")]
+    arguments = arguments[: min(ends, default=None)]
+    command: click.Command = cli
+    context = click.Context(command, info_name="cachewatch")
+    while isinstance(command, click.Group):
+        name, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None
+        context = click.Context(found, parent=context, info_name=name)
+        command = found
+    command.parse_args(context, arguments)
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_every_option_has_a_sentence(words: str) -> None:
+    """No option stands without an explanation."""
+    for option in LEAVES[words].params:
+        assert not isinstance(option, click.Option) or option.help, option.name
