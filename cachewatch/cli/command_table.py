@@ -1,14 +1,13 @@
 """All commands by purpose: where each is loaded from, and its line in the help, which must not load it."""
 
 from collections.abc import Mapping
-
-from msgspec import Struct
+from typing import NamedTuple
 
 # In the environment of a shell that asks for completions; click derives the name from the program's.
 COMPLETING = "_CACHEWATCH_COMPLETE"
 
 
-class Entry(Struct, frozen=True):
+class Entry(NamedTuple):
     """A command: its module below `cachewatch.cli`, and what it does in one line."""
 
     module: str

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
     from cachewatch.git.resolving_revisions import Revision
 
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
 # What needs no quotes in a shell, so that no name of a stranger is more than a name there.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
 # Reading more documents than these takes longer than anybody waits.

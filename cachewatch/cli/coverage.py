@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cachewatch.cli import completion_values
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, write
@@ -31,11 +31,11 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
 @click.argument("lockfile", type=Path)
 @REPO_OPTION
 @click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completion_values.revisions, help="Revision or date."
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
 )
 @click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
 @click.option(
-    "--tag", metavar="TAG", show_default="develop", shell_complete=completion_values.tags, help="Tag to compare with."
+    "--tag", metavar="TAG", show_default="develop", shell_complete=completing("tags"), help="Tag to compare with."
 )
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")

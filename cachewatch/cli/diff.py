@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli import completion_values, garbage_collection
+from cachewatch.cli import garbage_collection
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, write
@@ -47,10 +48,10 @@ _FILTERED = {
     "kind": "these kinds of change (see `cachewatch kinds`)",
 }
 _COMPLETED = {
-    "tag": completion_values.tags,
-    "package": completion_values.packages,
-    "stack": completion_values.stacks,
-    "kind": completion_values.kinds,
+    "tag": "tags",
+    "package": "packages",
+    "stack": "stacks",
+    "kind": "kinds",
 }
 _FILTERS = tuple(_FILTERED)
 _STREAMED = ("json", "jsonl", "csv")
@@ -67,7 +68,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
             f"--{name}",
             multiple=True,
             metavar="GLOB",
-            shell_complete=_COMPLETED.get(name),
+            shell_complete=completing(_COMPLETED[name]) if name in _COMPLETED else None,
             help=f"Only {_FILTERED[name]}; repeatable, !GLOB excludes.",
         )
         command = option(command)
@@ -86,8 +87,8 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         "cachewatch diff 2025-06-01 yesterday --package 'py-*' --format json",
     )
 )
-@click.argument("before", required=False, shell_complete=completion_values.revisions)
-@click.argument("after", required=False, shell_complete=completion_values.revisions)
+@click.argument("before", required=False, shell_complete=completing("revisions"))
+@click.argument("after", required=False, shell_complete=completing("revisions"))
 @REPO_OPTION
 @_filters
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
@@ -98,7 +99,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     "--fail-on",
     multiple=True,
     metavar="KIND",
-    shell_complete=completion_values.kinds,
+    shell_complete=completing("kinds"),
     help="Exit with 1 if a change of this kind occurred; a group (removed) and a glob mean several; repeatable.",
 )
 @OUTPUT_OPTION

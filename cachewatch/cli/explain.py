@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from cachewatch.cli import completion_values
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured_without_secrets
 from cachewatch.cli.open_state import elsewhere, reading
@@ -20,7 +20,7 @@ from cachewatch.store.database import has_state
     epilog=examples("cachewatch explain py-torch", "cachewatch explain hdf5 --config /etc/cachewatch/cachewatch.yaml")
 )
 @configured_without_secrets
-@click.argument("package", shell_complete=completion_values.packages)
+@click.argument("package", shell_complete=completing("packages"))
 @FORMAT_OPTION
 def explain(*, config: Config, package: str, format_: str) -> None:
     """Show which subscriptions report changes of PACKAGE.

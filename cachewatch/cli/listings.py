@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cachewatch.cli import completion_values
+from cachewatch.cli.completing import Complete, completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import OUTPUT_OPTION, palette, write
@@ -25,17 +25,15 @@ if TYPE_CHECKING:
     pass
 
 _REV = click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completion_values.revisions, help="Revision or date."
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
 )
-_TAG = click.option(
-    "--tag", default="develop", metavar="TAG", shell_complete=completion_values.tags, help="Tag to read."
-)
+_TAG = click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
 _FORMAT = click.option(
     "--format", "format_", type=click.Choice(["text", "names", "json"]), default="text", help="Output format."
 )
 
 
-def _listing(names: completion_values.Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return what gives a command what all listings have; `names` completes its patterns."""
     patterns = click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names)
 
@@ -48,7 +46,7 @@ def _listing(names: completion_values.Complete) -> Callable[[Callable[..., Any]]
 
 
 @click.command(epilog=examples("cachewatch tags", "cachewatch tags 'develop-*' --format names"))
-@_listing(completion_values.tags)
+@_listing(completing("tags"))
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> None:
     """List the tags of a catalogue: branches, releases and snapshots.
 
@@ -70,7 +68,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
 
 
 @click.command(epilog=examples("cachewatch stacks", "cachewatch stacks 'ml-*' --tag develop-2025-06-01"))
-@_listing(completion_values.stacks)
+@_listing(completing("stacks"))
 @_TAG
 @click.pass_context
 def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
@@ -101,7 +99,7 @@ def _stack(name: str, counted: Sequence[tuple[str, int, str]]) -> ListedStack:
 
 
 @click.command(epilog=examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json"))
-@_listing(completion_values.packages)
+@_listing(completing("packages"))
 @_TAG
 @click.pass_context
 def packages(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:

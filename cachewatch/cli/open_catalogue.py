@@ -42,14 +42,13 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None) -> "Repos
 
     Says which one is read if nobody named it and the user does not stand in it. A clone draws on `line`.
     """
+    if repo is None and (here := _here()) is not None:
+        return here
     from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
 
     report = line.git_report if line else None
     if repo is not None:
         return open_repository(repo, report=report)
-    here = _here()
-    if here is not None:
-        return here
     default = _default()
     click.echo(f"cachewatch: {safe(default.sentence)}", err=True)
     try:

@@ -8,7 +8,7 @@ from email.policy import default
 import click
 
 from cachewatch.channels.escaping import markup, plain_lines
-from cachewatch.cli import completion_values
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import reading
@@ -28,14 +28,14 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
     )
 )
 @configured
-@click.argument("subscription", shell_complete=completion_values.subscriptions)
+@click.argument("subscription", shell_complete=completing("subscriptions"))
 @click.option("--since", metavar="REVISION", help="Start at this revision or date, not at the last reported one.")
 @click.option("--urgent", is_flag=True, help="Preview the urgent digest, not the regular one.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="Output format.")
 @click.option(
     "--channel",
     metavar="NAME",
-    shell_complete=completion_values.channels,
+    shell_complete=completing("channels"),
     help="Preview the message for this channel, not for the first one that supports the format.",
 )
 @click.option("--lint", is_flag=True, help="Check the mail for problems in common e-mail clients, and print them.")

@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.cli import completion_values
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, write
@@ -51,17 +51,17 @@ class _Asked(Struct, frozen=True):
     )
 )
 @click.argument(
-    "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completion_values.package_versions
+    "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completing("package_versions")
 )
 @click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completion_values.revisions, help="Revision or date."
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
 )
 @click.option(
     "--tag",
     default=None,
     show_default="develop",
     metavar="TAG",
-    shell_complete=completion_values.tags,
+    shell_complete=completing("tags"),
     help="Tag to read.",
 )
 @REPO_OPTION

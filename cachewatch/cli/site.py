@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cachewatch.cli import completion_values
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.progress import progress_line
@@ -26,7 +26,7 @@ _MOST_WARNINGS = 20
     "--rev",
     default="HEAD",
     metavar="REVISION",
-    shell_complete=completion_values.revisions,
+    shell_complete=completing("revisions"),
     help="Newest revision, or a date.",
 )
 @click.option("--since", metavar="REVISION", show_default="first revision", help="Oldest revision, or a date.")
@@ -34,14 +34,14 @@ _MOST_WARNINGS = 20
     "--tag",
     multiple=True,
     metavar="GLOB",
-    shell_complete=completion_values.tags,
+    shell_complete=completing("tags"),
     help="Only these tags; repeatable, !GLOB excludes.",
 )
 @click.option(
     "--package",
     multiple=True,
     metavar="GLOB",
-    shell_complete=completion_values.packages,
+    shell_complete=completing("packages"),
     help="Only these packages; repeatable, !GLOB excludes.",
 )
 @click.option(

@@ -3,7 +3,7 @@
 import click
 
 from cachewatch.channels import open_channel
-from cachewatch.cli import completion_values
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.config.model import Config
@@ -16,7 +16,7 @@ from cachewatch.store.timestamps import utc_now
 
 @click.command(name="test", epilog=examples("cachewatch test mail", "cachewatch test mail --to you@example.org"))
 @configured
-@click.argument("channel", shell_complete=completion_values.channels)
+@click.argument("channel", shell_complete=completing("channels"))
 @click.option(
     "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
 )

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 import click
 
@@ -82,5 +81,7 @@ def _meant_option(name: str, command: click.Command) -> str:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  most command lines are right
+
     near = get_close_matches(name, list(names), _MOST)
     return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -44,11 +44,12 @@ def open_comparison(
         return
     # Git costs a tenth of a second to load, and two files do not need it.
     from cachewatch.git.catalogue import compare_revisions, list_revision  # noqa: PLC0415
-    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}
     if isinstance(repository, str):
+        from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
+
         opened = open_repository(repository)
     else:
         opened = repository() if callable(repository) else repository
