@@ -41,11 +41,11 @@ def test_every_example_is_real(demo_repository: Path, command: str, output: str)
 @pytest.mark.usefixtures("loopback")
 def test_the_first_digest_arrives(tmp_path: Path) -> None:
     """The commands of the README that lead to one, with a server of ours."""
-    (block,) = re.findall(r"```sh\n(python -m aiosmtpd.*?)```", README, re.DOTALL)
+    (block,) = re.findall(r"```sh\n(cd [^\n]*\npython -m aiosmtpd.*?)```", README, re.DOTALL)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path}
     with post() as server:
-        commands = "\n".join(block.replace("2525", str(server.port)).splitlines()[1:])
+        commands = "\n".join(block.replace("2525", str(server.port)).splitlines()[2:])
         subprocess.run(["bash", "-ec", commands], cwd=tmp_path, env=environment, check=True, capture_output=True)
     subjects = sorted(header(each.content, "Subject") for each in server.received)
     assert [each.recipient for each in server.received] == ["you@example.org"] * 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
     metavar="REVISION",
     help="Revision or date from which to report; without it, the first run reports nothing.",
 )
+@click.option(
+    "--state",
+    metavar="DIR",
+    show_default="state, beside FILE; below /etc: /var/lib/cachewatch",
+    help="Folder for clones, cursors and deliveries.",
+)
 @click.option("--to", metavar="ADDRESS", help="Recipient of digests and alerts.")
 @click.option("--from", "sender", metavar="ADDRESS", help="Sender; cachewatch@ the domain of --to if omitted.")
 @click.option("--smtp", default="localhost", metavar="HOST[:PORT]", help="Mail server.")
@@ -48,7 +55,7 @@ def init(*, file: Path, **options: Any) -> None:
 
     FILE is ./cachewatch.yaml if omitted, and must not exist.
     """
-    _write(file, render("cachewatch.yaml.j2", **_values(options)))
+    _write(file, render("cachewatch.yaml.j2", **_values(options), state=json.dumps(_state(file, options["state"]))))
     try:
         config = read_config(file)
     except UsageError as error:
@@ -68,11 +75,14 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     domain = parse_mail(to).rpartition("@")[2] if to else ""
     source = options["source"]
     is_local = Path(source).exists()
+    since = options["since"]
+    if since and is_local:
+        since = _since(source, since)
     return {
         "timezone": zone,
         "source_name": check_name(options["name"]),
         "source": json.dumps(str(Path(source).resolve()) if is_local else source),
-        "since": json.dumps(options["since"]) if options["since"] else "",
+        "since": json.dumps(since) if since else "",
         "every": "1m" if is_local else "1h",
         "to": to,
         "sender": json.dumps(options["sender"] or f"Cachewatch <cachewatch@{domain}>", ensure_ascii=False),
@@ -81,6 +91,26 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
         "security": security,
         "when": json.dumps(options["when"]),
     }
+
+
+def _state(file: Path, given: str | None) -> str:
+    """Return the folder for the state, which the file names so that every command and every shell finds it."""
+    if given is not None:
+        return str(Path(given).absolute())
+    return "/var/lib/cachewatch" if Path("/etc") in file.absolute().parents else "state"
+
+
+def _since(source: str, since: str) -> str:
+    """Return `since` if the source, which is on this machine, has such a revision; raises UsageError."""
+    from cachewatch.git.repository import Repository  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
+
+    with closing(Repository(Path(source))) as repository:
+        try:
+            resolve(repository, since)
+        except UsageError as error:
+            raise UsageError(f"--since {since}: {error}") from error
+    return since
 
 
 def _server(text: str) -> tuple[str, int | None]:

@@ -4,18 +4,24 @@ import os
 
 import click
 
+from cachewatch.cli import pass_summary
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import log_format
+from cachewatch.cli.output import is_on_terminal
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
+from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import resume
-from cachewatch.notify.run_pass import run_pass
+from cachewatch.notify.run_pass import Result, run_pass
+from cachewatch.notify.status import read_status
 from cachewatch.runtime.log import open_log
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
 from cachewatch.store.timestamps import utc_now
+
+_DIGEST_FAILED = 8
 
 
 @click.command(
@@ -30,15 +36,28 @@ from cachewatch.store.timestamps import utc_now
 def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     """Fetch, compare and deliver what is due, then exit.
 
-    For cron, CI or a systemd timer. Exits with 3 if a source could not be read, and with 7 if a delivery failed
-    permanently or its address is suppressed.
+    For cron, CI or a systemd timer. Exits with 3 if a source could not be read, with 8 if a digest could not be
+    created, and with 7 if a delivery failed permanently or its address is suppressed. On a terminal, it ends with a
+    summary.
     """
     os.umask(0o077)
     with only_one(config.state):
         service = _service(config, log_format)
+        before, begun = read_status(service), utc_now()
         result = run_pass(service)
+        if is_on_terminal():
+            for line in pass_summary.lines(pass_summary.summarize(service, before, begun)):
+                click.echo(safe(line))
         service.database.close()
-    context.exit(3 if result.failed_sources else 7 if result.undelivered else 0)
+    context.exit(_status(result))
+
+
+def _status(result: Result) -> int:
+    if result.failed_sources:
+        return 3
+    if result.failed_digests:
+        return _DIGEST_FAILED
+    return 7 if result.undelivered else 0
 
 
 @click.command(

@@ -31,14 +31,14 @@ def palette(color: str, output: str | None) -> Palette:
     return Palette(is_on=color == "always" or (color == "auto" and output is None and _may_paint()))
 
 
+def is_on_terminal() -> bool:
+    """Tell whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def _may_paint() -> bool:
     """Tell whether standard output is a terminal whose user likes colour."""
-    return (
-        sys.stdout is not None
-        and sys.stdout.isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM") != "dumb"
-    )
+    return is_on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
@@ -76,7 +76,7 @@ def _paged(pieces: Iterable[bytes]) -> Iterable[bytes]:
     """Give `pieces` to the user's pager, if there is one to use; return what is still to be written."""
     context = click.get_current_context(silent=True)
     is_switched_off = context is not None and context.find_root().params.get("no_pager")
-    if is_switched_off or sys.stdout is None or not sys.stdout.isatty():
+    if is_switched_off or not is_on_terminal():
         return pieces
     from cachewatch.cli.pager import page, pager_command  # noqa: PLC0415  only terminals need it
 

@@ -60,7 +60,7 @@ def _lines(found: Status, now: datetime) -> list[str]:
     lines += [line for source in found.sources for line in _source(source, now)]
     lines += ["", "NEXT"]
     if found.quiet_until is not None:
-        lines.append(f"  quiet hours until {_when(found.quiet_until, now)}")
+        lines.append(f"  quiet hours until {when(found.quiet_until, now)}")
     lines += [_stream(stream, now) for stream in found.streams]
     lines += ["", "CHANNELS"]
     lines += [line for channel in found.channels for line in _channel(channel, now)]
@@ -80,8 +80,8 @@ def _source(source: SourceHealth, now: datetime) -> list[str]:
     if source.revision is None:
         lines = [f"  {source.name}  nothing fetched yet"]
     else:
-        lines = [f"  {source.name}  {source.revision[:10]} of {_when(source.revision_time, now)}"]
-    lines.append(f"    polled {_when(source.polled_at, now)}, last success {_when(source.succeeded_at, now)}")
+        lines = [f"  {source.name}  {source.revision[:10]} of {when(source.revision_time, now)}"]
+    lines.append(f"    polled {when(source.polled_at, now)}, last success {when(source.succeeded_at, now)}")
     if source.failures:
         lines.append(f"    {in_a_row(source.failures)}: {source.error}")
     return lines
@@ -89,7 +89,7 @@ def _source(source: SourceHealth, now: datetime) -> list[str]:
 
 def _stream(stream: StreamStatus, now: datetime) -> str:
     name = stream.subscription if stream.stream == "regular" else f"{stream.subscription} ({stream.stream})"
-    due = f", next {_when(stream.due, now)}" if stream.due else ""
+    due = f", next {when(stream.due, now)}" if stream.due else ""
     return f"  {name}  {stream.schedule}{due}"
 
 
@@ -101,11 +101,11 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
         advice = f": configure it again, or drop the deliveries in `cachewatch deliveries list --open --channel {name}`"
         lines.append(f"    no longer configured{advice if channel.oldest else ''}")
     if channel.oldest is not None:
-        lines.append(f"    oldest delivery waiting since {_when(channel.oldest, now)}")
+        lines.append(f"    oldest delivery waiting since {when(channel.oldest, now)}")
     if channel.health.blocked_until is not None and channel.health.blocked_until > now:
-        lines.append(f"    blocked, next attempt {_when(channel.health.blocked_until, now)}")
+        lines.append(f"    blocked, next attempt {when(channel.health.blocked_until, now)}")
     if channel.health.failures:
-        lines.append(f"    last error {_when(channel.health.error_at, now)}: {channel.health.error}")
+        lines.append(f"    last error {when(channel.health.error_at, now)}: {channel.health.error}")
     return lines
 
 
@@ -114,10 +114,10 @@ def _held(held: HeldDigest, now: datetime) -> list[str]:
     gone = "" if held.is_configured else ", a subscription that is no longer configured"
     out = "not sent until it is released or dropped"
     if held.goes_out_at is not None:
-        out = f"sent {_when(held.goes_out_at, now)}, marked as not confirmed by the operators"
+        out = f"sent {when(held.goes_out_at, now)}, marked as not confirmed by the operators"
     return [
         f"  {name}  {held.title}{gone}",
-        f"    since {_when(held.since, now)}: {held.reason}",
+        f"    since {when(held.since, now)}: {held.reason}",
         f"    {out}",
         f"    `cachewatch deliveries release {key}`, or `drop {key} --reason '...'`",
     ]
@@ -129,11 +129,12 @@ def _silence(silence: SilenceStatus) -> str:
 
 
 def _alert(alert: AlertStatus, now: datetime) -> list[str]:
-    lines = [f"  {alert.title}", f"    since {_when(alert.since, now)}"]
+    lines = [f"  {alert.title}", f"    since {when(alert.since, now)}"]
     return [*lines[:1], f"{lines[1]}: {alert.detail}"] if alert.detail else lines
 
 
-def _when(moment: datetime | None, now: datetime) -> str:
+def when(moment: datetime | None, now: datetime) -> str:
+    """Say a moment, and how far away it is."""
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()

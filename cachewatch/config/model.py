@@ -82,6 +82,7 @@ __all__ = [
 ]
 
 VERSION = "1"
+_SYSTEM_STATE = Path("/var/lib/cachewatch")
 
 
 def _version(text: str) -> int:
@@ -100,8 +101,8 @@ def _folder(text: str, context: Context) -> Path:
 def _default_state() -> Path:
     if given := os.environ.get("STATE_DIRECTORY"):
         return Path(given.partition(":")[0])
-    if os.geteuid() == 0:
-        return Path("/var/lib/cachewatch")
+    if os.geteuid() == 0 and _SYSTEM_STATE.is_dir():
+        return _SYSTEM_STATE  # of a service, whose operator root is; nothing is created there unasked
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "cachewatch"
 
 
@@ -219,7 +220,7 @@ class Config(Section):
         "folder for clones, cursors and deliveries; refused if everybody may write in it, or if it belongs"
         " to another user",
         _default_state,
-        if_left_out="`$STATE_DIRECTORY`; for root `/var/lib/cachewatch`; else `~/.local/state/cachewatch`",
+        if_left_out="`$STATE_DIRECTORY`; for root `/var/lib/cachewatch` if that exists; else `~/.local/state/cachewatch`",
     )
     links: Web = key("base URL of links to the pages of the catalogue", "", if_left_out="no links")
     templates_dir: Annotated[Path | None, FromTextInContext(_folder, type="string")] = key(

@@ -58,7 +58,10 @@ def _begin(context: Context, stream: Stream, source: Source, newest_commit: str)
 def _first(repository: Repository, source: Source, newest: Revision) -> Revision:
     """Return the revision that is taken for told: silently the newest, or as the source asks an earlier one."""
     if source.since is not None:
-        return resolve(repository, source.since)
+        try:
+            return resolve(repository, source.since)
+        except UnknownRevision as error:
+            raise UnknownRevision(f"sources.{source.name}.since: {error}") from error
     if source.first_run == "report":
         try:
             return resolve(repository, f"{newest.commit}~1")

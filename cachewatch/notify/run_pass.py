@@ -23,13 +23,15 @@ from cachewatch.notify.sending_deliveries import deliver_all
 from cachewatch.notify.shared_comparisons import Comparisons, grouped
 from cachewatch.runtime.isolation import Isolated
 from cachewatch.runtime.limited_process import Worker
-from cachewatch.store import suppressions
+from cachewatch.store import alerts, suppressions
+from cachewatch.store.alerts import AlertKind
 
 
 class Result(Struct, frozen=True, kw_only=True):
     """What a pass came to."""
 
     failed_sources: int
+    failed_digests: int  # streams whose digests cannot be created
     dead: int
     suppressed: int  # deliveries for addresses that kept refusing
 
@@ -55,7 +57,8 @@ def run_pass(context: Context) -> Result:
     clean_up(context)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)
-    return Result(failed_sources=polls.failed, dead=dead, suppressed=suppressed)
+        failed = sum(alert.key.kind is AlertKind.DIGEST_FAILED for alert in alerts.all_open(connection))
+    return Result(failed_sources=polls.failed, failed_digests=failed, dead=dead, suppressed=suppressed)
 
 
 def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachewatch.config import model
 from cachewatch.config.model import EmailConfig, Limit, Secret, Smtp, WebhookConfig
 from cachewatch.config.reading import read_config
 from cachewatch.core.change_kinds import DEFAULT, chosen_kinds
@@ -429,18 +430,20 @@ def test_plain_passwords_stay_at_home(mistakes: Read, tmp_path: Path) -> None:
 
 
 def test_where_the_state_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the file, else where systemd says, else in a folder of the user's or the system's."""
+    """In the file, else where systemd says, else in the system's folder if root has one, else in the user's."""
     (tmp_path / "cachewatch.yaml").write_text(MINIMAL)
     monkeypatch.setenv("XDG_STATE_HOME", "/somewhere")
     places = []
-    for user in (0, 1000):
+    for user, system in ((0, tmp_path), (0, tmp_path / "nothing"), (1000, tmp_path)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        monkeypatch.setattr(model, "_SYSTEM_STATE", system)
         places.append(read_config(tmp_path / "cachewatch.yaml").state)
     monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/private/cachewatch:/other")
     places.append(read_config(tmp_path / "cachewatch.yaml").state)
 
     assert [str(place) for place in places] == [
-        "/var/lib/cachewatch",
+        str(tmp_path),
+        "/somewhere/cachewatch",
         "/somewhere/cachewatch",
         "/var/lib/private/cachewatch",
     ]

@@ -382,7 +382,6 @@ def test_units_agree() -> None:
 def test_the_example_of_the_documentation_is_real(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the page says that the commands print is what they print, but for the dates."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/cachewatch")
     monkeypatch.delenv("CACHEWATCH_CONFIG", raising=False)
     text = (ROOT / "docs/configuration.md").read_text()
     first, second, expected = re.findall(r"```console\n\$ cachewatch (.*)\n\$ cachewatch (.*)\n((?s:.)*?)```", text)[0]
