@@ -141,6 +141,8 @@ def diff(
     omitted. Without either, the newest revision is compared with the one before it.
     """
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
+    if stat and format_ != "text":
+        raise UsageError(f"--stat is text; leave it out, and --format {format_} has the same counts and more")
     selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
     make_collector, write_format = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
@@ -239,7 +241,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
     if name == "stat":
         from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
 
-        return StatCollector, partial(write_stat, wants=selection.wants)
+        return StatCollector, partial(write_stat, wants=selection.wants, width=_width())
     from cachewatch.render.report_formats import NoCollector, write_markdown, write_text  # noqa: PLC0415
     from cachewatch.render.text_blocks import ALL, Requested  # noqa: PLC0415
 
@@ -252,8 +254,11 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         )
     if name == "markdown":
         return NoCollector, partial(write_markdown, asked=asked)
-    width = shutil.get_terminal_size((80, 24)).columns
-    return NoCollector, partial(write_text, asked=asked, width=width, palette=palette(color, output))
+    return NoCollector, partial(write_text, asked=asked, width=_width(), palette=palette(color, output))
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changeset]:

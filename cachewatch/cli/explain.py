@@ -1,6 +1,7 @@
 """`cachewatch explain`: who is notified of a package, and why."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 import click
 
@@ -12,7 +13,7 @@ from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.explaining import Explanation
-from cachewatch.notify.package_queries import explain_package
+from cachewatch.notify.package_queries import explain_package, packages_now
 from cachewatch.store.database import has_state
 
 
@@ -30,10 +31,20 @@ def explain(*, config: Config, package: str, format_: str) -> None:
     # Before the first pass there is no state.
     with (reading if has_state(config.state) else elsewhere)(config) as context:
         found = list(explain_package(context, package))
+        names = packages_now(context)
+    if names and package not in names:
+        _warn(package, names)
     if format_ == "json":
         write_json(found)
         return
     write_lines(safe(line) for each in found for line in _lines(each))
+
+
+def _warn(package: str, names: set[str]) -> None:
+    """Say that no source has the package: what follows holds if it comes, or the name is mistyped."""
+    near = get_close_matches(package, sorted(names), 3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    click.echo(f"cachewatch: warning: no source has a package {safe(package)} now{safe(hint)}", err=True)
 
 
 def _lines(found: Explanation) -> Iterator[str]:

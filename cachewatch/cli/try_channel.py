@@ -6,6 +6,7 @@ from cachewatch.channels import open_channel
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
+from cachewatch.config.addresses import parse_mail
 from cachewatch.config.model import Config
 from cachewatch.core.delivery import DeliveryOutcome
 from cachewatch.errors import DeliveryError, UsageError
@@ -24,6 +25,11 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
     """Send a test message through CHANNEL, without retries."""
     if channel not in config.channels:
         raise UsageError(f"no channel {channel!r}; configured: {', '.join(config.channels)}")
+    for address in to:
+        try:
+            parse_mail(address)
+        except UsageError as error:
+            raise UsageError(f"--to {error}") from error
     opened = open_channel(config.channels[channel])
     now = utc_now()
     notice = Notice(

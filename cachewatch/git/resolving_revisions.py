@@ -22,6 +22,8 @@ _UNIT = {
     "week": timedelta(weeks=1),
 }
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
+# The end of today is not yet here, nor is that of a zone's tomorrow.
+_SOON = timedelta(days=1)
 _NOTHING = "0" * 40
 _NEAR = 16
 _MOST_TIMES = 5000
@@ -166,7 +168,7 @@ def _commit(repository: Repository, name: str, now: datetime) -> str | None:
     if found is not None and found.type == "commit":
         return found.id
     moment = as_datetime(name, now)
-    if moment is None or moment.timestamp() < 0:
+    if moment is None or moment.timestamp() < 0 or moment > now + _SOON:
         return None
     # With the @, no number of seconds is taken for a year.
     until = f"--before=@{int(moment.timestamp())} +0000"
@@ -215,7 +217,10 @@ def newest_two(repository: Repository) -> tuple[str, str]:
 
 def _complaint(repository: Repository, name: str) -> str:
     where = repr(name) if repository.path == Path() else f"{repository.path}: {name!r}"
-    if as_datetime(name, datetime.now(UTC)) is not None:
+    moment, now = as_datetime(name, datetime.now(UTC)), datetime.now(UTC)
+    if moment is not None and moment > now + _SOON:
+        return f"{where} is in the future"
+    if moment is not None:
         return f"{where}: there is no revision that old{_oldest(repository)}"
     if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:{CATALOGUE}/{name}") is not None:
         return f"{where} is a tag, not a revision; write HEAD:{name}"

@@ -1,5 +1,6 @@
 """One line a package, like `git diff --stat`, but of specs."""
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -31,7 +32,7 @@ class StatCollector:
         return taken
 
 
-def write_stat(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
+def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> Iterator[bytes]:
     """Yield a line for each package and the totals of each tag."""
     for changeset in changesets:
         if changeset.after.tag:
@@ -39,7 +40,10 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byt
         packages = [numbers for body in changeset.collected() for numbers in body]
         report = report_of(changeset.outcome, wants)
         yield "".join(f" {line}\n" for line in _lines(packages, report.statements)).encode()
-        yield f" {total(report, wants)}\n".encode()
+        wrapped = textwrap.wrap(
+            total(report, wants), width, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False
+        )
+        yield "".join(f"{line}\n" for line in wrapped).encode()
 
 
 def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +17,38 @@ from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.runtime.untrusted_files import read_inside
 
 _LARGEST_TAGS = 2**20
+
+
+STDIN = "-"
+
+
+class _Streamed:
+    """The document that standard input or a pipe held, which can be read only once."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
+        """Yield the document, of which there is one."""
+        return (self.content for _ in blobs)
+
+    def again(self) -> "_Streamed":
+        """Return this reader, which keeps nothing open."""
+        return self
+
+
+def _read_stream(name: str) -> bytes:
+    try:
+        if name == STDIN:
+            return sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
+        with Path(name).open("rb") as pipe:
+            return pipe.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SourceError(f"{name}: {error.strerror}") from error
+
+
+def _is_stream(name: str) -> bool:
+    return name == STDIN or Path(name).is_fifo()
 
 
 class FileReader:
@@ -36,7 +69,9 @@ class FileReader:
 
 
 def is_documents(name: str) -> bool:
-    """Tell whether `name` is a folder, a `.md` file or a pipe, and so no revision."""
+    """Tell whether `name` is a folder, a `.md` file, a pipe or standard input, and so no revision."""
+    if name == STDIN:
+        return True
     path = Path(name)
     try:
         mode = path.stat().st_mode
@@ -51,7 +86,7 @@ def is_documents(name: str) -> bool:
 def check_path(name: str) -> None:
     """Raise UsageError if `name` can only mean a file or folder, and there is none."""
     looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(".md") and ":" not in name)
-    if looks_like_path and not os.path.lexists(name):
+    if looks_like_path and name != STDIN and not os.path.lexists(name):
         raise UsageError(f"{name}: there is no such file or folder")
 
 
@@ -88,36 +123,39 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
 def _list_file(name: str) -> Listing:
     if name == os.devnull:
         return Listing(Side(name=name), {}, FileReader(), ())
-    package, tag = _claims(name)
-    size = Path(name).stat().st_size
-    return Listing(Side(name=name, tag=tag), {package: Blob(name, size)}, FileReader(), (), is_one_document=True)
+    reader = _Streamed(_read_stream(name)) if _is_stream(name) else FileReader()
+    content = reader.content if isinstance(reader, _Streamed) else _read_file(name)
+    package, tag = _claims(name, content)
+    blob = Blob(name, len(content))
+    return Listing(Side(name=name, tag=tag), {package: blob}, reader, (), is_one_document=True)
 
 
-def _claims(name: str) -> tuple[str, str | None]:
+def _claims(name: str, content: bytes) -> tuple[str, str | None]:
     """Return the package and the tag that a single document says it is of; "" where it cannot be read."""
     path = Path(name)
     try:
-        title, tag = _identity(name)
+        title, tag = identify(content)
     except UnreadableDocument:
         return "", None
     return title or (path.parent.name if path.name == DOCUMENT else path.stem), tag or None
 
 
-def title_of(name: str) -> str:
+def title_of(listing: Listing) -> str:
     """Return the package that a single document itself says it is of; "" where it does not say."""
+    contents = list(listing.reader.read(listing.blobs.values()))
     try:
-        return _identity(name)[0]
+        return identify(contents[0])[0] if contents and isinstance(contents[0], bytes) else ""
     except UnreadableDocument:
         return ""
 
 
-def _identity(name: str) -> tuple[str, str]:
+def _read_file(name: str) -> bytes:
     path = Path(name)
     if not path.is_file():
         raise UsageError(f"{name}: not a regular file or a folder")
     try:
         with path.open("rb") as file:
-            return identify(file.read(MAX_BYTES))
+            return file.read(MAX_BYTES)
     except OSError as error:
         raise SourceError(f"{name}: {error.strerror}") from error
 

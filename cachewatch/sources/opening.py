@@ -183,7 +183,7 @@ def _is_nothing(listing: Listing) -> bool:
 
 def _only_package(old: Listing, new: Listing) -> str:
     """Return the package of two documents, or raise UsageError if they are of different ones."""
-    had, has = (folders.title_of(listing.side.name) for listing in (old, new))
+    had, has = (folders.title_of(listing) for listing in (old, new))
     if had and has and had != has:
         raise UsageError(
             f"{old.side.name} is of the package {had}, {new.side.name} of {has}; name two documents of one package"

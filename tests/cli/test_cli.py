@@ -56,6 +56,16 @@ def test_garbage_is_searched_as_before(run: Run, sides: tuple[Path, Path]) -> No
     assert gc.get_threshold() == usual
 
 
+def test_stat_has_one_form(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--stat` with another format is a contradiction, not a choice; its last sentence keeps to the width."""
+    refused = run("diff", *sides, "--stat", "--format", "json")
+    assert (refused.exit_code, refused.output) == (2, "")
+    assert "--stat is text" in refused.error
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run("diff", *sides, "--stat").output.splitlines()
+    assert max(map(len, lines[2:])) <= 60
+
+
 def test_no_difference_is_no_failure(run: Run, sides: tuple[Path, Path]) -> None:
     """What did not change passes every gate."""
     assert run("diff", sides[0], sides[0], "--exit-code", "--fail-on", "upgraded").exit_code == 0

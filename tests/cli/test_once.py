@@ -1,5 +1,6 @@
 """What `once` says at its end to the person who started it, and its exit code if a digest cannot be created."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,31 @@ def test_init_writes_where_the_state_is(run: Run, options: tuple[str, ...], stat
     """Another shell, with another environment, finds the same state."""
     assert run("init", "--to", "a@example.org", *options).exit_code == 0
     assert any(line.startswith(state) for line in Path("cachewatch.yaml").read_text().splitlines())
+
+
+@pytest.mark.usefixtures("configured")
+def test_explain_knows_which_packages_there_are(run: Run) -> None:
+    """A mistyped package is named as such, with those of nearly that name."""
+    configure("HEAD~1")
+    assert run("explain", "zlibb").error == ""  # nothing was fetched yet
+    run("once")
+
+    assert run("explain", "zlib").error == ""
+    assert run("explain", "zlibb").error == (
+        "cachewatch: warning: no source has a package zlibb now; did you mean zlib?\n"
+    )
+    (found,) = json.loads(run("explain", "zlib", "--format", "json").output)
+    assert (found["subscription"], found["is_told"]) == ("all", True)
+
+
+@pytest.mark.usefixtures("configured")
+def test_deliveries_have_a_heading(run: Run) -> None:
+    """The columns are named, and an empty list has no heading; a wrong address is the option's fault."""
+    configure("HEAD~1")
+    run("once")
+
+    assert run("deliveries", "list").output.splitlines()[0] == "number  created (UTC)     state      channel -> target"
+    assert run("deliveries", "list", "--dead").output == ""
+    assert run("test", "files", "--to", "foo").error == (
+        "cachewatch: --to 'foo' is not a mail address; write it as name@example.org\n"
+    )

@@ -1,6 +1,8 @@
 """Documents without any git: files, folders, catalogues, and mixes of them with revisions."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +181,20 @@ def test_damaged_single_documents(run: Run, tmp_path: Path) -> None:
     assert found["summary"]["packages"] == {
         "before": 1, "after": 1, "added": 0, "removed": 0, "changed": 0, "rebuilt_only": 0
     }  # fmt: skip
+
+
+def test_standard_input_and_pipes(tmp_path: Path) -> None:
+    """A document may come from standard input and through a pipe, which can be read only once."""
+    sides = tmp_path / "a.md", tmp_path / "b.md"
+    write(tmp_path, {"a.md": document(records([1])), "b.md": document(records([2]))})
+    program = f"{sys.executable} -m cachewatch diff"
+    expected, streamed = (
+        subprocess.run(["bash", "-c", command], capture_output=True, check=True, text=True).stdout
+        for command in (
+            f"{program} {sides[0]} {sides[1]} --stat",
+            f"{program} - <(cat {sides[1]}) --stat < {sides[0]}",
+        )
+    )
+
+    assert "zlib" in expected
+    assert streamed == expected
