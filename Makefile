@@ -10,7 +10,7 @@ TESTS := $(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal
 
 PICTURES := docs/pictures
 
-.PHONY: help demo test test-slow test-all test-tools crash model powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
+.PHONY: help demo man test test-slow test-all test-tools crash model powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -39,6 +39,10 @@ axe:             ## Install axe-core for the tests in a browser, outside the tre
 
 screenshots: $(READY) ## Make the pictures of the documentation (takes Chromium)
 	PYTHONPATH=tests $(BIN)/python -m browser.screenshots $(PICTURES)
+
+man: $(READY)    ## Write the manual pages and the page about commands from the commands
+	PYTHONPATH=tests $(BIN)/python tests/manpages.py
+	PYTHONPATH=tests $(BIN)/python tests/commandlines.py > docs/commands.md
 
 docs: .venv/docs ## Build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

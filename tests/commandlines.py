@@ -9,7 +9,7 @@ from cachewatch.cli import cli
 _HEAD = """\
 # Commands
 
-`cachewatch COMMAND --help` says the same, and more. Data goes to standard output, all else to standard error; `NO_COLOR` is honoured.
+`cachewatch COMMAND --help` and `man cachewatch-COMMAND` say the same, and more (`man -M .venv/share/man cachewatch` where that is not on the search path). Data goes to standard output, all else to standard error; `NO_COLOR` is honoured.
 
 What people read goes through a pager if standard output is a terminal, by git's rules: `$CACHEWATCH_PAGER`, else `$GIT_PAGER`, else `$PAGER`, else
 `less`; `cat` or nothing at all means none, and so does `cachewatch --no-pager COMMAND`. `LESS=FRX` and `LV=-c` are set unless you set them yourself, so

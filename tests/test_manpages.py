@@ -1,0 +1,40 @@
+"""The manual pages: what the commands say, in a form that roff reads without complaint."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+
+import pytest
+from manpages import FOLDER, ROOT, pages
+
+
+def test_the_pages_are_what_the_commands_say() -> None:
+    """`make man` writes them anew."""
+    assert {file.name: file.read_text() for file in FOLDER.glob("*.1")} == pages()
+
+
+def test_they_are_installed() -> None:
+    """The wheel puts them where `man` looks, and the sources have them."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+
+    assert build["wheel"]["shared-data"] == {FOLDER.name: "share/man/man1"}
+    assert f"/{FOLDER.name}" in build["sdist"]["include"]
+
+
+def test_no_line_is_a_request_by_accident() -> None:
+    """A line that begins with a dot or a quote is roff's; all of them are ours."""
+    requests = {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".BR", ".nf", ".fi"}
+    for page in pages().values():
+        for line in page.splitlines():
+            assert not line.startswith("'")
+            assert not line.startswith(".") or re.split(r"\s", line)[0] in requests
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff checks the pages")
+def test_roff_has_no_complaints() -> None:
+    """Every page is formatted without a warning."""
+    groff = ["groff", "-man", "-Tutf8", "-ww", "-z"]
+    for page in pages().values():
+        done = subprocess.run(groff, input=page, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
