@@ -8,8 +8,10 @@ import click
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured_without_secrets
 from cachewatch.cli.open_state import reading
+from cachewatch.cli.waiting import waiting
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
+from cachewatch.store.backup import draft_of
 
 
 @click.command(
@@ -32,4 +34,13 @@ def backup(*, config: Config, file: Path) -> None:
         raise UsageError(f"{file.parent}: no such folder")
     os.umask(0o077)
     with reading(config, may_be_older=True) as context:
-        context.database.back_up(file)
+        whole = context.database.path.stat().st_size
+        with waiting(lambda: f"copying {context.database.path}: {_copied(file):,} of {whole:,} bytes"):
+            context.database.back_up(file)
+
+
+def _copied(file: Path) -> int:
+    try:
+        return draft_of(file).stat().st_size
+    except OSError:
+        return 0

@@ -15,7 +15,7 @@ from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.run_pass import Result, run_pass
-from cachewatch.notify.status import read_status
+from cachewatch.notify.status import Status, read_status
 from cachewatch.runtime.log import open_log
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
@@ -44,12 +44,21 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     with only_one(config.state):
         service = _service(config, log_format)
         before, begun = read_status(service), utc_now()
+        if is_on_terminal():
+            _say_what_comes(before)
         result = run_pass(service)
         if is_on_terminal():
             for line in pass_summary.lines(pass_summary.summarize(service, before, begun)):
                 click.echo(safe(line))
         service.database.close()
     context.exit(_status(result))
+
+
+def _say_what_comes(before: Status) -> None:
+    """Say that the first fetch takes its time; the log has a line for what is done, not for what is going on."""
+    new = [source.name for source in before.sources if source.revision is None]
+    if new:
+        click.echo(f"fetching {', '.join(map(safe, new))} for the first time, which may take minutes ...", err=True)
 
 
 def _status(result: Result) -> int:

@@ -24,6 +24,7 @@ class ProgressLine:
         self._is_shown = is_shown
         self._total = 0
         self._done = 0
+        self._is_drawn = False
 
     @property
     def git_report(self) -> Callable[[str], None] | None:
@@ -41,6 +42,12 @@ class ProgressLine:
             share = self._done / self._total
             self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}")
 
+    def count(self, done: int) -> None:
+        """Note that `done` more pieces are done, of which nobody knows how many there are."""
+        if self._is_shown:
+            self._done += done
+            self._draw(f"{self._doing}: {self._done:,}")
+
     def git(self, line: str) -> None:
         """Show what git says of a clone, as long as it is about how far it is."""
         if "%" in line:
@@ -48,10 +55,11 @@ class ProgressLine:
 
     def close(self) -> None:
         """Leave nothing behind."""
-        if self._total:
+        if self._is_drawn:
             self._draw("")
             self._total = 0
 
     def _draw(self, text: str) -> None:
+        self._is_drawn = bool(text)
         sys.stderr.write(f"{_ERASE}{text}")
         sys.stderr.flush()

@@ -7,6 +7,7 @@ import click
 
 from cachewatch.cli.build_cache_options import cache_of, cache_options
 from cachewatch.cli.help_examples import examples
+from cachewatch.cli.waiting import waiting
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.statement_phrases import number
 
@@ -48,7 +49,11 @@ def record(
     """
     from cachewatch.sources.cache_recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
 
-    done = add_revision(cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes)
+    doing = [f"opening {source}"]
+    with waiting(lambda: doing[-1]):
+        done = add_revision(
+            cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append
+        )
     if not quiet:
         _tell(done, into)
     _warn(done)

@@ -99,7 +99,8 @@ def site(
         )
         line.begin(planned.size)
         catalogue = read(planned, jobs=jobs, progress=line.advance)
-    built = build(target, catalogue, archive, title=title, jobs=jobs)
+    with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
+        built = build(target, catalogue, archive, title=title, jobs=jobs, progress=line.count)
     click.echo(
         f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
     )

@@ -8,7 +8,7 @@ only saves the next call some work.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -81,20 +81,25 @@ def record(
     is_confirmed: bool = False,
     wants_sizes: bool = False,
     now: datetime | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Recorded:
     """Add what `cache` publishes now to the bare repository at `repository`, which is made if need be.
 
     A tag that is empty, or of which a stack lost nine tenths, is held back unless
-    `is_confirmed`; a tag of a catalogue that cannot be read stops only itself. Raises
+    `is_confirmed`; `tell` is told what is being done; a tag of a catalogue that cannot be read stops only itself. Raises
     SourceError where the source as a whole could not be read; then nothing is written.
     """
+    tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
         state = _read_state(recording)
         key = f"{cache.address} sizes" if wants_sizes else cache.address
         known = dict(state.known.get(key, {}))
         work = _Work(recording, source, is_confirmed=is_confirmed, wants_sizes=wants_sizes)
         for found in source.read(known):
+            tell(f"comparing {found.tag or cache.address} with what was recorded")
             work.take(found)
+            tell(f"reading {cache.address} after {found.tag or 'the list'}")
+        tell(f"writing the revision of {repository}")
         commit = work.commit(cache.address, now or datetime.now(UTC))
         read = {count.tag for count in work.counts}
         known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read} | work.fresh

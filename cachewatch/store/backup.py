@@ -10,7 +10,7 @@ from cachewatch.errors import StateError
 
 def copy_whole(engine: Engine, target: Path) -> None:
     """Copy the database to `target`, which is there at the end, whole and on the disk, or not at all."""
-    draft = target.with_name(f"{target.name}.new")
+    draft = draft_of(target)
     try:
         draft.unlink(missing_ok=True)  # of a run that was cut off
         # VACUUM refuses transactions, and what it writes INTO is not flushed.
@@ -21,6 +21,11 @@ def copy_whole(engine: Engine, target: Path) -> None:
         _flush(target.parent)
     except OSError as error:
         raise StateError(f"{target}: {error.strerror}; nothing else was changed") from error
+
+
+def draft_of(target: Path) -> Path:
+    """Return where the copy is made that becomes `target`."""
+    return target.with_name(f"{target.name}.new")
 
 
 def _flush(path: Path) -> None:
