@@ -17,6 +17,8 @@ from cachewatch.errors import UsageError
 from cachewatch.notify.assembling_digests import PendingDigest, compose
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
 from cachewatch.notify.digest_streams import REGULAR, URGENT, Stream, streams_of
+from cachewatch.notify.pass_context import Context
+from cachewatch.store import health
 
 _FORMS = ("text", "html", "markdown", "json", "eml")
 
@@ -60,6 +62,7 @@ def preview(
     with reading(config) as service:
         draft = compose(service, stream, since=since)
         packed = _through(channel, build_messages(config, stream, draft.digest))
+        _warn_of_unfetched(service, stream)
     _say(draft, stream)
     if lint:
         context.exit(_lint(config, packed))
@@ -73,6 +76,17 @@ def _stream(config: Config, subscription: str, name: str) -> Stream:
     if subscription in config.subscriptions:
         raise UsageError(f"{subscription} has no urgent digests; see `urgent:` in {config.path}")
     raise UsageError(f"no subscription {subscription!r}; configured: {', '.join(config.subscriptions) or 'none'}")
+
+
+def _warn_of_unfetched(service: Context, stream: Stream) -> None:
+    """Say of which sources there is nothing yet: that nothing changed there is not known."""
+    with service.database.read() as connection:
+        names = [source.name for source in stream.sources if health.source(connection, source.name).revision is None]
+    if names:
+        click.echo(
+            f"cachewatch: warning: nothing has been fetched yet of {', '.join(names)}; run `cachewatch once` first",
+            err=True,
+        )
 
 
 def _say(draft: PendingDigest, stream: Stream) -> None:

@@ -46,8 +46,8 @@ class _Asked(Struct, frozen=True):
 @click.command(
     epilog=examples(
         "cachewatch show zlib",
-        "cachewatch show 'py-*@2.1:' --rev 2025-06-01",
-        "cachewatch show /5imzz6c3",
+        "cachewatch show 'py-*@3:' --rev 2025-06-01",
+        "cachewatch show /22xqlomm",
     )
 )
 @click.argument(
@@ -80,8 +80,8 @@ def show(
 ) -> None:
     """Show the builds of packages by version, stack and target.
 
-    PACKAGE is a name, a glob ('py-*'), either with versions (hdf5@1.14, 'py-*@2.1:'), the hash of a spec or what
-    it begins with (/5imzz6c3), or the path of a document (a .md file).
+    PACKAGE is a name, a glob ('py-*'), either with versions (hdf5@1.14, 'py-*@3:'), the hash of a spec or what
+    it begins with (/22xqlomm), or the path of a document (a .md file).
     """
     with ExitStack() as stack:
         line = stack.enter_context(closing(progress_line(doing="reading")))

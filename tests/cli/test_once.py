@@ -135,3 +135,12 @@ def test_deliveries_have_a_heading(run: Run) -> None:
     assert run("test", "files", "--to", "foo").error == (
         "cachewatch: --to 'foo' is not a mail address; write it as name@example.org\n"
     )
+
+
+def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
+    """That nothing changed is not known before anything was fetched."""
+    configure("HEAD~1")
+    (configured / "upstream.git").rename(configured / "gone.git")
+    run("once")
+
+    assert "warning: nothing has been fetched yet of public; run `cachewatch once` first" in run("preview", "all").error
