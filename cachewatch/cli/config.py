@@ -9,7 +9,7 @@ import click
 
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import CONFIG_OPTION, configured_without_secrets, load
-from cachewatch.cli.output import write
+from cachewatch.cli.output import FORMAT_OPTION, write, write_json
 from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.model import Config, Subscription
@@ -71,10 +71,14 @@ def _warn_of_filters(config: Config) -> bool:
     epilog=examples("cachewatch config show", "cachewatch config show --config /etc/cachewatch/cachewatch.yaml")
 )
 @configured_without_secrets
-def show(*, config: Config) -> None:
+@FORMAT_OPTION
+def show(*, config: Config, format_: str) -> None:
     """Print the effective configuration, with defaults and with secrets masked."""
-    from cachewatch.config.showing import show_config  # noqa: PLC0415
+    from cachewatch.config.showing import show_config, shown_values  # noqa: PLC0415
 
+    if format_ == "json":
+        write_json(shown_values(config))
+        return
     write([show_config(config).encode()], None, is_for_people=True)
 
 

@@ -17,6 +17,7 @@ from cachewatch.cli import garbage_collection
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.option_groups import GroupedOptions
 from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.cli.unknown_names import Unknown, unknown_names
@@ -81,11 +82,17 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command(
+    cls=GroupedOptions,
+    groups={
+        "Filters": [*_FILTERS, "versions"],
+        "Output": ["format_", "stat", "is_all", "output", "color", "no_progress"],
+        "Gates": ["exit_code", "fail_on"],
+    },
     epilog=examples(
         "cachewatch diff",
         "cachewatch diff HEAD~7..HEAD --tag develop",
         "cachewatch diff 2025-06-01 yesterday --package 'py-*' --format json",
-    )
+    ),
 )
 @click.argument("before", required=False, shell_complete=completing("revisions"))
 @click.argument("after", required=False, shell_complete=completing("revisions"))

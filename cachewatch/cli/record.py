@@ -7,6 +7,7 @@ import click
 
 from cachewatch.cli.build_cache_options import cache_of, cache_options
 from cachewatch.cli.help_examples import examples
+from cachewatch.cli.output import FORMAT_OPTION, write_json
 from cachewatch.cli.waiting import waiting
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.statement_phrases import number
@@ -28,6 +29,7 @@ _INTO = "catalogue.git"
 @cache_options
 @click.option("--sizes", is_flag=True, help="Fetch the size of each new tarball (one small request each).")
 @click.option("--force", is_flag=True, help="Accept large removals.")
+@FORMAT_OPTION
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
 def record(
@@ -39,6 +41,7 @@ def record(
     sizes: bool,
     force: bool,
     quiet: bool,
+    format_: str,
     **options: object,
 ) -> None:
     """Record the current contents of a build cache as a revision.
@@ -54,7 +57,9 @@ def record(
         done = add_revision(
             cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append
         )
-    if not quiet:
+    if format_ == "json":
+        write_json(done)
+    elif not quiet:
         _tell(done, into)
     _warn(done)
     context.exit(_status(done))

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.help_examples import examples
-from cachewatch.cli.output import OUTPUT_OPTION, write
+from cachewatch.cli.output import FORMAT_OPTION, OUTPUT_OPTION, write, write_json
 from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.core.untrusted_text import safe_lines
 from cachewatch.errors import TemplateError, UsageError
@@ -53,9 +53,14 @@ def template() -> None:
     "list", epilog=examples("cachewatch template list", "cachewatch template list --templates-dir templates")
 )
 @_folder
-def list_templates(templates_dir: Path | None) -> None:
+@FORMAT_OPTION
+def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     """List all templates; a * marks those that DIR overrides or adds."""
     own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
+    if format_ == "json":
+        purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
+        write_json([{"name": name, "purpose": said, "own": name in own} for name, said in purposes.items()])
+        return
     for name, purpose in _TEMPLATES.items():
         click.echo(f"{'*' if name in own else ' '} {name:<20} {purpose}")
     for name in sorted(own - _TEMPLATES.keys()):

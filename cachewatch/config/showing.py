@@ -20,8 +20,12 @@ _LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())
 
 def show_config(config: Config) -> str:
     """Return the text of a file that says what `config` says, but for its secrets."""
-    values = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
-    return "".join(f"{line}\n" for line in _lines(values, ""))
+    return "".join(f"{line}\n" for line in _lines(shown_values(config), ""))
+
+
+def shown_values(config: Config) -> dict[str, Any]:
+    """Return the same as plain values."""
+    return _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
 
 
 def _section(section: Section) -> dict[str, Any]:

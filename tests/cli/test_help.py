@@ -94,3 +94,13 @@ def test_every_option_has_a_sentence(words: str) -> None:
     """No option stands without an explanation."""
     for option in LEAVES[words].params:
         assert not isinstance(option, click.Option) or option.help, option.name
+
+
+def test_the_options_of_diff_stand_by_purpose(run: Run) -> None:
+    """Filters, output and gates are apart, and no option is lost."""
+    output = run("diff", "--help").output
+    titles = [line for line in output.splitlines() if line.endswith(":") and not line.startswith(" ")]
+
+    assert titles == ["Filters:", "Output:", "Gates:", "Options:"]
+    for option in LEAVES["diff"].params:
+        assert not isinstance(option, click.Option) or f"  {option.opts[0]}" in output

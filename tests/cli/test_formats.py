@@ -1,0 +1,55 @@
+"""`--format json`: every command that lists or shows something takes it, and prints JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from cachewatch.core.change_kinds import MEANINGS
+
+CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path, demo_repository: Path) -> Path:
+    """Return a configuration whose source is the demo."""
+    file = tmp_path / "cachewatch.yaml"
+    file.write_text(CONFIG.format(folder=tmp_path, repository=demo_repository))
+    return file
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["status", "status --check", "deliveries list", "explain py-keras", "config show"],
+)
+def test_commands_of_the_service(run: Run, config: Path, words: str) -> None:
+    """What people read as text, programs read as JSON."""
+    run("once", "--config", config)
+
+    assert json.loads(run(*words.split(), "--config", config, "--format", "json").output) is not None
+
+
+def test_kinds(run: Run) -> None:
+    """Every kind with its meaning, and the groups."""
+    found = json.loads(run("kinds", "--format", "json").output)
+
+    assert [each["kind"] for each in found["kinds"]] == [kind.value for kind in MEANINGS]
+    assert found["groups"]["stack-lost"] == ["stack-event", "stack-removed"]
+
+
+def test_templates(run: Run, tmp_path: Path) -> None:
+    """One's own are marked."""
+    (tmp_path / "mine.html.j2").write_text("x")
+    found = json.loads(run("template", "list", "--templates-dir", tmp_path, "--format", "json").output)
+
+    assert {"name": "mine.html.j2", "purpose": "your own", "own": True} in found
+
+
+def test_recordings(run: Run, buildcaches: Path, tmp_path: Path) -> None:
+    """The revision and its counts."""
+    source = buildcaches / "v2" / "1-initial"
+    found = json.loads(run("record", source, "--into", tmp_path / "c.git", "--format", "json").output)
+
+    assert len(found["commit"]) == 40
+    assert [tag["tag"] for tag in found["tags"]] == ["develop"]
