@@ -15,8 +15,10 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which ones are called nearly so."""
+        """Find the command, or say which ones are called nearly so; `help COMMAND` is `COMMAND --help`."""
         name = args[0]
+        if name == "help":
+            return self.resolve_command(ctx, [*args[1:], "--help"])
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"there is no command {name}{_meant(name, self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)

@@ -104,3 +104,10 @@ def test_the_options_of_diff_stand_by_purpose(run: Run) -> None:
     assert titles == ["Filters:", "Output:", "Gates:", "Options:"]
     for option in LEAVES["diff"].params:
         assert not isinstance(option, click.Option) or f"  {option.opts[0]}" in output
+
+
+@pytest.mark.parametrize("words", [[], ["diff"], ["deliveries"], ["deliveries", "list"]])
+def test_help_is_a_word_too(run: Run, words: list[str]) -> None:
+    """Who knows git, gh or uv asks for help in that way."""
+    assert run("help", *words) == run(*words, "--help")
+    assert run("help", "dif").error.startswith("cachewatch: there is no command dif; did you mean diff?")
