@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import tag_names
+from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Side, Unreadable
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
 from cachewatch.core.tag_pairs import (
@@ -97,7 +99,7 @@ def compare_revisions(
         # Nothing differs anywhere: the first tag says so.
         pairs.append(quiet)
     if not pairs:
-        raise UsageError(_nothing_to_compare(repository, had, has))
+        raise UsageError(_nothing_to_compare(repository, had, has, wanted_tag))
     reader = GitReader(repository)
     return Comparison(
         pairs=tuple(pairs),
@@ -179,11 +181,16 @@ def _is_news(name: bytes, had: Folders, has: Folders) -> bool:
     return not (name in had.odd and name in has.odd)
 
 
-def _nothing_to_compare(repository: Repository, had: Folders, has: Folders) -> str:
+def _nothing_to_compare(repository: Repository, had: Folders, has: Folders, wanted: Callable[[str], bool]) -> str:
     there = tag_names.in_order(had.ids.keys() | has.ids.keys())
     if not there:
         return f"{repository.path}: neither revision has a catalogue, which is a folder {CATALOGUE}"
-    return f"{repository.path}: no tag matches; there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
+    patterns = wanted.patterns if isinstance(wanted, Globs) else ()
+    near = [tag for pattern in patterns for tag in get_close_matches(pattern, there, 2)]
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    listed = f"there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
+    where = "" if repository.path == Path() else f"{repository.path}: "
+    return f"{where}no tag matches{''.join(f' {pattern}' for pattern in patterns)}; {listed}{hint}"
 
 
 def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:

@@ -709,7 +709,8 @@ def test_zeros_before_a_mode_mean_nothing(run: Run, bare: Path) -> None:
 def test_a_tag_that_nothing_matches(run: Run, two: Path) -> None:
     """A gate with a slip of the pen does not pass in silence."""
     result = run("diff", "HEAD~1", "HEAD", "--repo", two, "--tag", "develp")
-    assert (result.exit_code, "no tag matches; there are develop" in result.error) == (2, True)
+    assert (result.exit_code, "no tag matches develp; there are develop" in result.error) == (2, True)
+    assert "; did you mean develop?" in result.error
     assert run("diff", "HEAD~1", "HEAD", "--repo", two, "--kind", "bogus").exit_code == 2
 
 
