@@ -17,7 +17,8 @@ class GroupedOptions(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options below the titles of their groups."""
-        records = {str(param.name): param.get_help_record(ctx) for param in self.get_params(ctx)}
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = {str(option.name): option.get_help_record(ctx) for option in options}
         grouped = {name for names in self.groups.values() for name in names}
         sections = {**self.groups, "Options": [name for name in records if name not in grouped]}
         for title, names in sections.items():

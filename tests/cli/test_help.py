@@ -102,6 +102,7 @@ def test_the_options_of_diff_stand_by_purpose(run: Run) -> None:
     titles = [line for line in output.splitlines() if line.endswith(":") and not line.startswith(" ")]
 
     assert titles == ["Filters:", "Output:", "Gates:", "Options:"]
+    assert not any(line.startswith("  [BEFORE]") for line in output.splitlines())
     for option in LEAVES["diff"].params:
         assert not isinstance(option, click.Option) or f"  {option.opts[0]}" in output
 
