@@ -14,6 +14,14 @@ _HEAD = """\
 What people read goes through a pager if standard output is a terminal, by git's rules: `$CACHEWATCH_PAGER`, else `$GIT_PAGER`, else `$PAGER`, else
 `less`; `cat` or nothing at all means none, and so does `cachewatch --no-pager COMMAND`. `LESS=FRX` and `LV=-c` are set unless you set them yourself, so
 short output stays as it is. Git's `core.pager` is not read. Where a pager fails at once, the output comes without it.
+
+Commands that read a catalogue take `--repo`. Without it they read `$CACHEWATCH_REPO`, else the repository that you stand in if its newest revision has
+`_cache/`, else the first source of the configuration, else Spack's public cache, which is cloned once and refreshed each time. Standard error names it
+unless you chose it. A source that is a build cache is read where the service records it.
+
+`eval "$(cachewatch completion bash)"` in `~/.bashrc` (`zsh` in `~/.zshrc`) lets Tab complete commands, options, tags, packages, versions (`hdf5@`), stacks,
+revisions (`HEAD:develop`), kinds, subscriptions and channels. For fish: `cachewatch completion fish > ~/.config/fish/completions/cachewatch.fish`. Names are
+those of the catalogue as it was last fetched; pressing Tab fetches nothing.
 """
 
 

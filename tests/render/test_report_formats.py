@@ -369,6 +369,7 @@ def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Pa
         (timedelta(seconds=1), "1 minute later"),
         (timedelta(minutes=-45), "45 minutes earlier"),
         (timedelta(hours=20), "20 hours later"),
+        (timedelta(days=1), "1 day later"),
         (timedelta(days=7), "7 days later"),
     ],
 )
