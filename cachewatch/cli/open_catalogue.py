@@ -50,7 +50,7 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None) -> "Repos
     if repo is not None:
         return open_repository(repo, report=report)
     default = _default()
-    click.echo(f"cachewatch: {safe(default.sentence)}", err=True)
+    click.echo(f"cachewatch: {_why_not_here()}{safe(default.sentence)}", err=True)
     try:
         return open_repository(default.address, report=report)
     except SourceError as error:
@@ -83,6 +83,12 @@ def _here() -> "Repository | None":
         return repository
     repository.close()
     return None
+
+
+def _why_not_here() -> str:
+    from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
+
+    return f"the repository here has no {CATALOGUE}/ at HEAD; " if is_in_repository(Path()) else ""
 
 
 def _default() -> _Default:

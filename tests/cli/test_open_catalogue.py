@@ -68,7 +68,10 @@ def test_a_repository_without_a_catalogue_is_none(nowhere: Path, run: Run, monke
     """Who works on something else is not told that his own repository has no catalogue."""
     monkeypatch.chdir(history(nowhere / "other.git", {"README": b"1"}, {"README": b"2"}))
 
-    assert "  public  1.0  +1" in run("diff").output
+    result = run("diff")
+
+    assert "  public  1.0  +1" in result.output
+    assert result.error.startswith("cachewatch: the repository here has no _cache/ at HEAD; reading Spack's public")
 
 
 def test_the_environment_and_the_option_come_first(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
