@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -188,7 +187,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
         return before, after
     if (found := split_range(before)) is not None:
         return found
-    if before.startswith((f"{NEWEST}:", ":")) and not before.startswith(":/") and not Path(before).exists():
+    if before.startswith((f"{NEWEST}:", ":")) and not before.startswith(":/") and not os.path.exists(before):  # noqa: PTH110
         raise UsageError(
             f"{before}: alone, this tag would be compared with itself; name the other one: "
             f"`cachewatch diff {before} {NEWEST}:develop`"

@@ -1,5 +1,6 @@
 """What people call revisions: names that git resolves, dates, and REV:TAG."""
 
+import os
 import re
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
@@ -228,7 +229,7 @@ def _complaint(repository: Repository, name: str) -> str:
         steps = _count_back(repository, found[1])
         if steps is not None:
             return f"{where}: {_revisions(steps)} before {found[1]}{_oldest(repository, found[1])}"
-    if Path(name).is_file():
+    if os.path.isfile(name):  # noqa: PTH113  a name that is too long for a file is no error
         return f"{where} is a file, but no document; the names of documents end in .md"
     return f"{where} is not a revision, a date, or a folder or .md file of documents{_near(repository, name)}"
 

@@ -1,7 +1,7 @@
 """`A..B`: two revisions as git writes them, each of which may be left out."""
 
+import os
 import re
-from pathlib import Path
 
 from cachewatch.errors import UsageError
 
@@ -13,7 +13,7 @@ def split_range(text: str) -> tuple[str, str] | None:
     """Return the two revisions that `text` names, or None if it is no range: a path, a date or a revision."""
     found = _RANGE.fullmatch(text)
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
-    if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or Path(text).exists():
+    if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
         return None
     before, dots, after = found.groups()
     if dots != "..":
