@@ -1,12 +1,16 @@
 """`cachewatch why`: why specs were rebuilt."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
-from cachewatch.cli.output import write
+from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.output import FORMAT_OPTION, OUTPUT_OPTION, write
+from cachewatch.cli.progress import progress_line
 from cachewatch.errors import UsageError
 from cachewatch.render.causes import explained_json, explained_lines, lock_json, lock_lines, night_json, night_lines
 
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
         "cachewatch why --lock old/spack.lock new/spack.lock",
     )
 )
-@click.argument("spec", required=False, metavar="[HASH|PACKAGE[@VERSION]]")
+@click.argument(
+    "spec", required=False, metavar="[HASH|PACKAGE[@VERSION]]", shell_complete=completing("package_versions")
+)
 @click.option(
     "--between",
     nargs=2,
@@ -36,19 +42,17 @@ if TYPE_CHECKING:
     metavar="A B",
     help="Compare two lock files of an environment instead of revisions.",
 )
-@click.option("--rev", default="HEAD", metavar="REVISION", help="Look for the spec in this revision or date.")
-@click.option("--tag", default="develop", metavar="TAG", help="Tag to read.")
 @click.option(
-    "--repo",
-    default=".",
-    show_default="current folder",
-    metavar="PATH|URL",
-    help="Catalogue that `cachewatch record` wrote: a path or a URL.",
+    "--rev",
+    default="HEAD",
+    metavar="REVISION",
+    shell_complete=completing("revisions"),
+    help="Look for the spec in this revision or date.",
 )
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
-)
+@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
+@REPO_OPTION
+@FORMAT_OPTION
+@OUTPUT_OPTION
 def why(
     *,
     spec: str | None,
@@ -56,7 +60,7 @@ def why(
     lock: tuple[Path, Path] | None,
     rev: str,
     tag: str,
-    repo: str,
+    repo: str | None,
     format_: str,
     output: str | None,
 ) -> None:
@@ -74,13 +78,8 @@ def why(
         change = compare_locks(*lock)
         values, lines = lock_json(change), list(lock_lines(change, *map(str, lock)))
     else:
-        from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
-
-        repository = open_repository(repo, report=None)
-        try:
+        with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
             values, lines = _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
-        finally:
-            repository.close()
     if format_ == "json":
         write([values], output)
     else:
