@@ -133,7 +133,7 @@ def test_a_preview_of_a_mail_has_the_recipients_own_link(site: Site, run: Run, f
     link = 'type: email\n    unsubscribe: "https://example.org/?r={recipient}"'
     path.write_text(path.read_text().replace("type: email", link))
     assert run("once", "--config", path).exit_code == 0
-    done = run("preview", "ml", "--since", "HEAD~1", "--config", path, "--as", form, "--channel", "mail")
+    done = run("preview", "ml", "--since", "HEAD~1", "--config", path, "--format", form, "--channel", "mail")
 
     assert done.exit_code == 0
     assert "https://example.org/?r=" in done.output
