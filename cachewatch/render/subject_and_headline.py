@@ -85,7 +85,8 @@ def subtitle(digest: Digest) -> str:
 
 def _facts(digest: Digest) -> list[Fact]:
     back = {(one.kind, one.name) for one in digest.returns}
-    if facts := [*_own_facts(digest), *facts_of(digest.tags, back), *map(_back, digest.returns)]:
+    statements = [one for tag in digest.tags for one in tag.statements]
+    if facts := [*_own_facts(digest), *facts_of(statements, back), *map(_back, digest.returns)]:
         return facts
     if any(span.is_unknown for span in digest.spans):
         return [Fact(("what changed cannot be known",))]
@@ -110,13 +111,12 @@ def _back(one: Return) -> Fact:
     return Fact((said_back(one), f"{one.kind} {safe(one.name)[:_LONGEST_NAME]} is back"))
 
 
-def facts_of(tags: Iterable[TagDigest], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
+def facts_of(statements: Iterable[Statement], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
     """Yield what happened, worst first; what is `back`, by its kind and name, is not new."""
     found: dict[StatementKind, list[Statement]] = {}
-    for tag in tags:
-        for one in tag.statements:
-            if not is_back(one, back):
-                found.setdefault(one.kind, []).append(one)
+    for one in statements:
+        if not is_back(one, back):
+            found.setdefault(one.kind, []).append(one)
     for kind, say in _SAYINGS.items():
         if kind in found:
             yield from say(found[kind])
