@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import newest, sorted_versions, version_key
 from cachewatch.history import Build, Present
 from cachewatch.render.template_context import install_line, is_plain, web_address
@@ -86,11 +87,13 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> In
     mirror = sources.mirror_of(tag)
     setup = (f"spack mirror add {tag} {mirror}", "spack buildcache keys --install --trust") if mirror else ()
     stacks = _named(chosen.stacks, 3)
-    return Install(setup, command, f"for {_configuration(chosen)}, from {stacks}")
+    variants = " ".join(shown(variant) for variant in chosen.variants)
+    return Install(setup, command, f"for {_configuration(chosen)}, from {stacks}", variants)
 
 
 def _configuration(build: Build) -> str:
-    return ", ".join(shown(value, 40) for value in (build.target, build.os, build.compiler) if value)
+    compiler = "" if build.compiler == NO_COMPILER else build.compiler
+    return ", ".join(shown(value, 40) for value in (build.target, build.os, compiler) if value)
 
 
 def builds_of(present: Present) -> Builds:

@@ -77,7 +77,7 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
         area="",
         bars=plots.bars(places, numbers, top),
         value=f"{sum(numbers):,}",
-        note="in all",
+        note="",
         tone=kind,
         about=KINDS[kind],
         top=f"{top:,}",

@@ -120,6 +120,7 @@ class Install(Struct, frozen=True):
     setup: tuple[str, ...]  # commands that are given once
     command: str
     about: str
+    variants: str
 
 
 class Bar(Struct, frozen=True):

@@ -21,7 +21,7 @@ _HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 def index_file(packages: Sequence[str], catalogue: Catalogue, totals: Totals) -> bytes:
     """Return the file that is loaded once somebody searches; `packages` are in the order of their numbers."""
     presents = presents_of(catalogue)
-    stacks = sorted(totals.stacks)
+    stacks = sorted({*totals.stacks, *(stack for present in presents.values() for stack in present.stacks)})
     targets = sorted({target for present in presents.values() for target in present.targets})
     compilers = sorted({compiler for present in presents.values() for compiler in present.compilers})
     places = tuple({name: n for n, name in enumerate(names)} for names in (stacks, targets, compilers))

@@ -113,7 +113,7 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
         area=plots.area(places, numbers, top),
         bars="",
         value=f"{numbers[-1]:,}",
-        note=f"{signed(change)} since {moments[0].calendar_day}",
+        note=signed(change),
         tone="more" if change > 0 else "fewer" if change < 0 else "",
         top=f"{top:,}",
     )
