@@ -253,10 +253,10 @@ _COUNTED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfi
 def _differences(change: PackageChange) -> Mapping[str, int]:
     """Count how many specs each stack gained; NO_STACK has those that no stack builds."""
     gained: Counter[str] = Counter()
-    for signature in change.came.values():
-        gained.update(signature.stacks or (NO_STACK,))
-    for signature in change.went.values():
-        gained.subtract(signature.stacks or (NO_STACK,))
+    for side, sign in ((change.came, 1), (change.went, -1)):
+        for signature, count in side.counts.items():
+            for stack in signature.stacks or (NO_STACK,):
+                gained[stack] += sign * count
     for kept in change.restacked:
         gained.update(kept.after.stacks or (NO_STACK,))
         gained.subtract(kept.before.stacks or (NO_STACK,))

@@ -117,6 +117,8 @@ def _fact(one: PackageOutcome) -> str:
 
 def outcome_between(package: str, before: Present | None, after: Present | None) -> PackageOutcome:
     """Say what one package is in another tag, by the newest version of each of its places."""
+    if before and after and before.identity == after.identity and before.copies == after.copies:
+        return PackageOutcome(package=package, outcome=Outcome.SAME)
     had, has = _places(before), _places(after)
     where: dict[Outcome, list[Place]] = defaultdict(list)
     for place in had.keys() | has.keys():
