@@ -108,7 +108,8 @@ def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: st
     yield _Page("index.html", "index", {"view": index_page(catalogue, totals, times)})
     yield _Page("packages.html", "packages", {"packages": package_rows(catalogue, times), "tag": told})
     yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, times, stories), "tag": told})
-    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": told})
+    tags = tag_pages(catalogue)
+    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue, tags), "told": told})
     yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals, times), "tag": told})
     yield _feed("feed", tag_feed(past, stories, times, title))
     if digests:
@@ -118,7 +119,7 @@ def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: st
     for stack, stack_view in stack_pages(past, totals, times).items():
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
         yield _feed(f"stack/{file_name(stack)}", stack_feed(stack, stack_view, times))
-    for tag, tag_view in tag_pages(catalogue).items():
+    for tag, tag_view in tags.items():
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
     yield from _package_pages(catalogue, times, sources)
 

@@ -29,22 +29,23 @@ _LISTED = {
 }
 
 
-def tag_rows(catalogue: Catalogue) -> tuple[TagRow, ...]:
-    """List all tags in the order of the catalogue."""
+def tag_rows(catalogue: Catalogue, pages: Mapping[str, TagPage]) -> tuple[TagRow, ...]:
+    """List all tags in the order of the catalogue, each with what moving to it from the one before means."""
     all_tags = _by_tag(catalogue)
-    rows = []
-    for tag in tag_names.in_order(all_tags):
-        packages = all_tags[tag]
-        before = tag_names.predecessor(tag, all_tags)
-        rows.append(
-            TagRow(
-                Link(shown(tag), page("tag", tag)),
-                len(packages),
-                sum(present.specs for present in packages.values()),
-                note=_difference_note(all_tags[before], packages) if before else "",
-            )
+    return tuple(
+        TagRow(
+            Link(shown(tag), page("tag", tag)),
+            len(all_tags[tag]),
+            sum(present.specs for present in all_tags[tag].values()),
+            note=_note(pages[tag]) if tag_names.predecessor(tag, all_tags) else "",
         )
-    return tuple(rows)
+        for tag in tag_names.in_order(all_tags)
+    )
+
+
+def _note(told: TagPage) -> str:
+    counts = [figure for figure in told.moves[0].counts if figure.label != Outcome.SAME.value]
+    return ", ".join(f"{figure.number} {figure.label}" for figure in counts) or "nothing changed"
 
 
 def tag_pages(catalogue: Catalogue) -> Mapping[str, TagPage]:
@@ -163,12 +164,3 @@ def _without_places(before: Present | None, after: Present | None) -> Outcome:
     if before is None or after is None:
         return Outcome.LOST if after is None else Outcome.GAINED
     return Outcome.SAME if before.identity == after.identity else Outcome.REBUILT
-
-
-def _difference_note(before: Mapping[str, Present], after: Mapping[str, Present]) -> str:
-    came, went = len(after.keys() - before.keys()), len(before.keys() - after.keys())
-    changed = sum(after[p].versions != before[p].versions for p in after.keys() & before.keys())
-    parts = [f"+{came:,}"] if came else []
-    parts += [f"\N{MINUS SIGN}{went:,}"] if went else []
-    parts += [f"{changed:,} with other versions"] if changed else []
-    return ", ".join(parts) or "the same versions"

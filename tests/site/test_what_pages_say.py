@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import scripted
 from helpers import catalogue, history, record
+from msgspec.structs import replace
 
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
@@ -65,6 +66,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
     full["gone"] = [record(52, stacks=["e4s", "root"], versions=["1.0"])]
     full["up"] = [record(53, stacks=["hep", "root"], versions=["1.0"])]
     few = full | {name: [record(n, stacks=["root"])] for n, name in enumerate(names[2:], 2)}
+    few["up"] = [record(57, stacks=["hep", "root"], versions=["1.0"])]  # rebuilt
     less = {name: found for name, found in few.items() if name != "gone"}
     less["kept"] = full["kept"][:1]
     up = less | {"up": [record(54, stacks=["hep", "root"], versions=["1.1"])], "new": [record(55)]}
@@ -287,7 +289,7 @@ def _large(packages: int, specs: int) -> Catalogue:
 def test_the_search_index_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 1,500 packages under 300 kB; hashes are apart, and each of their files holds one first letter."""
     monkeypatch.setattr(PackageHistory, "is_there", True)
-    found = _large(1500, 10)
+    found = _large(1500, 30)
     names = [one.package for one in found.past.packages]
     files = dict(hash_files(names, found))
 
@@ -328,3 +330,28 @@ def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: Catalogue) -> No
     for file in (tmp_path / "site").rglob("*.atom"):
         for link in ET.fromstring(file.read_bytes()).iter(f"{_ATOM}link"):
             assert (file.parent / link.attrib["href"]).is_file(), file
+
+
+def test_what_is_known_is_used_only_where_it_is_of_the_same(tmp_path: Path) -> None:
+    """What another version of cachewatch said, or what was said of other packages, is said anew."""
+    state = catalogue({"a": [record(1)], "b": [record(2)]})
+    repository = history(tmp_path / "r.git", state, catalogue({"a": [record(3)], "b": [record(2)]}))
+    known = _read(repository).remembered
+    opened = Repository(repository)
+
+    def is_used(known: Remembered, *packages: str) -> bool:
+        planned = plan(
+            opened,
+            resolve(opened, "HEAD"),
+            since=None,
+            wanted_tag=lambda _: True,
+            wanted_package=packages.__contains__,
+            known=known,
+        )
+        return planned.known.past is not None
+
+    assert is_used(known, "a", "b")
+    assert not is_used(known, "a")
+    assert not is_used(replace(known, by="0.0"), "a", "b")
+    assert not is_used(replace(known, stories=()), "a", "b")
+    opened.close()
