@@ -205,15 +205,19 @@ def _prune(found: Sequence[Statement]) -> Iterator[Fact]:
     yield Fact((f"routine prune of {number(sum(one.counts.vanished for one in found), 'old build')}",))
 
 
-def _packages(words: str) -> Callable[[Sequence[Statement]], Iterator[Fact]]:
-    """Say of how many packages something is true, and of which if it is one."""
+def _packages(words: str, *, says_more: bool = True) -> Callable[[Sequence[Statement]], Iterator[Fact]]:
+    """Say of how many packages something is true, and of which if it is one.
+
+    Where a line `says_more` than versions, it says what happened without `words`.
+    """
 
     def say(found: Sequence[Statement]) -> Iterator[Fact]:
         packages = {package for one in found for package in one.packages}
         lines = [line for one in found for line in one.lines]
         counted = f"{number(len(packages), 'package')} {words}"
         if len(lines) == 1:
-            yield Fact((f"{safe(lines[0].package)} {fact(lines[0])}"[: 2 * _LONGEST_NAME], counted))
+            said = f"{safe(lines[0].package)} {fact(lines[0])}"[: 2 * _LONGEST_NAME]
+            yield Fact((said if says_more else f"{said} {words}", counted))
         else:
             yield Fact((counted,))
 
@@ -235,17 +239,17 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.PACKAGE_ADDED: _added,
     StatementKind.PRUNE: _prune,
     StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),
-    StatementKind.PLACE_GAINED: _packages("in more places"),
+    StatementKind.PLACE_GAINED: _packages("in more places", says_more=False),
     StatementKind.RETIRED: _packages("with older versions retired"),
     StatementKind.EXTENDED: _packages("with older versions added"),
     StatementKind.NARROWED: _packages("with fewer configurations"),
     StatementKind.WIDENED: _packages("with more configurations"),
     StatementKind.RECONFIGURED: _packages("built in another way"),
     StatementKind.MOVED: _packages("moved between stacks"),
-    StatementKind.PRUNED: _packages("pruned"),
-    StatementKind.SURPLUS: _packages("with fewer copies"),
-    StatementKind.EXTRA_COPY: _packages("with more copies"),
-    StatementKind.REBUILT: _packages("rebuilt"),
+    StatementKind.PRUNED: _packages("pruned", says_more=False),
+    StatementKind.SURPLUS: _packages("with fewer copies", says_more=False),
+    StatementKind.EXTRA_COPY: _packages("with more copies", says_more=False),
+    StatementKind.REBUILT: _packages("rebuilt", says_more=False),
 }
 
 

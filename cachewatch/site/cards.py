@@ -1,7 +1,7 @@
 """What comes first on the first page: what is new, what is unusual, and which versions are new."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import timedelta
 from statistics import median
 
@@ -50,8 +50,13 @@ def latest_card(catalogue: Catalogue, times: Times) -> Card:
 
 def unusual_card(catalogue: Catalogue, totals: Totals, times: Times) -> Card:
     """Say what is not as it was: by change, not by size."""
-    lines = [*_stacks(totals, times), *_removed(catalogue, times), *_lost(catalogue, totals, times)]
-    lines += _unreferenced(catalogue, totals)
+    fallen = _fallen(totals)
+    lines = [
+        *_stacks(fallen, totals, times),
+        *_removed(catalogue, times),
+        *_lost(catalogue, fallen, times),
+        *_unreferenced(catalogue, totals),
+    ]
     shown_lines = lines[:_MOST_LINES]
     if len(lines) > _MOST_LINES:
         shown_lines.append(CardLine(f"and {len(lines) - _MOST_LINES} more"))
@@ -62,13 +67,19 @@ def unusual_card(catalogue: Catalogue, totals: Totals, times: Times) -> Card:
     )
 
 
-def _stacks(totals: Totals, times: Times) -> Iterator[CardLine]:
-    """Yield the stacks that have less than half of what they had most of the time."""
-    for stack, counts in sorted(totals.stacks.items()):
-        there = [count for count in counts if count]
-        usual = round(median(there)) if there else 0
-        if usual < _FEW_SPECS or 2 * counts[-1] >= usual:
-            continue
+def _fallen(totals: Totals) -> Mapping[str, int]:
+    """Return the stacks that have less than half of what they had most of the time, with how much that was."""
+    found = {}
+    for stack, counts in totals.stacks.items():
+        usual = round(median([count for count in counts if count] or [0]))
+        if usual >= _FEW_SPECS and 2 * counts[-1] < usual:
+            found[stack] = usual
+    return found
+
+
+def _stacks(fallen: Mapping[str, int], totals: Totals, times: Times) -> Iterator[CardLine]:
+    for stack, usual in sorted(fallen.items()):
+        counts = totals.stacks[stack]
         since = max(n for n, count in enumerate(counts) if 2 * count >= usual) + 1
         now = f"has {counts[-1]:,} of {usual:,} specs" if counts[-1] else f"has none of its {usual:,} specs"
         yield CardLine(f"{now} since {calendar_day(times.times[since])}", stack_link(stack, ""), "attention")
@@ -81,19 +92,17 @@ def _removed(catalogue: Catalogue, times: Times) -> Iterator[CardLine]:
             yield CardLine(f"was removed on {day}", package_link(history.package, ""), "attention")
 
 
-def _lost(catalogue: Catalogue, totals: Totals, times: Times) -> Iterator[CardLine]:
-    """Yield the packages that a stack lost lately and has not got back, by stack, while the stack is there."""
+def _lost(catalogue: Catalogue, fallen: Container[str], times: Times) -> Iterator[CardLine]:
+    """Yield the packages that a stack lost lately and has not got back, by stack, unless nearly all of it went."""
     lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for history in catalogue.past.packages:
         if history.is_there:
             for stack, revision in _lost_by(history).items():
-                if totals.stacks[stack][-1] and _is_lately(times, revision):
+                if stack not in fallen and _is_lately(times, revision):
                     lost[stack, revision].append(history.package)
     for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
-        # A stack that collapsed is said to have.
-        if 2 * totals.stacks[stack][-1] >= totals.stacks[stack][revision - 1]:
-            text = f"has no build of {names(packages)} since {calendar_day(times.times[revision])}"
-            yield CardLine(text, stack_link(stack, ""), "attention")
+        text = f"has no build of {names(packages)} since {calendar_day(times.times[revision])}"
+        yield CardLine(text, stack_link(stack, ""), "attention")
 
 
 def _lost_by(history: PackageHistory) -> Mapping[str, int]:

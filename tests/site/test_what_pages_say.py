@@ -84,6 +84,14 @@ def test_what_is_unusual_is_said(lost: Catalogue) -> None:
     ]
 
 
+def test_a_small_stack_that_lost_its_last_package_is_named(tmp_path: Path) -> None:
+    """Too small to have fallen, but it has no build any more."""
+    both = [record(1, stacks=["e4s", "root"]), record(2, stacks=["tiny", "root"])]
+    states = [catalogue({"a": both}), catalogue({"a": both[:1]})]
+
+    assert _unusual(_read(history(tmp_path / "r.git", *states))) == ["tiny has no build of a since 2 Jun 2025"]
+
+
 def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
     """Upgrades and rebuilds are not, nor is a stack that came back, nor a loss of long ago."""
     first = {f"p{n}": [record(n, stacks=["big", "root"])] for n in range(12)} | {"gone": [record(90)]}
