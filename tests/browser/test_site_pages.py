@@ -142,6 +142,18 @@ def test_a_search_leads_to_the_list(site: Path, show: Show) -> None:
     shown.page.wait_for_url("**/package/py-torch.html")
 
 
+def test_hostile_names_are_suggested_as_text(hostile_site: Path, show: Show) -> None:
+    """What looks like markup is shown as it is, and leads to its page."""
+    shown = show(hostile_site / "index.html", _DESK)
+    found = _suggestions(shown, "<img")
+
+    assert any("onerror" in option for option in found)
+    assert shown.page.locator("[role=listbox] img").count() == 0
+    shown.page.get_by_role("option").first.click()
+    shown.page.wait_for_url("**/stack/*.html")
+    assert shown.complaints == []
+
+
 def _suggestions(shown: Shown, words: str) -> list[str]:
     shown.page.get_by_role("combobox").fill(words)
     shown.page.locator("[role=option]").first.wait_for()
