@@ -186,7 +186,7 @@ def _tell(
         package=task.trail.package,
         trail=tuple((number, blob.name if blob else "") for number, blob in task.trail.steps),
         steps=tuple(steps),
-        present=_present(before, has_builds=True),
+        present=present_of(before, has_builds=True),
         diagnostics=tuple(diagnostics),
     )
 
@@ -265,10 +265,11 @@ def _differences(change: PackageChange) -> Mapping[str, int]:
 
 def _present_or_diagnostic(content: bytes | str, blob: Blob) -> Present | str:
     found = _parse(blob, content, Known())
-    return found[1] if isinstance(found, tuple) else _present(found)
+    return found[1] if isinstance(found, tuple) else present_of(found)
 
 
-def _present(document: Document | None, *, has_builds: bool = False) -> Present:
+def present_of(document: Document | None, *, has_builds: bool = False) -> Present:
+    """Return what a document says, in numbers; `has_builds` also lists every spec."""
     if document is None:
         return Present()
     copies: Counter[tuple[str, str, str]] = Counter()

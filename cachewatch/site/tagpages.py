@@ -163,4 +163,6 @@ def _without_places(before: Present | None, after: Present | None) -> Outcome:
     """Judge a package of which nothing but hashes differs, or that no stack builds."""
     if before is None or after is None:
         return Outcome.LOST if after is None else Outcome.GAINED
+    if (before.compilers, before.oses) != (after.compilers, after.oses):
+        return Outcome.CHANGED
     return Outcome.SAME if before.identity == after.identity else Outcome.REBUILT

@@ -11,15 +11,18 @@ import scripted
 from helpers import catalogue, history, record
 from msgspec.structs import replace
 
+from cachewatch.core.compare import compare
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
+from cachewatch.documents.parsing import parse
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.history import Build, Copies, PackageHistory, Present, TagHistory, totals_of
+from cachewatch.history.walk_revisions import present_of
 from cachewatch.render.report_formats import NoCollector, read_report
 from cachewatch.render.subject_and_headline import facts_of
 from cachewatch.render.text_blocks import ALL, Requested
-from cachewatch.report.snapshots import Outcome
+from cachewatch.report.snapshots import Outcome, outcome_of
 from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
 from cachewatch.site.cards import latest_card, unusual_card, versions_card
 from cachewatch.site.feeds import tag_feed
@@ -161,6 +164,25 @@ def test_a_move_is_judged_by_places(
     old, new = (None if side is None else _present(**side) for side in (before, after))
 
     assert outcome_between("p", old, new).outcome is outcome
+
+
+@pytest.mark.parametrize("week", ["upgrades", "prune", "stack-lost", "migration", "package-gone", "all-rebuilt"])
+def test_a_move_is_what_a_digest_says_of_it(week: str) -> None:
+    """From the numbers that are kept of each document, the same follows as from the documents."""
+    before, after = scripted.WEEKS[week]()
+    for path in before.keys() | after.keys():
+        package = path.split("/")[2]
+        old, new = (parse(files[path], path) if path in files else None for files in (before, after))
+        change = compare(package, old, new, is_pruned=False)
+        told = outcome_between(package, present_of(old) if old else None, present_of(new) if new else None)
+        expected = outcome_of(change) if change else None
+
+        assert told.outcome is (expected.outcome if expected else Outcome.SAME), package
+        assert not expected or (told.before, told.after, told.is_whole) == (
+            expected.before,
+            expected.after,
+            expected.is_whole,
+        )
 
 
 def test_other_hashes_are_a_rebuild() -> None:
