@@ -242,10 +242,11 @@ class MoveSection(Struct, frozen=True):
 
 
 class Move(Struct, frozen=True):
-    """What moving to a tag from another one means."""
+    """What moving from another tag to that of the page means, or on from it to another one."""
 
     key: str  # of the part of the page
-    base: Link
+    word: str  # from or to
+    other: Link
     verdict: str
     counts: tuple[Figure, ...]
     sections: tuple[MoveSection, ...]

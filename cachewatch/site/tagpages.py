@@ -1,7 +1,7 @@
 """The pages of tags: what each holds, and what moving to it from another one means."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from cachewatch.core import tag_names
 from cachewatch.core.model import Place
@@ -49,9 +49,9 @@ def _note(told: TagPage) -> str:
 
 
 def tag_pages(catalogue: Catalogue) -> Mapping[str, TagPage]:
-    """Tell of every tag, and what moving to it from others means."""
+    """Tell of every tag, and what moving to it and on from it means."""
     all_tags = _by_tag(catalogue)
-    return {tag: _tag_page(tag, all_tags, _bases(tag, all_tags, catalogue.past.tag)) for tag in all_tags}
+    return {tag: _tag_page(tag, all_tags, catalogue.past.tag) for tag in all_tags}
 
 
 def _by_tag(catalogue: Catalogue) -> dict[str, Mapping[str, Present]]:
@@ -59,39 +59,41 @@ def _by_tag(catalogue: Catalogue) -> dict[str, Mapping[str, Present]]:
     return {catalogue.past.tag: told, **catalogue.tags}
 
 
-def _bases(tag: str, tags: Iterable[str], told: str) -> list[str]:
-    """Return what `tag` is compared with: the one before, the one of a month before, and the tag that is told."""
+def _moves(tag: str, tags: Iterable[str], told: str) -> list[tuple[str, str]]:
+    """Return what is compared: from the tag before, from the one of a month before, and to the tag that is told."""
     tags = list(tags)
     if tag == told:
         newest_of = [[t for t in tag_names.in_order(tags) if tag_names.series(t) == own] for own in (told, "v")]
-        return [found[0] for found in newest_of if found]
+        return [(found[0], tag) for found in newest_of if found]
     older: list[str] = []
     while len(older) < _EARLIER and (before := tag_names.predecessor(older[-1] if older else tag, tags)):
         older.append(before)
-    return list(dict.fromkeys([*older[:1], *older[_EARLIER - 1 :], told]))
+    return [*((base, tag) for base in (*older[:1], *older[_EARLIER - 1 :])), (tag, told)]
 
 
-def _tag_page(tag: str, all_tags: Mapping[str, Mapping[str, Present]], bases: Sequence[str]) -> TagPage:
+def _tag_page(tag: str, all_tags: Mapping[str, Mapping[str, Present]], told: str) -> TagPage:
     packages = all_tags[tag]
     specs = sum(present.specs for present in packages.values())
     stacks = {stack for present in packages.values() for stack in present.stacks}
     return TagPage(
         name=shown(tag),
         figures=figures(package=len(packages), spec=specs, stack=len(stacks)),
-        moves=tuple(_move(base, tag, all_tags) for base in bases),
+        moves=tuple(_move(base, target, tag, all_tags) for base, target in _moves(tag, all_tags, told)),
         packages=tuple(package_row(package, present, up=_UP) for package, present in sorted(packages.items())),
     )
 
 
-def _move(base: str, tag: str, all_tags: Mapping[str, Mapping[str, Present]]) -> Move:
-    old, new = all_tags[base], all_tags[tag]
+def _move(base: str, target: str, tag: str, all_tags: Mapping[str, Mapping[str, Present]]) -> Move:
+    old, new = all_tags[base], all_tags[target]
     everything = sorted(old.keys() | new.keys())
     found = [outcome_between(package, old.get(package), new.get(package)) for package in everything]
-    move = move_of(base, tag, found)
+    move = move_of(base, target, found)
     counts = {**move.counts, Outcome.SAME: len(everything) - len(move.packages)}
+    other, word = (base, "from") if target == tag else (target, "to")
     return Move(
-        key=f"from-{file_name(base)}",
-        base=Link(shown(base), _UP + page("tag", base)),
+        key=f"{word}-{file_name(other)}",
+        word=word,
+        other=Link(shown(other), _UP + page("tag", other)),
         verdict=move_verdict(move),
         counts=tuple(Figure(f"{count:,}", outcome.value) for outcome, count in counts.items() if count),
         sections=tuple(_section(move, outcome) for outcome in _LISTED if move.of(outcome)),

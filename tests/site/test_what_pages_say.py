@@ -194,20 +194,22 @@ def test_other_hashes_are_a_rebuild() -> None:
 
 
 def test_a_tag_is_compared_with_several(tmp_path: Path) -> None:
-    """With the snapshot before, the fourth before that, and the tag that is told."""
+    """With the snapshot before, the fourth before it, and the tag that is told, to which one may move on."""
     state = catalogue({"a": [record(1)], "b": [record(2)]})
     for week in range(6):
         state |= catalogue({"a": [record(1, versions=[f"1.{week}"])]}, f"develop-2025-05-0{week + 1}")
     pages = tag_pages(_read(history(tmp_path / "r.git", state)))
 
-    assert [move.base.text for move in pages["develop-2025-05-06"].moves] == [
-        "develop-2025-05-05",
-        "develop-2025-05-02",
-        "develop",
+    moves = pages["develop-2025-05-06"].moves
+    assert [f"{move.word} {move.other.text}" for move in moves] == [
+        "from develop-2025-05-05",
+        "from develop-2025-05-02",
+        "to develop",
     ]
-    assert pages["develop-2025-05-06"].moves[2].verdict.startswith("you lose 1 (b)")
-    assert [move.base.text for move in pages["develop"].moves] == ["develop-2025-05-06"]
-    assert [figure.number + figure.label for figure in pages["develop-2025-05-06"].moves[0].counts] == ["1upgraded"]
+    assert [figure.number + figure.label for figure in moves[0].counts] == ["1upgraded"]
+    assert moves[2].verdict == "1 downgraded (a)"
+    assert [figure.number + figure.label for figure in moves[2].counts] == ["1downgraded", "1gained"]
+    assert [f"{move.word} {move.other.text}" for move in pages["develop"].moves] == ["from develop-2025-05-06"]
 
 
 def _builds(*builds: Build) -> Present:
