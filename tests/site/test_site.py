@@ -119,6 +119,20 @@ def test_every_link_leads_somewhere(built: Path) -> None:
             assert not fragment or fragment in _page(target).ids
 
 
+def test_every_page_is_reached_from_the_first(built: Path) -> None:
+    """Whoever follows links gets everywhere."""
+    seen: set[Path] = set()
+    ahead = [(built / "index.html").resolve()]
+    while ahead:
+        file = ahead.pop()
+        if file not in seen and file.suffix == ".html":
+            seen.add(file)
+            paths = (unquote(link.partition("#")[0]) for link in _page(file).links if ":" not in link)
+            ahead += [(file.parent / path).resolve() for path in paths if path]
+
+    assert seen == {file.resolve() for file in built.rglob("*.html")}
+
+
 def test_a_package_is_told(built: Path) -> None:
     """What there is now, how to install it, and what was added and removed."""
     text = " ".join(" ".join(_page(built / "package/py-build.html").text).split())
