@@ -16,7 +16,15 @@ from cachewatch import __version__
 from cachewatch.history import totals_of
 from cachewatch.runtime import resources
 from cachewatch.runtime.parallel import in_processes
-from cachewatch.site.archive import Archive, ArchivedDigest, NoArchive, StateArchive, digests_page, feed_address
+from cachewatch.site.archive import (
+    Archive,
+    ArchivedDigest,
+    NoArchive,
+    StateArchive,
+    digest_pages,
+    digests_page,
+    feed_address,
+)
 from cachewatch.site.builds import Sources
 from cachewatch.site.feeds import Feed, package_feed, stack_feed, tag_feed
 from cachewatch.site.overview import index_page, stacks_plot
@@ -97,8 +105,7 @@ def _files(catalogue: Catalogue, digests: Sequence[ArchivedDigest]) -> Iterator[
     packages = package_names(catalogue)
     yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))
     yield from hash_files(packages, catalogue)
-    for digest in digests:
-        yield page("digest", digest.key), digest.html.encode()
+    yield from digest_pages(digests)
 
 
 def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources) -> Iterator[_Page]:

@@ -1,6 +1,7 @@
 """Digests that were sent, as the site shows them; whoever keeps them hands them over as these values."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -8,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
+from cachewatch.core.neighbours import Neighbours, with_neighbours
 from cachewatch.errors import UsageError
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import DigestRow, DigestsPage, Link
@@ -40,6 +42,20 @@ def digests_page(digests: Sequence[ArchivedDigest]) -> DigestsPage:
         ),
         feeds=tuple(Link(shown(name), feed) for name, feed in feeds),
     )
+
+
+def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the content of the page of each digest, with links to those before and after it."""
+    by_subscription: defaultdict[str, list[ArchivedDigest]] = defaultdict(list)
+    for digest in digests:
+        by_subscription[digest.subscription].append(digest)
+    for found in by_subscription.values():
+        paths = [page("digest", digest.key) for digest in found]
+        names = [None, *(path.removeprefix("digest/") for path in paths), None]
+        for place, digest in enumerate(found):
+            # The newest comes first.
+            beside = Neighbours(previous=names[place + 2], next=names[place])
+            yield paths[place], with_neighbours(digest.html, beside).encode()
 
 
 class Archive(Protocol):

@@ -13,8 +13,10 @@ from urllib.parse import unquote
 import pytest
 from conftest import ROOT, Run
 from helpers import HOSTILE, catalogue, history, hostile_states, record, records
+from msgspec.structs import replace
 from outgoing import rendered
 
+from cachewatch.core.neighbours import PLACE
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve
@@ -377,6 +379,17 @@ def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
     index = (tmp_path / "site/index.html").read_text()
     assert 'href="digests.html"' in index
     assert "2 packages gone" not in index
+
+
+def test_digests_lead_to_their_neighbours(demo_repository: Path, tmp_path: Path) -> None:
+    """Within a subscription, to pages that are there; the first and the last have one neighbour."""
+    digests = [replace(_digest(f"d{day}", day), html=f"<p>{day}</p>{PLACE}") for day in (1, 2, 3)]
+    other = replace(_digest("other", 2), subscription="hep", html=PLACE)
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(demo_repository, folder), _Archive([*digests, other]), title="T")
+    pages = {file.stem: _page(file).links for file in (tmp_path / "site/digest").glob("*.html")}
+
+    assert pages == {"d1": ["d2.html"], "d2": ["d1.html", "d3.html"], "d3": ["d2.html"], "other": []}
 
 
 def _kept(key: str, **values: Any) -> DigestRecord:
