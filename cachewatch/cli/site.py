@@ -3,6 +3,7 @@
 import os
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,11 @@ from cachewatch.cli.progress import progress_line
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Globs
 from cachewatch.core.untrusted_text import safe
+from cachewatch.errors import UsageError
+
+if TYPE_CHECKING:
+    from cachewatch.config.model import Config
+    from cachewatch.site import Archive
 
 _MOST_WARNINGS = 20
 
@@ -45,9 +51,38 @@ _MOST_WARNINGS = 20
     help="Only these packages; repeatable, !GLOB excludes.",
 )
 @click.option(
-    "--state", metavar="DIR", type=click.Path(path_type=Path), help="Include the digests stored in this state folder."
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Include the digests of those subscriptions in this configuration file that have `publish: true`.",
 )
-@click.option("--feed", metavar="ADDRESS", help="Address of the Atom feeds; {subscription} is replaced by the name.")
+@click.option(
+    "--state",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    show_default="`state:` of the configuration file",
+    help="State folder that holds the digests; takes --config.",
+)
+@click.option(
+    "--feed",
+    metavar="ADDRESS",
+    show_default="`url:` of the feed channel",
+    help="Address of the Atom feeds of digests; {subscription} is replaced by the name.",
+)
+@click.option(
+    "--mirror",
+    metavar="ADDRESS",
+    show_default="known for the public catalogue only",
+    help="Build cache that Spack installs from; {tag} is replaced by the tag.",
+)
+@click.option(
+    "--package-page",
+    default="https://packages.spack.io/package.html?name={package}",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Page about a package to link to; {package} is replaced by the name. Empty for no links.",
+)
 @click.option("--title", default="Build cache", metavar="TEXT", help="Title of the site.")
 @click.option("--no-progress", is_flag=True, help="Do not show a progress bar.")
 @click.option(
@@ -68,8 +103,11 @@ def site(
     since: str | None,
     tag: tuple[str, ...],
     package: tuple[str, ...],
+    config_file: Path | None,
     state: Path | None,
     feed: str | None,
+    mirror: str | None,
+    package_page: str,
     title: str,
     no_progress: bool,
     jobs: int,
@@ -80,13 +118,15 @@ def site(
     and pages that have not changed since the last run are neither read nor written again.
     """
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-    from cachewatch.site import NoArchive, StateArchive, build  # noqa: PLC0415  git is slow to load
+    from cachewatch.render.template_context import public_mirror  # noqa: PLC0415
+    from cachewatch.site import Sources, build  # noqa: PLC0415  git is slow to load
     from cachewatch.site.read_history import plan, read  # noqa: PLC0415
     from cachewatch.site.write_pages import Folder  # noqa: PLC0415
 
     line = progress_line(is_wanted=not no_progress, doing="reading")
     target = Folder(folder)
-    archive = NoArchive() if state is None else StateArchive(state, feed)
+    archive = _archive(config_file, state, feed)
+    sources = Sources(mirror or public_mirror(repo or "") or "", package_page)
     repository = open_catalogue(repo, line)
     with closing(line), closing(repository):
         planned = plan(
@@ -100,12 +140,40 @@ def site(
         line.begin(planned.size)
         catalogue = read(planned, jobs=jobs, progress=line.advance)
     with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
-        built = build(target, catalogue, archive, title=title, jobs=jobs, progress=line.count)
+        built = build(target, catalogue, archive, title=title, sources=sources, jobs=jobs, progress=line.count)
     click.echo(
         f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
     )
     _warn(catalogue.diagnostics)
     context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
+
+
+def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> "Archive":
+    """Return the digests that may be published; without a configuration nobody said that any may."""
+    from cachewatch.cli.load_configuration import load  # noqa: PLC0415
+    from cachewatch.site import NoArchive, StateArchive  # noqa: PLC0415
+
+    if config_file is None:
+        if state is not None or feed is not None:
+            raise UsageError(
+                "--state and --feed take --config FILE: only digests of subscriptions with `publish: true` are shown"
+            )
+        return NoArchive()
+    config = load(config_file, with_secrets=False)
+    published = {name for name, subscription in config.subscriptions.items() if subscription.publish}
+    feeds = {name: address for name in published if (address := _feed_of(name, config, feed))}
+    return StateArchive(state or config.state, published.__contains__, feeds.get)
+
+
+def _feed_of(subscription: str, config: "Config", address: str | None) -> str | None:
+    """Return the address of the feed of a subscription, if a feed is written for it."""
+    from cachewatch.config.model import FeedConfig  # noqa: PLC0415
+    from cachewatch.site import feed_address  # noqa: PLC0415
+
+    channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
+    feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]
+    found = (address or feeds[0].url) if feeds else None
+    return feed_address(found, subscription) if found else None
 
 
 def _warn(diagnostics: tuple[Diagnostic, ...]) -> None:

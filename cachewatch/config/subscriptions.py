@@ -189,6 +189,11 @@ class Subscription(Section):
         None,
         if_left_out="a new name begins at the newest revision",
     )
+    publish: bool = key(
+        "`true` shows its digests to everybody, on the site that `cachewatch site --config` generates",
+        False,
+        if_left_out="`false`",
+    )
     limit: Limit = key("how large a digest may be", Limit())
     template: Annotated[str | None, FromTextInContext(_template)] = key(
         "digest template in `templates_dir:`, such as `ours.html.j2`", None, if_left_out="cachewatch's own"

@@ -18,6 +18,18 @@ class Copies(Struct, frozen=True, array_like=True):
     count: int
 
 
+class Build(Struct, frozen=True, array_like=True):
+    """Specs that differ in nothing but their hash."""
+
+    version: str
+    compiler: str
+    os: str
+    target: str
+    variants: tuple[str, ...]
+    stacks: tuple[str, ...]
+    hashes: tuple[str, ...]  # sorted
+
+
 class Present(Struct, frozen=True, array_like=True):
     """What one document says, in numbers."""
 
@@ -26,6 +38,8 @@ class Present(Struct, frozen=True, array_like=True):
     compilers: tuple[str, ...] = ()
     oses: tuple[str, ...] = ()
     unreferenced: int = 0
+    identity: str = ""  # the same for the same hashes
+    builds: tuple[Build, ...] = ()  # of the tag whose past is told
 
     @property
     def versions(self) -> frozenset[str]:

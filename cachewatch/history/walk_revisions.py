@@ -1,6 +1,7 @@
 """Follow documents through their revisions, one document at a time."""
 
-from collections import Counter
+import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
@@ -9,14 +10,15 @@ from msgspec import Struct
 
 from cachewatch.core import tag_names
 from cachewatch.core.compare import compare
-from cachewatch.core.model import DiagnosticKind, Document, PackageChange
+from cachewatch.core.model import DiagnosticKind, Document, PackageChange, Signature
 from cachewatch.core.tag_pairs import Blob, Reader
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import TOO_LARGE, parse
 from cachewatch.documents.records import Known
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.git.document_history import FileHistories, FileHistory
-from cachewatch.history.values import NO_STACK, Copies, PackageHistory, Present, Step, TagHistory
+from cachewatch.history.sightings import Parts, Revisions, Sightings
+from cachewatch.history.values import NO_STACK, Build, Copies, PackageHistory, Present, Step, TagHistory
 from cachewatch.runtime.parallel import in_processes
 
 _RUN_BYTES = 2**20
@@ -50,23 +52,41 @@ class _Task(Struct, frozen=True):
 
 
 def walk(
-    trails: FileHistories, known: TagHistory | None = None, *, jobs: int = 1, progress: Progress = lambda _: None
+    trails: FileHistories,
+    known: TagHistory | None = None,
+    *,
+    jobs: int = 1,
+    progress: Progress = lambda _: None,
+    seen: Revisions | None = None,
 ) -> TagHistory:
-    """Tell the history of every document of `trails`; what `known` tells of it is not read again."""
+    """Tell the history of every document of `trails`; what `known` tells of it is not read again.
+
+    `seen` is told what each revision showed that `known` does not have.
+    """
     revisions = _revisions(trails)
     tasks = _tasks(trails, known)
     is_pruned = tag_names.is_mutable(trails.tag)
 
-    def make_work() -> Callable[[Sequence[_Task]], list[PackageHistory]]:
+    first = len(known.revisions) if known and _is_beginning(known, trails.tag, revisions) else 1
+
+    def make_work() -> Callable[[Sequence[_Task]], tuple[list[PackageHistory], Parts]]:
         reader = trails.reader.again() if enough > 1 else trails.reader
-        return lambda run: [_tell(task, contents, is_pruned=is_pruned) for task, contents in _read(run, reader)]
+
+        def work(run: Sequence[_Task]) -> tuple[list[PackageHistory], Parts]:
+            own = None if seen is None else Sightings(first)
+            found = [_tell(task, contents, own, is_pruned=is_pruned) for task, contents in _read(run, reader)]
+            return found, own.packed() if own else {}
+
+        return work
 
     enough = jobs if sum(task.size for task in tasks) >= _WORTH_TWO_PROCESSES else 1
     runs = list(_runs(tasks, lambda task: task.size))
     packages: list[PackageHistory] = []
-    for run, found in zip(runs, in_processes(make_work, runs, enough), strict=True):
+    for run, (found, parts) in zip(runs, in_processes(make_work, runs, enough), strict=True):
         progress(sum(task.size for task in run))
         packages += found
+        if seen is not None:
+            seen.add(parts)
     return TagHistory(tag=trails.tag, revisions=revisions, packages=tuple(packages))
 
 
@@ -116,9 +136,13 @@ def _tasks(trails: FileHistories, known: TagHistory | None) -> list[_Task]:
 
 def _usable(known: TagHistory | None, tag: str, revisions: Sequence[object]) -> Mapping[str, PackageHistory]:
     """Return what `known` tells by package, unless it is of another history."""
-    if known is None or known.tag != tag or known.revisions != tuple(revisions[: len(known.revisions)]):
+    if known is None or not _is_beginning(known, tag, revisions):
         return {}
     return {history.package: history for history in known.packages}
+
+
+def _is_beginning(known: TagHistory, tag: str, revisions: Sequence[object]) -> bool:
+    return known.tag == tag and known.revisions == tuple(revisions[: len(known.revisions)])
 
 
 def _prefix(known: PackageHistory | None, trail: FileHistory) -> PackageHistory | None:
@@ -134,7 +158,9 @@ def _read(run: Sequence[_Task], reader: Reader) -> Iterator[tuple[_Task, Iterato
         yield task, contents
 
 
-def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> PackageHistory:
+def _tell(
+    task: _Task, contents: Iterator[bytes | str], seen: Sightings | None = None, *, is_pruned: bool
+) -> PackageHistory:
     """Compare each version of a document with the one before."""
     done = len(task.known.trail) if task.known else 0
     steps = list(task.known.steps) if task.known else []
@@ -153,12 +179,14 @@ def _tell(task: _Task, contents: Iterator[bytes | str], *, is_pruned: bool) -> P
         change = compare(task.trail.package, before, after, is_pruned=is_pruned)
         if change is not None:
             steps.append(_step(number, change, is_gone=after is None, is_baseline=is_baseline))
+        if seen is not None and not is_baseline:
+            seen.note(number, change, after)
         before, is_baseline = after, False
     return PackageHistory(
         package=task.trail.package,
         trail=tuple((number, blob.name if blob else "") for number, blob in task.trail.steps),
         steps=tuple(steps),
-        present=_present(before),
+        present=present_of(before, has_builds=True),
         diagnostics=tuple(diagnostics),
     )
 
@@ -225,10 +253,10 @@ _COUNTED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfi
 def _differences(change: PackageChange) -> Mapping[str, int]:
     """Count how many specs each stack gained; NO_STACK has those that no stack builds."""
     gained: Counter[str] = Counter()
-    for signature in change.came.values():
-        gained.update(signature.stacks or (NO_STACK,))
-    for signature in change.went.values():
-        gained.subtract(signature.stacks or (NO_STACK,))
+    for side, sign in ((change.came, 1), (change.went, -1)):
+        for signature, count in side.counts.items():
+            for stack in signature.stacks or (NO_STACK,):
+                gained[stack] += sign * count
     for kept in change.restacked:
         gained.update(kept.after.stacks or (NO_STACK,))
         gained.subtract(kept.before.stacks or (NO_STACK,))
@@ -237,10 +265,11 @@ def _differences(change: PackageChange) -> Mapping[str, int]:
 
 def _present_or_diagnostic(content: bytes | str, blob: Blob) -> Present | str:
     found = _parse(blob, content, Known())
-    return found[1] if isinstance(found, tuple) else _present(found)
+    return found[1] if isinstance(found, tuple) else present_of(found)
 
 
-def _present(document: Document | None) -> Present:
+def present_of(document: Document | None, *, has_builds: bool = False) -> Present:
+    """Return what a document says, in numbers; `has_builds` also lists every spec."""
     if document is None:
         return Present()
     copies: Counter[tuple[str, str, str]] = Counter()
@@ -256,7 +285,26 @@ def _present(document: Document | None) -> Present:
         compilers=tuple(sorted(document.facts["compilers"])),
         oses=tuple(sorted(document.facts["oses"])),
         unreferenced=unreferenced,
+        identity=hashlib.sha256("\0".join(sorted(document.specs.hashes)).encode()).hexdigest()[:16],
+        builds=tuple(_builds(document)) if has_builds else (),
     )
+
+
+def _builds(document: Document) -> Iterator[Build]:
+    """Yield the specs that are alike together, with their hashes."""
+    hashes: defaultdict[Signature, list[str]] = defaultdict(list)
+    for spec_hash, signature in document.specs.items():
+        hashes[signature].append(spec_hash)
+    for signature in sorted(hashes):
+        yield Build(
+            version=", ".join(signature.versions),
+            compiler=signature.compiler,
+            os=signature.os,
+            target=signature.target,
+            variants=signature.variants,
+            stacks=signature.stacks,
+            hashes=tuple(sorted(hashes[signature])),
+        )
 
 
 def _runs(items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[Sequence[Item]]:

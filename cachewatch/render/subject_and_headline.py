@@ -85,7 +85,8 @@ def subtitle(digest: Digest) -> str:
 
 def _facts(digest: Digest) -> list[Fact]:
     back = {(one.kind, one.name) for one in digest.returns}
-    if facts := [*_own_facts(digest), *facts_of(digest.tags, back), *map(_back, digest.returns)]:
+    statements = [one for tag in digest.tags for one in tag.statements]
+    if facts := [*_own_facts(digest), *facts_of(statements, back), *map(_back, digest.returns)]:
         return facts
     if any(span.is_unknown for span in digest.spans):
         return [Fact(("what changed cannot be known",))]
@@ -110,13 +111,12 @@ def _back(one: Return) -> Fact:
     return Fact((said_back(one), f"{one.kind} {safe(one.name)[:_LONGEST_NAME]} is back"))
 
 
-def facts_of(tags: Iterable[TagDigest], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
+def facts_of(statements: Iterable[Statement], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
     """Yield what happened, worst first; what is `back`, by its kind and name, is not new."""
     found: dict[StatementKind, list[Statement]] = {}
-    for tag in tags:
-        for one in tag.statements:
-            if not is_back(one, back):
-                found.setdefault(one.kind, []).append(one)
+    for one in statements:
+        if not is_back(one, back):
+            found.setdefault(one.kind, []).append(one)
     for kind, say in _SAYINGS.items():
         if kind in found:
             yield from say(found[kind])
@@ -205,15 +205,19 @@ def _prune(found: Sequence[Statement]) -> Iterator[Fact]:
     yield Fact((f"routine prune of {number(sum(one.counts.vanished for one in found), 'old build')}",))
 
 
-def _packages(words: str) -> Callable[[Sequence[Statement]], Iterator[Fact]]:
-    """Say of how many packages something is true, and of which if it is one."""
+def _packages(words: str, *, says_more: bool = True) -> Callable[[Sequence[Statement]], Iterator[Fact]]:
+    """Say of how many packages something is true, and of which if it is one.
+
+    Where a line `says_more` than versions, it says what happened without `words`.
+    """
 
     def say(found: Sequence[Statement]) -> Iterator[Fact]:
         packages = {package for one in found for package in one.packages}
         lines = [line for one in found for line in one.lines]
         counted = f"{number(len(packages), 'package')} {words}"
         if len(lines) == 1:
-            yield Fact((f"{safe(lines[0].package)} {fact(lines[0])}"[: 2 * _LONGEST_NAME], counted))
+            said = f"{safe(lines[0].package)} {fact(lines[0])}"[: 2 * _LONGEST_NAME]
+            yield Fact((said if says_more else f"{said} {words}", counted))
         else:
             yield Fact((counted,))
 
@@ -235,17 +239,17 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.PACKAGE_ADDED: _added,
     StatementKind.PRUNE: _prune,
     StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),
-    StatementKind.PLACE_GAINED: _packages("in more places"),
+    StatementKind.PLACE_GAINED: _packages("in more places", says_more=False),
     StatementKind.RETIRED: _packages("with older versions retired"),
     StatementKind.EXTENDED: _packages("with older versions added"),
     StatementKind.NARROWED: _packages("with fewer configurations"),
     StatementKind.WIDENED: _packages("with more configurations"),
     StatementKind.RECONFIGURED: _packages("built in another way"),
     StatementKind.MOVED: _packages("moved between stacks"),
-    StatementKind.PRUNED: _packages("pruned"),
-    StatementKind.SURPLUS: _packages("with fewer copies"),
-    StatementKind.EXTRA_COPY: _packages("with more copies"),
-    StatementKind.REBUILT: _packages("rebuilt"),
+    StatementKind.PRUNED: _packages("pruned", says_more=False),
+    StatementKind.SURPLUS: _packages("with fewer copies", says_more=False),
+    StatementKind.EXTRA_COPY: _packages("with more copies", says_more=False),
+    StatementKind.REBUILT: _packages("rebuilt", says_more=False),
 }
 
 

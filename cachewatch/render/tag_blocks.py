@@ -51,7 +51,7 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
         kind=statement.kind,
         severity=statement.severity,
         title=_TITLES[statement.kind],
-        name=_name(statement),
+        name=name_of(statement),
         total=", ".join(filter(None, parts)),
         notes=tuple(filter(None, _notes(one, report, asked))),
         named=_packages_named(one.packages, asked),
@@ -59,7 +59,8 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
     )
 
 
-def _name(statement: Statement) -> str:
+def name_of(statement: Statement) -> str:
+    """Return what a statement on the whole tag is about: a stack, or what replaced what."""
     return (
         statement_phrases.replaced(statement)
         if statement.kind is StatementKind.MIGRATION

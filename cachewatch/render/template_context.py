@@ -326,7 +326,7 @@ def mirror_of(digest: Digest, tag: TagDigest) -> str | None:
     """Return the address from which Spack installs what `tag` has, where it is known."""
     name = tag.report.after.tag
     for span in digest.spans:
-        mirror = span.mirror or (_PUBLIC_MIRROR if _is_public(span.address) else None)
+        mirror = span.mirror or public_mirror(span.address)
         if span.source == tag.source and mirror and name and is_plain(name):
             return web_address(mirror.replace("{tag}", name))
     return None
@@ -342,6 +342,11 @@ def install_line(package: str, version: str, spec_hash: str) -> str | None:
 def is_plain(name: str) -> bool:
     """Tell whether a shell takes `name` for no more than a word."""
     return 0 < len(name) <= _LONGEST_WORD and not name.startswith("-") and not set(name) - _PLAIN
+
+
+def public_mirror(catalogue: str) -> str | None:
+    """Return where Spack installs what `catalogue` lists, with {tag}, if that is upstream's own."""
+    return _PUBLIC_MIRROR if _is_public(catalogue) else None
 
 
 def _is_public(address: str) -> bool:

@@ -1,8 +1,10 @@
 """A static site of a catalogue and its past. Start reading here.
 
-`reading.py` gets everything out of the repository, `overview.py`, `listing.py`, `packages.py`,
-`stacks.py`, `tagpages.py` and `revisions.py` say what pages say, as the values in
-`views.py`, and templates/site/ makes pages of them. `writing.py` writes those that changed.
+`read_history.py` gets everything out of the repository. A module for each kind of page says what its
+pages say, as the values in `page_values.py`: `overview.py` and `cards.py` the first page, `packages.py`
+and `builds.py` those of packages, `stacks.py`, `tagpages.py` and `revisions.py` the others, `feeds.py`
+the feeds and `search_index.py` what the search field knows. templates/site/ makes pages of them, and
+`write_pages.py` writes those that changed.
 """
 
 import hashlib
@@ -14,26 +16,41 @@ from cachewatch import __version__
 from cachewatch.history import totals_of
 from cachewatch.runtime import resources
 from cachewatch.runtime.parallel import in_processes
-from cachewatch.site.archive import Archive, ArchivedDigest, NoArchive, StateArchive
+from cachewatch.site.archive import (
+    Archive,
+    ArchivedDigest,
+    NoArchive,
+    StateArchive,
+    digest_pages,
+    digests_page,
+    feed_address,
+)
+from cachewatch.site.builds import Sources
+from cachewatch.site.feeds import Feed, package_feed, stack_feed, tag_feed
 from cachewatch.site.overview import index_page, stacks_plot
-from cachewatch.site.package_lists import package_rows, search_index
+from cachewatch.site.package_lists import package_names, package_rows
 from cachewatch.site.packages import package_page
-from cachewatch.site.page_names import page, shown
+from cachewatch.site.page_names import file_name, page, shown
 from cachewatch.site.read_history import Catalogue
-from cachewatch.site.revisions import revision_list
+from cachewatch.site.revisions import revision_list, revision_pages
+from cachewatch.site.search_index import hash_files, index_file
 from cachewatch.site.shared_phrases import Times
 from cachewatch.site.stacks import stack_pages
 from cachewatch.site.tagpages import tag_pages, tag_rows
 from cachewatch.site.write_pages import Built, Folder, key_of
 
-__all__ = ["Archive", "ArchivedDigest", "NoArchive", "StateArchive", "build"]
+__all__ = ["Archive", "ArchivedDigest", "NoArchive", "Sources", "StateArchive", "build", "feed_address"]
 
 _TEMPLATES = (
     "_base.html.j2",
     "_plots.html.j2",
+    "_search.html.j2",
+    "digests.html.j2",
+    "feed.xml.j2",
     "index.html.j2",
     "package.html.j2",
     "packages.html.j2",
+    "revision.html.j2",
     "revisions.html.j2",
     "stack.html.j2",
     "stacks.html.j2",
@@ -42,6 +59,7 @@ _TEMPLATES = (
 )
 _ASSETS = ("site.css", "site.js")
 _PAGES_AT_ONCE = 50
+_NO_SOURCES = Sources()
 
 Progress = Callable[[int], None]
 
@@ -60,23 +78,19 @@ def build(
     archive: Archive,
     *,
     title: str,
+    sources: Sources = _NO_SOURCES,
     jobs: int = 1,
     progress: Progress = lambda _: None,
 ) -> Built:
     """Write the site of `catalogue` into `folder`, as far as it differs from what is there."""
-    source = _digest_of_templates(title)
-    for name in _ASSETS:
-        content = _asset(name)
-        if folder.offer(f"assets/{name}", hashlib.sha256(content).hexdigest()):
-            folder.put(f"assets/{name}", content)
     digests = sorted(archive.digests(), key=lambda digest: (digest.created, digest.key), reverse=True)
-    for digest in digests:
-        content = digest.html.encode()
-        path = page("digest", digest.key)
+    templates = _digest_of_templates(title, *(["digests"] if digests else []))
+    for path, content in _files(catalogue, digests):
         if folder.offer(path, hashlib.sha256(content).hexdigest()):
             folder.put(path, content)
-    due = [p for p in _pages(catalogue, digests) if folder.offer(p.path, key_of(source, p.values))]
-    for run in _render(due, shown(title, 120), jobs):
+    pages = _pages(catalogue, digests, title=shown(title, 120), sources=sources)
+    due = [p for p in pages if folder.offer(p.path, key_of(templates, p.values))]
+    for run in _render(due, shown(title, 120), jobs, has_digests=bool(digests)):
         for path, content in run:
             folder.put(path, content)
         progress(len(run))
@@ -84,31 +98,54 @@ def build(
     return folder.finish()
 
 
-def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest]) -> Iterator[_Page]:
-    past = catalogue.past
+def _files(catalogue: Catalogue, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+    """Yield everything that no template makes."""
+    for name in _ASSETS:
+        yield f"assets/{name}", _asset(name)
+    packages = package_names(catalogue)
+    yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))
+    yield from hash_files(packages, catalogue)
+    yield from digest_pages(digests)
+
+
+def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources) -> Iterator[_Page]:
+    past, stories = catalogue.past, catalogue.stories
     totals, times = totals_of(past), Times(past)
     told = shown(past.tag)
-    yield _Page("index.html", "index", {"view": index_page(catalogue, totals, times, digests)})
-    yield _Page(
-        "packages.html",
-        "packages",
-        {"packages": package_rows(catalogue, times), "index": search_index(catalogue), "tag": told},
-    )
-    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, times), "tag": told})
-    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue), "told": told})
-    yield _Page("revisions.html", "revisions", {"happenings": revision_list(past, totals, times), "tag": told})
+    yield _Page("index.html", "index", {"view": index_page(catalogue, totals, times)})
+    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue, times), "tag": told})
+    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, times, stories), "tag": told})
+    tags = tag_pages(catalogue)
+    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue, tags), "told": told})
+    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals, times), "tag": told})
+    yield _feed("feed", tag_feed(past, stories, times, title))
+    if digests:
+        yield _Page("digests.html", "digests", {"view": digests_page(digests)})
+    for path, revision_view in revision_pages(past, stories, times):
+        yield _Page(path, "revision", {"view": revision_view})
     for stack, stack_view in stack_pages(past, totals, times).items():
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
-    for tag, tag_view in tag_pages(catalogue).items():
+        yield _feed(f"stack/{file_name(stack)}", stack_feed(stack, stack_view, times))
+    for tag, tag_view in tags.items():
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
-    histories = {history.package: history for history in past.packages}
-    for package in sorted(histories.keys() | {name for packages in catalogue.tags.values() for name in packages}):
+    yield from _package_pages(catalogue, times, sources)
+
+
+def _package_pages(catalogue: Catalogue, times: Times, sources: Sources) -> Iterator[_Page]:
+    histories = {history.package: history for history in catalogue.past.packages}
+    for package in package_names(catalogue):
         in_tags = {tag: packages[package] for tag, packages in catalogue.tags.items() if package in packages}
-        view = package_page(package, past.tag, histories.get(package), in_tags, times)
+        view = package_page(package, catalogue.past.tag, histories.get(package), in_tags, times=times, sources=sources)
         yield _Page(page("package", package), "package", {"view": view})
+        if view.feed:
+            yield _feed(f"package/{file_name(package)}", package_feed(package, view, times))
 
 
-def _render(pages: Sequence[_Page], title: str, jobs: int) -> Iterator[list[tuple[str, bytes]]]:
+def _feed(path: str, feed: Feed) -> _Page:
+    return _Page(f"{path}.atom", "feed", {"feed": feed})
+
+
+def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
     from cachewatch.render.templates import render  # noqa: PLC0415  nothing to render, nothing to load
 
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
@@ -116,7 +153,12 @@ def _render(pages: Sequence[_Page], title: str, jobs: int) -> Iterator[list[tupl
             (
                 p.path,
                 render(
-                    f"site/{p.template}.html.j2", title=title, up="../" * p.path.count("/"), here=p.template, **p.values
+                    f"site/{_template(p)}",
+                    title=title,
+                    up="../" * p.path.count("/"),
+                    here=p.template,
+                    has_digests=has_digests,
+                    **p.values,
                 ).encode(),
             )
             for p in run
@@ -126,8 +168,12 @@ def _render(pages: Sequence[_Page], title: str, jobs: int) -> Iterator[list[tupl
     yield from in_processes(lambda: make, runs, jobs)
 
 
-def _digest_of_templates(title: str) -> str:
-    texts = [__version__, title, *(_asset(name).decode() for name in _TEMPLATES)]
+def _template(made: _Page) -> str:
+    return "feed.xml.j2" if made.template == "feed" else f"{made.template}.html.j2"
+
+
+def _digest_of_templates(*words: str) -> str:
+    texts = [__version__, *words, *(_asset(name).decode() for name in _TEMPLATES)]
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

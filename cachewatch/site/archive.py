@@ -1,6 +1,7 @@
 """Digests that were sent, as the site shows them; whoever keeps them hands them over as these values."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -8,7 +9,10 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
+from cachewatch.core.neighbours import Neighbours, with_neighbours
 from cachewatch.errors import UsageError
+from cachewatch.site.page_names import page, shown
+from cachewatch.site.page_values import DigestRow, DigestsPage, Link
 
 
 class ArchivedDigest(Struct, frozen=True, kw_only=True):
@@ -21,6 +25,37 @@ class ArchivedDigest(Struct, frozen=True, kw_only=True):
     created: datetime  # UTC
     html: str  # a whole page of its own, made by our own templates
     feed: str | None = None  # the address of the subscription's Atom feed, relative to the site or absolute
+
+
+def digests_page(digests: Sequence[ArchivedDigest]) -> DigestsPage:
+    """List digests, the newest first, with the feeds of their subscriptions."""
+    feeds = sorted({(digest.subscription, digest.feed) for digest in digests if digest.feed})
+    return DigestsPage(
+        digests=tuple(
+            DigestRow(
+                Link(shown(digest.title, 160), page("digest", digest.key)),
+                shown(digest.subscription),
+                shown(digest.period),
+                digest.created.date().isoformat(),
+            )
+            for digest in digests
+        ),
+        feeds=tuple(Link(shown(name), feed) for name, feed in feeds),
+    )
+
+
+def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the content of the page of each digest, with links to those before and after it."""
+    by_subscription: defaultdict[str, list[ArchivedDigest]] = defaultdict(list)
+    for digest in digests:
+        by_subscription[digest.subscription].append(digest)
+    for found in by_subscription.values():
+        paths = [page("digest", digest.key) for digest in found]
+        names = [None, *(path.removeprefix("digest/") for path in paths), None]
+        for place, digest in enumerate(found):
+            # The newest comes first.
+            beside = Neighbours(previous=names[place + 2], next=names[place])
+            yield paths[place], with_neighbours(digest.html, beside).encode()
 
 
 class Archive(Protocol):
@@ -39,18 +74,17 @@ class NoArchive:
 
 
 class StateArchive:
-    """The digests in the state of the service, but for notices, which are for operators."""
+    """Digests in the state of the service: of subscriptions that are public, without notices, which are for operators."""
 
-    def __init__(self, folder: Path, feed: str | None = None) -> None:
-        """Open the state in `folder`; `feed` is where feeds are, with {subscription} for the name of one.
+    def __init__(self, folder: Path, is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]) -> None:
+        """Open the state in `folder`; both functions are asked about names of subscriptions.
 
-        Raises StateError if it cannot be used, and UsageError where `feed` is no address.
+        Raises StateError if the state cannot be used.
         """
         from cachewatch.store.read_only import DatabaseToRead  # noqa: PLC0415  SQLAlchemy is slow to load
 
-        if feed is not None and urlsplit(feed).scheme not in ("", "http", "https"):
-            raise UsageError(f"--feed {feed}: neither a path from the site nor an http(s) address")
-        self._feed = feed
+        self._is_public = is_public
+        self._feed_of = feed_of
         self._database = DatabaseToRead(folder)
 
     def digests(self) -> Iterable[ArchivedDigest]:
@@ -68,8 +102,15 @@ class StateArchive:
                 period=stored.period,
                 created=stored.created,
                 html=stored.rendered.page or stored.rendered.html,
-                feed=self._feed and self._feed.replace("{subscription}", quote(stored.subscription, safe="")),
+                feed=self._feed_of(stored.subscription),
             )
             for stored in kept
-            if not stored.rendered.is_notice
+            if self._is_public(stored.subscription) and not stored.rendered.is_notice
         ]
+
+
+def feed_address(address: str, subscription: str) -> str:
+    """Return the address of the feed of one subscription; raises UsageError where `address` is none."""
+    if urlsplit(address).scheme not in ("", "http", "https"):
+        raise UsageError(f"--feed {address}: neither a path from the site nor an http(s) address")
+    return address.replace("{subscription}", quote(subscription, safe=""))

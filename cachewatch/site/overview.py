@@ -1,77 +1,56 @@
-"""The first page: the figures of a tag, and what happened last."""
+"""The first page: what is new, what is wrong, and the figures of a tag."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
-from cachewatch.core import tag_names
 from cachewatch.history import Lag, Totals, lags_of
 from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
-from cachewatch.site.archive import ArchivedDigest
-from cachewatch.site.page_names import page, shown
-from cachewatch.site.page_values import Curve, DigestRow, IndexPage, LagRow, Link, Plot
+from cachewatch.site.cards import cards
+from cachewatch.site.page_names import shown
+from cachewatch.site.page_values import Curve, IndexPage, LagRow, Link, Plot
 from cachewatch.site.plots import Tick
 from cachewatch.site.read_history import Catalogue
-from cachewatch.site.revisions import happenings
-from cachewatch.site.shared_phrases import KINDS, Times, curve, days, figures, stack_link, table
+from cachewatch.site.revision_stories import Story
+from cachewatch.site.shared_phrases import KINDS, Times, calendar_day, curve, days, figures, marks_of, stack_link, table
 
-_MOST_ON_INDEX = 6
 # The axis of all revisions ends with the newest; what it brought takes a little room to be seen.
 _PAST = 0.96
 
 
-def index_page(catalogue: Catalogue, totals: Totals, times: Times, digests: Sequence[ArchivedDigest]) -> IndexPage:
+def index_page(catalogue: Catalogue, totals: Totals, times: Times) -> IndexPage:
     """Return the figures of the tag, and what happened last."""
     past = catalogue.past
-    happened = happenings(past, totals, times, most_named=6)
     lags, ticks = lag_rows(lags_of(past))
+    newest = times.times[-1]
     return IndexPage(
         tag=shown(past.tag),
+        day=calendar_day(newest),
+        published=newest.isoformat() if newest else "",
         lead=_lead(times),
-        unreferenced=_unreferenced(totals.unreferenced[-1]) if tag_names.is_mutable(past.tag) else "",
+        cards=cards(catalogue, totals, times),
         figures=figures(
             package=totals.packages[-1],
             spec=totals.specs[-1],
             stack=sum(1 for counts in totals.stacks.values() if counts[-1]),
             tag=len(catalogue.tags) + 1,
         ),
-        digests=tuple(
-            DigestRow(
-                Link(shown(digest.title, 160), page("digest", digest.key)),
-                shown(digest.subscription),
-                shown(digest.period),
-                digest.created.date().isoformat(),
-            )
-            for digest in digests
-        ),
-        feeds=tuple(
-            Link(shown(name), feed) for name, feed in sorted({(d.subscription, d.feed) for d in digests if d.feed})
-        ),
-        churn=churn_plot(totals, times),
-        stacks=stacks_plot(totals, times),
+        churn=churn_plot(totals, times, catalogue.stories),
+        stacks=stacks_plot(totals, times, catalogue.stories),
         lags=lags,
         lag_ticks=ticks,
-        happenings=happened[:_MOST_ON_INDEX],
-        more_happenings=max(0, len(happened) - _MOST_ON_INDEX),
     )
 
 
 def _lead(times: Times) -> str:
-    first, last = times.moments[0].day, times.moments[-1].day
+    first, last = times.moments[0].calendar_day, times.moments[-1].calendar_day
     if len(times.moments) == 1:
         return f"One revision, of {last}."
     return f"{number(len(times.moments), 'revision')} from {first} to {last}."
 
 
-def _unreferenced(count: int) -> str:
-    if not count:
-        return ""
-    verb, it = ("is", "it") if count == 1 else ("are", "them")
-    return f"{number(count, 'spec')} {verb} unreferenced: no stack builds {it} any more, and the next prune takes {it}."
-
-
-def churn_plot(totals: Totals, times: Times) -> Plot | None:
+def churn_plot(totals: Totals, times: Times, stories: Sequence[Story]) -> Plot | None:
     """Plot what became of specs, kind by kind, each on a scale of its own."""
     if len(times.moments) < 2:
         return None
@@ -84,6 +63,7 @@ def churn_plot(totals: Totals, times: Times) -> Plot | None:
         last=times.moments[-1],
         columns=("date", "revision", *kinds),
         rows=table(times.moments, [totals.churn[kind] for kind in kinds]),
+        marks=marks_of(stories, where.places, times),
     )
 
 
@@ -97,13 +77,14 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
         area="",
         bars=plots.bars(places, numbers, top),
         value=f"{sum(numbers):,}",
-        note=f"at most {top:,}",
+        note="",
         tone=kind,
         about=KINDS[kind],
+        top=f"{top:,}",
     )
 
 
-def stacks_plot(totals: Totals, times: Times) -> Plot | None:
+def stacks_plot(totals: Totals, times: Times, stories: Sequence[Story]) -> Plot | None:
     """Plot the specs of all stacks together and of each, the largest first."""
     where = plots.clock(times.times, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
@@ -119,6 +100,7 @@ def stacks_plot(totals: Totals, times: Times) -> Plot | None:
         last=times.moments[-1],
         columns=("date", "revision", "all together", *(shown(stack, 40) for stack in ordered)),
         rows=table(times.moments, [totals.specs, *(totals.stacks[stack] for stack in ordered)]),
+        marks=marks_of(stories, where.places, times),
     )
 
 

@@ -1,4 +1,4 @@
-"""Packages in lists, and what they can be found by."""
+"""Packages in lists."""
 
 from cachewatch.history import PackageHistory, Present
 from cachewatch.site.page_names import shown
@@ -13,10 +13,9 @@ def package_rows(catalogue: Catalogue, times: Times) -> tuple[PackageRow, ...]:
     return tuple(_row(package, histories[package], times) for package in sorted(histories))
 
 
-def search_index(catalogue: Catalogue) -> list[list[str]]:
-    """Return what each package of the list can be found by beside its name, in the order of the list."""
-    histories = _histories(catalogue)
-    return [_facts(history.present) if (history := histories[package]) else [] for package in sorted(histories)]
+def package_names(catalogue: Catalogue) -> list[str]:
+    """Return all packages that there ever were, in the order of the list."""
+    return sorted(_histories(catalogue))
 
 
 def _histories(catalogue: Catalogue) -> dict[str, PackageHistory | None]:
@@ -44,12 +43,3 @@ def package_row(package: str, present: Present, *, up: str = "", **more: str) ->
         targets=", ".join(shown(target, 24) for target in sorted(present.targets)),
         **more,
     )
-
-
-def _facts(present: Present) -> list[str]:
-    return [
-        *(f"@{shown(version, 40)}".lower() for version in sorted(present.versions)),
-        *(f"stack:{shown(stack)}".lower() for stack in sorted(present.stacks)),
-        *(f"target:{shown(target)}".lower() for target in sorted(present.targets)),
-        *(f"%{shown(compiler)}".lower() for compiler in present.compilers),
-    ]

@@ -8,15 +8,13 @@ from cachewatch.core.versions import newest, version_key
 from cachewatch.history import Interval, PackageHistory, Present, Step, intervals_of
 from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
-from cachewatch.site.page_names import page, shown
+from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
+from cachewatch.site.page_names import file_name, page, shown
 from cachewatch.site.page_values import (
     Bar,
-    Cell,
     Happening,
     Lane,
     Link,
-    MatrixGroup,
-    MatrixRow,
     PackagePage,
     StayRow,
     TagRow,
@@ -34,7 +32,9 @@ def package_page(
     tag: str,
     history: PackageHistory | None,
     in_tags: Mapping[str, Present],
+    *,
     times: Times,
+    sources: Sources,
 ) -> PackagePage:
     """Tell of one package; one without a history is only in other tags."""
     present = history.present if history else Present()
@@ -42,7 +42,6 @@ def package_page(
     stays = intervals_of(history) if history else []
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
-    targets = tuple(sorted(present.targets))
     # The axis ends with the last change of this package, so that only a change makes another page.
     revisions = [step.revision for step in steps]
     where = plots.clock([times.times[number] for number in revisions], past=PAST)
@@ -59,12 +58,11 @@ def package_page(
             stack=len(present.stacks),
             target=len(present.targets),
         ),
-        targets=tuple(shown(target, 40) for target in targets),
-        matrix=tuple(_matrix(present, targets)),
-        has_last=any(copies.count == 1 and copies.stack for copies in present.copies),
-        has_unreferenced=is_pruned and present.unreferenced > 0,
-        compilers=tuple(shown(compiler) for compiler in present.compilers),
-        oses=tuple(shown(os) for os in present.oses),
+        upstream=sources.page_of(package),
+        install=install_of(package, tag, present, sources),
+        matrix=matrix_of(present),
+        is_pruned=is_pruned,
+        builds=builds_of(present),
         lanes=tuple(_lanes(stays, places, times)) if places else (),
         ticks=where.ticks,
         stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
@@ -74,6 +72,10 @@ def package_page(
         more_happenings=sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         baseline=times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,
         tags=tuple(_tag_row(name, found) for name, found in in_tags.items()),
+        feed=f"{file_name(package)}.atom" if history else "",
+        stack_feeds=tuple(
+            Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
+        ),
     )
 
 
@@ -87,33 +89,9 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
     text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
     if present.unreferenced and is_pruned:
-        text += f" {number(present.unreferenced, 'spec')} {'is' if present.unreferenced == 1 else 'are'} unreferenced."
+        verb = "is" if present.unreferenced == 1 else "are"
+        text += f" {number(present.unreferenced, 'spec')} {verb} in no stack any more; the next prune takes them."
     return text
-
-
-def _matrix(present: Present, targets: Sequence[str]) -> Iterable[MatrixGroup]:
-    counts = {(copies.version, copies.stack, copies.target): copies.count for copies in present.copies}
-    stacks: defaultdict[str, set[str]] = defaultdict(set)
-    for version, stack, _ in counts:
-        stacks[version].add(stack)
-    for version in sorted(stacks, key=version_key, reverse=True):
-        # What no stack builds comes last.
-        ordered = sorted(stacks[version], key=lambda stack: (stack == "", stack))
-        yield MatrixGroup(
-            shown(version, 40),
-            tuple(
-                MatrixRow(
-                    stack_link(stack, _UP),
-                    not stack,
-                    tuple(_cell(counts.get((version, stack, target), 0), stack) for target in targets),
-                )
-                for stack in ordered
-            ),
-        )
-
-
-def _cell(count: int, stack: str) -> Cell:
-    return Cell(count, is_last=count == 1 and bool(stack))
 
 
 def _lanes(stays: Sequence[Interval], places: Mapping[int, float], times: Times) -> Iterable[Lane]:

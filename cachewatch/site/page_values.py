@@ -1,8 +1,9 @@
-"""What pages say, as values for templates. All text from documents has passed naming.shown()."""
+"""What pages say, as values for templates. All text from documents has passed page_names.shown()."""
 
 from msgspec import Struct
 
 from cachewatch.site.plots import Tick
+from cachewatch.site.revision_stories import ToldFact
 
 
 class Link(Struct, frozen=True):
@@ -17,6 +18,7 @@ class DatedRevision(Struct, frozen=True):
 
     day: str  # 2025-05-24, or empty where the commit has no date that a calendar holds
     commit: str  # short
+    calendar_day: str = ""  # 24 May 2025
 
 
 class Figure(Struct, frozen=True):
@@ -38,6 +40,16 @@ class Curve(Struct, frozen=True):
     note: str
     tone: str = ""  # a class of site.css
     about: str = ""  # what the name means
+    top: str = ""  # what the top of the plot stands for; the bottom is 0
+
+
+class PlotMark(Struct, frozen=True):
+    """Something that happened to the whole tag, on the axis of time."""
+
+    at: float
+    tone: str
+    letter: str
+    title: str
 
 
 class Plot(Struct, frozen=True):
@@ -49,6 +61,7 @@ class Plot(Struct, frozen=True):
     last: DatedRevision
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    marks: tuple[PlotMark, ...] = ()
 
 
 class LagRow(Struct, frozen=True):
@@ -63,26 +76,51 @@ class LagRow(Struct, frozen=True):
     title: str
 
 
-class Cell(Struct, frozen=True):
-    """How many specs there are of a version in a stack for a target."""
-
-    count: int
-    is_last: bool = False
-
-
 class MatrixRow(Struct, frozen=True):
-    """One stack of one version."""
+    """One stack: for which targets it builds, and how many specs it has of each version."""
 
     stack: Link
-    is_unreferenced: bool
-    cells: tuple[Cell, ...]
+    targets: str
+    counts: tuple[int, ...]
+    is_unreferenced: bool = False
 
 
-class MatrixGroup(Struct, frozen=True):
-    """All stacks of one version."""
+class Matrix(Struct, frozen=True):
+    """Stacks by versions, the newest version first."""
+
+    versions: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    older: tuple[str, ...] = ()  # versions for which there is no room
+    more_older: int = 0
+
+
+class BuildRow(Struct, frozen=True):
+    """Specs that differ in nothing but their hash."""
 
     version: str
-    rows: tuple[MatrixRow, ...]
+    hashes: tuple[str, ...]
+    more_hashes: int
+    configuration: str  # compiler, operating system and target
+    stacks: str
+    variants: str  # that not all builds of the package have
+
+
+class Builds(Struct, frozen=True):
+    """What can be installed: all specs, alike ones together."""
+
+    rows: tuple[BuildRow, ...]
+    count: int
+    more: int
+    shared: str  # variants that all of them have
+
+
+class Install(Struct, frozen=True):
+    """How to install one binary: the newest version, where most stacks build it."""
+
+    setup: tuple[str, ...]  # commands that are given once
+    command: str
+    about: str
+    variants: str
 
 
 class Bar(Struct, frozen=True):
@@ -162,12 +200,11 @@ class PackagePage(Struct, frozen=True, kw_only=True):
     gone: DatedRevision | None
     since: DatedRevision | None
     figures: tuple[Figure, ...]
-    targets: tuple[str, ...]
-    matrix: tuple[MatrixGroup, ...]
-    has_last: bool
-    has_unreferenced: bool
-    compilers: tuple[str, ...]
-    oses: tuple[str, ...]
+    upstream: str  # the address of Spack's own page about it, if there is one
+    install: Install | None
+    matrix: Matrix | None
+    is_pruned: bool
+    builds: Builds
     lanes: tuple[Lane, ...]
     ticks: tuple[Tick, ...]
     stays: tuple[StayRow, ...]
@@ -177,6 +214,8 @@ class PackagePage(Struct, frozen=True, kw_only=True):
     more_happenings: int
     baseline: DatedRevision | None
     tags: tuple[TagRow, ...]
+    feed: str
+    stack_feeds: tuple[Link, ...]
 
 
 class StackPage(Struct, frozen=True, kw_only=True):
@@ -190,6 +229,27 @@ class StackPage(Struct, frozen=True, kw_only=True):
     happenings: tuple[Happening, ...]
     more_happenings: int
     packages: tuple[PackageRow, ...]
+    feed: str
+
+
+class MoveSection(Struct, frozen=True):
+    """What happened to some packages between two tags, a line each."""
+
+    title: str
+    tone: str
+    rows: tuple[tuple[Link, str, str], ...]  # package, what happened, where
+    more: int
+
+
+class Move(Struct, frozen=True):
+    """What moving from another tag to that of the page means, or on from it to another one."""
+
+    key: str  # of the part of the page
+    word: str  # from or to
+    other: Link
+    verdict: str
+    counts: tuple[Figure, ...]
+    sections: tuple[MoveSection, ...]
 
 
 class TagPage(Struct, frozen=True, kw_only=True):
@@ -197,8 +257,7 @@ class TagPage(Struct, frozen=True, kw_only=True):
 
     name: str
     figures: tuple[Figure, ...]
-    predecessor: Link | None
-    changes: tuple[Figure, ...]
+    moves: tuple[Move, ...]
     packages: tuple[PackageRow, ...]
 
 
@@ -211,18 +270,79 @@ class DigestRow(Struct, frozen=True):
     day: str
 
 
+class DigestsPage(Struct, frozen=True, kw_only=True):
+    """The digests that were published."""
+
+    digests: tuple[DigestRow, ...]
+    feeds: tuple[Link, ...]
+
+
+class Card(Struct, frozen=True):
+    """A few lines of the first screen."""
+
+    title: str
+    lines: tuple["CardLine", ...]
+    nothing: str  # what is said where there are no lines
+    onward: Link | None = None
+
+
+class CardLine(Struct, frozen=True):
+    """One line of a card: a clause that may begin with a link."""
+
+    text: str
+    link: Link | None = None
+    tone: str = ""
+
+
+class RevisionRow(Struct, frozen=True):
+    """One revision in a list: what it did, in clauses."""
+
+    moment: DatedRevision
+    address: str
+    facts: tuple[ToldFact, ...]
+    more: int
+    size: str
+
+
+class RevisionSection(Struct, frozen=True):
+    """Statements of one kind, or one about the whole tag."""
+
+    tone: str
+    title: str
+    name: str
+    total: str
+    notes: tuple[str, ...]
+    named: tuple[Link, ...]
+    more_named: str
+    rows: tuple[tuple[Link, str, str, str], ...]
+    more: str
+
+
+class RevisionPage(Struct, frozen=True, kw_only=True):
+    """What one revision did."""
+
+    tag: str
+    commit: str
+    moment: DatedRevision
+    before: DatedRevision
+    earlier: Link | None
+    later: Link | None
+    acts: tuple[str, ...]
+    news: str
+    total: str
+    sections: tuple[RevisionSection, ...]
+
+
 class IndexPage(Struct, frozen=True, kw_only=True):
     """The first page."""
 
     tag: str
+    day: str  # 20 Nov 2026
+    published: str  # RFC 3339; empty where the commit has no date that a calendar holds
     lead: str
-    unreferenced: str
+    cards: tuple[Card, ...]
     figures: tuple[Figure, ...]
-    digests: tuple[DigestRow, ...]
-    feeds: tuple[Link, ...]
     churn: Plot | None
     stacks: Plot | None
     lags: tuple[LagRow, ...]
     lag_ticks: tuple[Tick, ...]
-    happenings: tuple[Happening, ...]
-    more_happenings: int

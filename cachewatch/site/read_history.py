@@ -4,24 +4,29 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from cachewatch import __version__
 from cachewatch.core import tag_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
 from cachewatch.core.tag_pairs import Listing
 from cachewatch.errors import UnknownRevision
-from cachewatch.git.catalogue import list_revision, tags_of
-from cachewatch.git.document_history import FileHistories, find_trails
+from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
+from cachewatch.git.document_history import FileHistories, FileVersion, find_trails
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
 from cachewatch.git.trees import folders
-from cachewatch.history import Present, TagHistory, read_tag, walk
+from cachewatch.history import Present, Revisions, TagHistory, read_tag, reports_of, walk
+from cachewatch.history.revision_reports import Declared
 from cachewatch.history.walk_revisions import Progress, size_to_read
+from cachewatch.site.revision_stories import Story, story_of
 
 
 class Remembered(Struct, frozen=True):
     """What the last build read, for the next one."""
 
+    by: str = ""  # the version of cachewatch, for stories are in its words
     past: TagHistory | None = None
+    stories: tuple[Story, ...] = ()  # of the revisions of the past; the oldest has none to tell
     documents: Mapping[str, Present] = {}  # of tags that do not change, by object id
 
 
@@ -29,6 +34,7 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     """The past of one tag, and what there is in the others."""
 
     past: TagHistory
+    stories: tuple[Story, ...]  # by number of the revision
     tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
     diagnostics: tuple[Diagnostic, ...]
     remembered: Remembered
@@ -40,6 +46,7 @@ class Plan(Struct, frozen=True):
     trails: FileHistories
     listings: Sequence[Listing]
     known: Remembered
+    declared: Declared
 
     @property
     def size(self) -> int:
@@ -76,12 +83,27 @@ def plan(
         for tag in found
         if tag != told
     ]
-    return Plan(trails, listings, known)
+    return Plan(trails, listings, _usable(known, trails), lambda moment: _stacks(repository, moment))
+
+
+def _stacks(repository: Repository, moment: FileVersion) -> Mapping[str, frozenset[str]]:
+    return stacks_of(repository, Revision(moment.commit, moment.commit, None, moment.time))
+
+
+def _usable(known: Remembered, trails: FileHistories) -> Remembered:
+    """Return what is known, but no past of other packages: what is told of a revision is about all of them."""
+    past = known.past
+    if past is None or known.by != __version__ or len(known.stories) != len(past.revisions):
+        return Remembered(documents=known.documents)
+    older = {trail.package for trail in trails.trails if trail.steps[0][0] < len(past.revisions)}
+    return known if older == {history.package for history in past.packages} else Remembered(documents=known.documents)
 
 
 def read(planned: Plan, *, jobs: int, progress: Progress) -> Catalogue:
     """Read all that is not known yet."""
-    past = walk(planned.trails, planned.known.past, jobs=jobs, progress=progress)
+    seen = Revisions()
+    past = walk(planned.trails, planned.known.past, jobs=jobs, progress=progress, seen=seen)
+    stories = _stories(planned, past, seen)
     diagnostics = list(planned.trails.diagnostics)
     for history in past.packages:
         path = f"{CATALOGUE}/{past.tag}/{history.package}/{DOCUMENT}"
@@ -100,4 +122,22 @@ def read(planned: Plan, *, jobs: int, progress: Progress) -> Catalogue:
             else:
                 packages[package] = documents[blob.name] = present
         found[listing.side.tag or ""] = dict(sorted(packages.items()))
-    return Catalogue(past=past, tags=found, diagnostics=tuple(diagnostics), remembered=Remembered(past, documents))
+    return Catalogue(
+        past=past,
+        stories=stories,
+        tags=found,
+        diagnostics=tuple(diagnostics),
+        remembered=Remembered(__version__, past, stories, documents),
+    )
+
+
+def _stories(planned: Plan, past: TagHistory, seen: Revisions) -> tuple[Story, ...]:
+    """Return what each revision did; of those that are known, what is known."""
+    known = planned.known.past
+    is_continued = known is not None and (known.tag, known.revisions) == (
+        past.tag,
+        past.revisions[: len(known.revisions)],
+    )
+    stories = planned.known.stories if is_continued else (Story(),)
+    new = reports_of(planned.trails, seen, planned.declared, first=len(stories))
+    return (*stories, *map(story_of, new))

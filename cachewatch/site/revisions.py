@@ -1,55 +1,94 @@
-"""The list of revisions: what each one did to the whole tag."""
+"""The list of revisions, and the page of each: what it did, in the statements of every other report."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from cachewatch.core.versions import sorted_versions
-from cachewatch.history import PackageHistory, TagHistory, Totals
+from cachewatch.core.statements import Severity
+from cachewatch.core.untrusted_text import safe_name
+from cachewatch.history import TagHistory, Totals
+from cachewatch.render.statement_phrases import number
 from cachewatch.site.page_names import page, shown
-from cachewatch.site.page_values import Happening, Link
-from cachewatch.site.shared_phrases import Times, counts_of
+from cachewatch.site.page_values import Link, RevisionPage, RevisionRow, RevisionSection
+from cachewatch.site.revision_stories import Section, Story
+from cachewatch.site.shared_phrases import Times
 
-_MOST_NAMED = 40
+_MOST_FACTS = 6
+_UP = "../"
+_TONES = {Severity.ATTENTION: "attention", Severity.NEWS: "news", Severity.ROUTINE: "routine"}
+
+# Addresses by name as statements have it.
+Addresses = Mapping[str, str]
 
 
-def happenings(past: TagHistory, totals: Totals, times: Times, *, most_named: int) -> tuple[Happening, ...]:
+def revision_path(commit: str) -> str:
+    """Return the path of the page about a revision."""
+    return page("revision", commit[:12])
+
+
+def revision_list(past: TagHistory, stories: Sequence[Story], totals: Totals, times: Times) -> tuple[RevisionRow, ...]:
     """Tell what each revision did, the newest first."""
-    came: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
-    went: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
-    for history in past.packages:
-        for revision, arrived, left in _turnover(history):
-            came[revision] += [(history.package, version) for version in arrived]
-            went[revision] += [(history.package, version) for version in left]
     return tuple(
-        Happening(
-            moment=times.moments[revision],
-            counts=counts_of({kind: numbers[revision] for kind, numbers in totals.churn.items()}),
-            specs=f"{totals.specs[revision]:,}",
-            came=tuple(named(came[revision][:most_named], "")),
-            went=tuple(named(went[revision][:most_named], "")),
-            more_came=max(0, len(came[revision]) - most_named),
-            more_went=max(0, len(went[revision]) - most_named),
-            packages=totals.changed[revision],
+        RevisionRow(
+            moment=times.moments[n],
+            address=revision_path(past.revisions[n][0]) if stories[n].facts else "",
+            facts=stories[n].facts[:_MOST_FACTS],
+            more=max(0, len(stories[n].facts) - _MOST_FACTS),
+            size=number(totals.specs[n], "spec"),
         )
-        for revision in range(len(times.moments) - 1, 0, -1)
+        for n in range(len(stories) - 1, 0, -1)
     )
 
 
-def revision_list(past: TagHistory, totals: Totals, times: Times) -> tuple[Happening, ...]:
-    """Tell what each revision did, at length."""
-    return happenings(past, totals, times, most_named=_MOST_NAMED)
+def revision_pages(past: TagHistory, stories: Sequence[Story], times: Times) -> Iterator[tuple[str, RevisionPage]]:
+    """Yield the path and the page of each revision that did anything."""
+    told = [n for n, story in enumerate(stories) if story.facts]
+    packages = {safe_name(history.package): _UP + page("package", history.package) for history in past.packages}
+    for place, n in enumerate(told):
+        story = stories[n]
+        yield (
+            revision_path(past.revisions[n][0]),
+            RevisionPage(
+                tag=shown(past.tag),
+                commit=past.revisions[n][0],
+                moment=times.moments[n],
+                before=times.moments[n - 1],
+                earlier=_neighbour(past, times, told[place - 1]) if place else None,
+                later=_neighbour(past, times, told[place + 1]) if place + 1 < len(told) else None,
+                acts=story.acts,
+                news=story.news,
+                total=story.total,
+                sections=tuple(_section(section, packages) for section in story.sections),
+            ),
+        )
 
 
-def _turnover(history: PackageHistory) -> Iterable[tuple[int, list[str], list[str]]]:
-    """Yield (revision, versions that came to the tag, versions that left it)."""
-    copies: Counter[str] = Counter()  # in how many stacks each version is
-    for step in history.steps:
-        before = {version for version, count in copies.items() if count}
-        copies.update(version for _, version in step.came)
-        copies.subtract(version for _, version in step.went)
-        after = {version for version, count in copies.items() if count}
-        if not step.is_baseline and before != after:
-            yield step.revision, sorted_versions(after - before), sorted_versions(before - after)
+def _neighbour(past: TagHistory, times: Times, n: int) -> Link:
+    return Link(times.moments[n].day or times.moments[n].commit, _UP + revision_path(past.revisions[n][0]))
+
+
+def _section(section: Section, packages: Addresses) -> RevisionSection:
+    named, _, more = section.named.partition(" and ")
+    return RevisionSection(
+        tone=_TONES[section.severity],
+        title=section.title,
+        name=section.name,
+        total=section.total,
+        notes=section.notes,
+        named=tuple(_links(named.split(", ") if named else (), packages)),
+        more_named=f"and {more}" if more else "",
+        rows=tuple(
+            (_link(entry.name, {} if section.is_by_place else packages), entry.fact, entry.specs, entry.where)
+            for entry in section.entries
+        ),
+        more=section.more,
+    )
+
+
+def _links(names: Iterable[str], packages: Addresses) -> Iterator[Link]:
+    return (_link(name, packages) for name in names)
+
+
+def _link(name: str, packages: Addresses) -> Link:
+    return Link(shown(name), packages.get(name, ""))
 
 
 def named(found: Iterable[tuple[str, str]], up: str) -> Iterable[Link]:

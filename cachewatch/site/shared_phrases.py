@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from cachewatch.core.statements import StatementKind
+from cachewatch.core.statements.values import severity_of
 from cachewatch.core.versions import sorted_versions
 from cachewatch.history import TagHistory
 from cachewatch.site import plots
 from cachewatch.site.page_names import page, shown
-from cachewatch.site.page_values import Curve, DatedRevision, Figure, Link, Plot
+from cachewatch.site.page_values import Curve, DatedRevision, Figure, Link, Plot, PlotMark
+from cachewatch.site.revision_stories import Story
 
 # The kinds in the order of the page, with the words that say what they mean.
 KINDS = {
@@ -30,7 +33,7 @@ class Times:
 
     def __init__(self, past: TagHistory) -> None:
         self.times = [time for _, time in past.revisions]
-        self.moments = [DatedRevision(_day(time), commit[:10]) for commit, time in past.revisions]
+        self.moments = [DatedRevision(_day(time), commit[:10], calendar_day(time)) for commit, time in past.revisions]
 
     def days_between(self, first: int, last: int) -> float | None:
         """Return how many days lie between two revisions, or None where a commit has no date."""
@@ -40,6 +43,11 @@ class Times:
 
 def _day(time: datetime | None) -> str:
     return "" if time is None else time.date().isoformat()
+
+
+def calendar_day(time: datetime | None) -> str:
+    """Return a day as people write it: 20 Nov 2026."""
+    return f"{time.day} {time:%b %Y}" if time else "no date"
 
 
 def days(count: float) -> str:
@@ -107,7 +115,33 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
         value=f"{numbers[-1]:,}",
         note=signed(change),
         tone="more" if change > 0 else "fewer" if change < 0 else "",
+        top=f"{top:,}",
     )
+
+
+# Each has a letter on the axis, and a word beneath it.
+_MARKS = {
+    StatementKind.SUSPICIOUS: ("!", "suspicious"),
+    StatementKind.STACK_REMOVED: ("L", "lost stack"),
+    StatementKind.STACK_ADDED: ("N", "new stack"),
+    StatementKind.MIGRATION: ("M", "migration"),
+    StatementKind.PRUNE: ("P", "prune"),
+    StatementKind.REBUILD_WAVE: ("R", "rebuild of everything"),
+}
+_MOST_MARKS = 12
+
+
+def marks_of(stories: Sequence[Story], places: Sequence[float], times: Times) -> tuple[PlotMark, ...]:
+    """Return what happened to the whole tag, where it is on the axis; of very much, the newest."""
+    found = []
+    for story, place, moment in zip(stories, places, times.moments, strict=True):
+        for mark in story.marks:
+            letter, word = _MARKS[mark.kind]
+            tone = severity_of(mark.kind).value
+            found.append(
+                PlotMark(place, tone, letter, f"{word} {shown(mark.name)}".strip() + f", {moment.calendar_day}")
+            )
+    return tuple(found[-_MOST_MARKS:])
 
 
 def signed(number: int) -> str:

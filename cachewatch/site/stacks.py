@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from cachewatch.history import Present, TagHistory, Totals
 from cachewatch.site.package_lists import package_row
-from cachewatch.site.page_names import shown
+from cachewatch.site.page_names import file_name, shown
 from cachewatch.site.page_values import Happening, StackPage
 from cachewatch.site.revisions import named
 from cachewatch.site.shared_phrases import Times, figures, line_plot
@@ -78,4 +78,5 @@ def _stack_page(
         happenings=tuple(happened[:_MOST_REVISIONS]),
         more_happenings=max(0, len(happened) - _MOST_REVISIONS),
         packages=tuple(package_row(package, present, up="../") for package, present in sorted(members.items())),
+        feed=f"{file_name(stack)}.atom",
     )

@@ -21,7 +21,7 @@ from cachewatch.site.read_history import Remembered
 
 _OWN = ".cachewatch"
 # Of what is remembered; another one is not understood, and everything is built anew.
-_EDITION = "cachewatch.site/1"
+_EDITION = "cachewatch.site/2"
 _LARGEST = 2 * 2**30
 
 Value = TypeVar("Value")

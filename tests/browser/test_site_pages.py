@@ -1,5 +1,6 @@
 """The site as a person meets it: on a phone and on a desk, by day and by night, with and without a script."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,10 @@ def _build(repository: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", _PAGES)
+@pytest.mark.parametrize("page", [*_PAGES, "revision"])
 def test_pages_fit_and_are_sound(site: Path, show: Show, view: View, audit: Audit, page: str) -> None:
     """Nothing sticks out, nothing complains, and axe-core finds nothing."""
-    shown = show(site / page, view)
+    shown = show(min((site / page).glob("*.html")) if page == "revision" else site / page, view)
 
     assert shown.overflow() == []
     assert shown.complaints == []
@@ -109,6 +110,11 @@ def _names(shown: Shown) -> list[str]:
         ("@1.14", ["hdf5"]),
         ("target:neo zl", ["zlib"]),
         ("%gcc@11 py-", ["py-torch"]),
+        ("cuda", ["hdf5"]),
+        ("neoverse zl", ["zlib"]),
+        ("hdf5@1.14", ["hdf5"]),
+        ("hdf5@9", []),
+        ("1.14", ["hdf5"]),
         ("nothing like that", []),
     ],
 )
@@ -116,22 +122,126 @@ def test_packages_are_found(site: Path, show: Show, words: str, found: list[str]
     """By a part of the name, and by what they have; how many is said."""
     shown = show(site / "packages.html", _DESK)
     shown.page.get_by_label("Find packages").fill(words)
+    shown.page.get_by_text(f"{len(found)} of 5", exact=True).wait_for()
 
     assert _names(shown) == found
-    assert shown.page.locator("output").inner_text() == f"{len(found)} of 5"
 
 
 def test_a_search_leads_to_the_list(site: Path, show: Show) -> None:
-    """The field of every page asks the list of packages, and Enter there opens the only one that is left."""
+    """What fits several packages leads to the list, and Enter there opens the only one that is left."""
     shown = show(site / "stack/e4s.html", _DESK)
     shown.page.keyboard.press("/")
-    shown.page.keyboard.type("torch")
+    shown.page.keyboard.type("l")
     shown.page.keyboard.press("Enter")
-    shown.page.wait_for_url("**/packages.html?q=torch")
+    shown.page.wait_for_url("**/packages.html?q=l")
+    shown.page.get_by_label("Find packages").fill("torch")
+    shown.page.get_by_text("1 of 5", exact=True).wait_for()
 
     assert _names(shown) == ["py-torch"]
     shown.page.get_by_label("Find packages").press("Enter")
     shown.page.wait_for_url("**/package/py-torch.html")
+
+
+def test_hostile_names_are_suggested_as_text(hostile_site: Path, show: Show) -> None:
+    """What looks like markup is shown as it is, and leads to its page."""
+    shown = show(hostile_site / "index.html", _DESK)
+    found = _suggestions(shown, "<img")
+
+    assert any("onerror" in option for option in found)
+    assert shown.page.locator("[role=listbox] img").count() == 0
+    shown.page.get_by_role("option").first.click()
+    shown.page.wait_for_url("**/stack/*.html")
+    assert shown.complaints == []
+
+
+def _suggestions(shown: Shown, words: str) -> list[str]:
+    shown.page.get_by_role("combobox").fill(words)
+    shown.page.locator("[role=option]").first.wait_for()
+    return shown.page.locator("[role=option]").all_inner_texts()
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("hdf", "hdf5 1.14.5"),
+        ("torch", "py-torch 1.0"),
+        ("hdf5@1.14", "hdf5 1.14.5"),
+        ("cuda", "ml-linux-x86_64-cuda stack"),
+        ("06-08", "develop-2025-06-08 tag"),
+        ("zlbi", "zlib did you mean this? 1.0"),
+        ("ol", "old not in develop"),
+    ],
+)
+def test_a_search_suggests(site: Path, show: Show, words: str, first: str) -> None:
+    """Packages with their newest or the wanted version, stacks, tags, and what is spelled nearly so."""
+    shown = show(site / "index.html", _DESK)
+
+    assert _suggestions(shown, words)[0] == first
+
+
+def test_a_hash_leads_to_its_package(site: Path, show: Show) -> None:
+    """The beginning of a hash is enough, with or without a slash."""
+    page = (site / "package/zlib.html").read_text()
+    found = re.search(r'<code id="([a-z0-9]+)">', page)
+    assert found is not None
+    shown = show(site / "index.html", _DESK)
+
+    assert _suggestions(shown, f"/{found[1][:7]}") == [f"zlib has /{found[1][:7]}"]
+    shown.page.keyboard.press("Enter")
+    shown.page.wait_for_url("**/package/zlib.html#builds")
+
+
+def test_suggestions_are_chosen_by_keyboard(site: Path, show: Show, audit: Audit) -> None:
+    """Arrows go through them and round, the field says which is chosen, Escape closes, Enter opens."""
+    shown = show(site / "index.html", _DESK)
+    field = shown.page.get_by_role("combobox")
+    options = _suggestions(shown, "l")
+    chosen = shown.page.locator("[aria-selected=true]")
+
+    shown.page.keyboard.press("ArrowDown")
+    assert chosen.inner_text() == options[0]
+    assert field.get_attribute("aria-activedescendant") == "found-0"
+    assert audit(shown) == []
+    shown.page.keyboard.press("ArrowUp")
+    assert chosen.inner_text() == options[-1]
+    shown.page.keyboard.press("ArrowDown")
+    assert chosen.inner_text() == options[0]
+    shown.page.keyboard.press("Escape")
+    assert not shown.page.get_by_role("listbox").is_visible()
+    _suggestions(shown, "zli")
+    shown.page.keyboard.press("ArrowDown")
+    shown.page.keyboard.press("Enter")
+    shown.page.wait_for_url("**/package/zlib.html")
+
+
+def test_an_exact_name_is_opened(site: Path, show: Show) -> None:
+    """Enter opens what is called so, and a click opens any suggestion."""
+    shown = show(site / "index.html", _DESK)
+    shown.page.get_by_role("combobox").fill("zlib")
+    shown.page.keyboard.press("Enter")
+    shown.page.wait_for_url("**/package/zlib.html")
+    _suggestions(shown, "e4s")
+    shown.page.get_by_role("option").first.click()
+    shown.page.wait_for_url("**/stack/e4s.html")
+
+
+def test_the_first_screen_says_what_is_new(site: Path, show: Show) -> None:
+    """On a phone, too: the day, the search, and the latest revision are seen without scrolling."""
+    shown = show(site / "index.html", View(360, "light", height=740))
+
+    assert shown.page.locator("h1").inner_text() == "State of develop, 6 Jun 2025"
+    assert "ago" in shown.page.locator("time[data-ago]").inner_text()
+    boxes = [shown.page.get_by_role("combobox").bounding_box(), shown.page.locator(".card").first.bounding_box()]
+    assert all(box is not None and box["y"] + box["height"] < 740 for box in boxes)
+
+
+def test_a_package_is_seen_on_a_phone(site: Path, show: Show) -> None:
+    """The newest versions of all stacks are on the screen, next to the names of the stacks."""
+    shown = show(site / "package/hdf5.html", View(360, "light"))
+    cells = [cell.bounding_box() for cell in shown.page.locator(".matrix td.some").all()]
+
+    assert len(cells) >= 3
+    assert all(box is not None and box["x"] + box["width"] <= 360 for box in cells)
 
 
 def test_tables_are_sorted(site: Path, show: Show) -> None:
@@ -154,6 +264,7 @@ def test_finding_goes_on_after_sorting(site: Path, show: Show) -> None:
     shown = show(site / "packages.html", _DESK)
     shown.page.get_by_role("button", name="specs").click()
     shown.page.get_by_label("Find packages").fill("target:neo")
+    shown.page.get_by_text("1 of 5", exact=True).wait_for()
 
     assert _names(shown) == ["zlib"]
 

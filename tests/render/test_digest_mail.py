@@ -23,6 +23,7 @@ from cachewatch.core.statements.values import RANKS, Counts, Story, severity_of
 from cachewatch.render import digest_mail, statement_phrases
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.operator_mail import render_notice
+from cachewatch.render.subject_and_headline import facts_of
 from cachewatch.render.template_context import package_url
 from cachewatch.report.digest import Digest, Notice, TagDigest
 
@@ -361,3 +362,22 @@ def test_a_page_that_no_browser_bears_is_cut(tmp_path: Path, monkeypatch: pytest
     """It says so, and a digest never fails for it."""
     monkeypatch.setattr(digest_mail, "_MOST_PAGE", 40_000)
     assert "more line" in render_digest(crowded(tmp_path)).page
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (StatementKind.PLACE_GAINED, "zlib 1.3 in more places"),
+        (StatementKind.EXTRA_COPY, "zlib 1.3 with more copies"),
+        (StatementKind.SURPLUS, "zlib 1.3 with fewer copies"),
+        (StatementKind.REBUILT, "zlib 1.3 rebuilt"),
+        (StatementKind.EXTENDED, "zlib 1.3 added"),
+    ],
+)
+def test_a_headline_about_one_package_says_what_happened(kind: StatementKind, said: str) -> None:
+    """A name and a version alone say nothing."""
+    story = Story(kind=kind, before=("1.3",), after=("1.3",))
+    line = Line(package="zlib", story=story, counts=Counts(new=1), kinds=frozenset())
+    statement = Statement(kind=kind, packages=("zlib",), lines=(line,), severity=severity_of(kind))
+
+    assert [fact.whole for fact in facts_of([statement])] == [said]

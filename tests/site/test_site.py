@@ -2,6 +2,7 @@
 
 import json
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -12,12 +13,14 @@ from urllib.parse import unquote
 import pytest
 from conftest import ROOT, Run
 from helpers import HOSTILE, catalogue, history, hostile_states, record, records
+from msgspec.structs import replace
 from outgoing import rendered
 
+from cachewatch.core.neighbours import PLACE
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve
-from cachewatch.site import ArchivedDigest, build
+from cachewatch.site import ArchivedDigest, Sources, build
 from cachewatch.site.page_names import file_name, shown
 from cachewatch.site.plots import bars, clock, steps
 from cachewatch.site.read_history import Catalogue, plan, read
@@ -25,6 +28,8 @@ from cachewatch.site.write_pages import Folder
 from cachewatch.store import digests
 from cachewatch.store.database import Database
 from cachewatch.store.digests import DigestRecord, DigestState
+
+_SPACK = "https://packages.spack.io/package.html"
 
 
 class _Reader(HTMLParser):
@@ -101,14 +106,14 @@ def test_there_is_a_page_for_everything(built: Path) -> None:
 
 
 def test_every_link_leads_somewhere(built: Path) -> None:
-    """Links are relative and lead to a page, a part of one, or a style sheet that is there."""
+    """Links are relative and lead to a page, a part of one, a feed or a file that is there, but for Spack's own page."""
     for file in built.rglob("*.html"):
         page = _page(file)
         assert len(page.ids) == len(set(page.ids)), file
         for link in page.links:
-            assert not link.startswith(("/", "http:", "https:", "//")), (file, link)
-            if link.startswith("data:"):
+            if link.startswith(("data:", f"{_SPACK}?name={file.stem}")):
                 continue
+            assert not link.startswith(("/", "http:", "https:", "//")), (file, link)
             path, _, fragment = link.partition("#")
             target = (file.parent / unquote(path)).resolve() if path else file
             assert target.is_file(), (file, link)
@@ -116,15 +121,29 @@ def test_every_link_leads_somewhere(built: Path) -> None:
             assert not fragment or fragment in _page(target).ids
 
 
+def test_every_page_is_reached_from_the_first(built: Path) -> None:
+    """Whoever follows links gets everywhere."""
+    seen: set[Path] = set()
+    ahead = [(built / "index.html").resolve()]
+    while ahead:
+        file = ahead.pop()
+        if file not in seen and file.suffix == ".html":
+            seen.add(file)
+            paths = (unquote(link.partition("#")[0]) for link in _page(file).links if ":" not in link)
+            ahead += [(file.parent / path).resolve() for path in paths if path]
+
+    assert seen == {file.resolve() for file in built.rglob("*.html")}
+
+
 def test_a_package_is_told(built: Path) -> None:
-    """The matrix has the numbers that `show` prints, with words for what colour says."""
+    """What there is now, how to install it, and what was added and removed."""
     text = " ".join(" ".join(_page(built / "package/py-build.html").text).split())
 
     assert "The newest version is" in text
-    assert "last copy" in text
+    assert "spack install --cache-only py-build@1.2.2/" in text
     assert "In other tags" in text
     assert "develop-2025-06-01" in text
-    assert "came 1.2.1 in e4s-neoverse_v1 went 1.2.0 in e4s-neoverse_v1, 1.2.1 in radiuss" in text
+    assert "added 1.2.1 in e4s-neoverse_v1 removed 1.2.0 in e4s-neoverse_v1, 1.2.1 in radiuss" in text
 
 
 def test_totals_agree_with_show(run: Run, demo_repository: Path, built: Path) -> None:
@@ -197,7 +216,7 @@ def test_rebuilds_in_a_row_are_one_line(tmp_path: Path) -> None:
 
     assert "2025-06-05" in text
     assert "4 rebuilt in 4 revisions from 2025-06-02 on" in text
-    assert "1 upgraded came 2.0 in e4s went 1.0 in e4s" in text
+    assert "1 upgraded added 2.0 in e4s removed 1.0 in e4s" in text
 
 
 def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
@@ -263,7 +282,7 @@ def test_a_foreign_folder_is_refused(run: Run, demo_repository: Path, tmp_path: 
     assert (tmp_path / "precious/index.html").read_text() == "mine"
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"edition": "cachewatch.site/0", "pages": {"../x": "k"}}'])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"edition": "cachewatch.site/1", "pages": {"../x": "k"}}'])
 def test_a_damaged_memory_is_no_obstacle(built: Path, demo_repository: Path, damage: bytes) -> None:
     """What is remembered is only a help; and a list of pages written by somebody else removes nothing outside."""
     outside = built.parent / "x"
@@ -273,7 +292,8 @@ def test_a_damaged_memory_is_no_obstacle(built: Path, demo_repository: Path, dam
     if damage.startswith(b'{"edition"'):
         (built / ".cachewatch/pages.json").write_bytes(damage)
     folder = Folder(built)
-    build(folder, _read(demo_repository, folder), _Archive(), title="Build cache")
+    sources = Sources(packages=_SPACK + "?name={package}")
+    build(folder, _read(demo_repository, folder), _Archive(), title="Build cache", sources=sources)
 
     assert {n: c for n, (_, c) in _files(built).items() if n.endswith(".html")} == before
     assert outside.read_text() == "mine"
@@ -292,15 +312,22 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
         assert re.fullmatch(r"[a-z0-9._+~-]{1,100}", file.name), file
         text = file.read_text("utf-8")
         page = _page(file)
-        assert page.scripts == 1 + (file.name == "packages.html"), file
+        assert page.scripts == 1, file
         assert page.events == []
         assert not any(link.startswith("javascript:") for link in page.links)
         assert "x" * 200 not in text
         assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b]", text)
-    listed = re.search(r'id="index">(.*?)</script>', (path / "packages.html").read_text(), re.DOTALL)
-    assert listed is not None
-    assert len(json.loads(listed[1])) == len(HOSTILE)
-    assert len(list((path / "stack").iterdir())) == len(set(HOSTILE))
+    assert len(_index(path)["packages"]) == len(HOSTILE)
+    assert len(list((path / "stack").glob("*.html"))) == len(set(HOSTILE))
+    for feed in path.rglob("*.atom"):
+        ET.fromstring(feed.read_bytes())
+
+
+def _index(site: Path) -> dict[str, Any]:
+    """What the search field knows."""
+    text = (site / "assets/index.js").read_text()
+    found: dict[str, Any] = json.loads(text.removeprefix("cachewatch.index(").removesuffix(");\n"))
+    return found
 
 
 def test_file_names_are_harmless_and_different() -> None:
@@ -338,21 +365,41 @@ def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
     """The newest first, each with its page as it was sent, and the feed of the subscription."""
     folder = Folder(tmp_path / "site")
     build(folder, _read(demo_repository, folder), _Archive([_digest("k/1", 1), _digest("k/2", 2)]), title="T")
-    index = (tmp_path / "site/index.html").read_text()
-    links = re.findall(r'href="(digest/[^"]+)"', index)
+    listed = (tmp_path / "site/digests.html").read_text()
+    links = re.findall(r'href="(digest/[^"]+)"', listed)
 
     assert [(tmp_path / "site" / link).read_text() for link in links] == [
         "<!doctype html><title>2</title>",
         "<!doctype html><title>1</title>",
     ]
-    assert "2 packages gone &lt;2&gt;" in index
+    assert "2 packages gone &lt;2&gt;" in listed
     assert re.search(
-        r'<link rel="alternate" type="application/atom\+xml" title="ml team" href="feeds/ml-team.atom">', index
+        r'<link rel="alternate" type="application/atom\+xml" title="ml team" href="feeds/ml-team.atom">', listed
     )
+    index = (tmp_path / "site/index.html").read_text()
+    assert 'href="digests.html"' in index
+    assert "2 packages gone" not in index
+
+
+def test_digests_lead_to_their_neighbours(demo_repository: Path, tmp_path: Path) -> None:
+    """Within a subscription, to pages that are there; the first and the last have one neighbour."""
+    digests = [replace(_digest(f"d{day}", day), html=f"<p>{day}</p>{PLACE}") for day in (1, 2, 3)]
+    other = replace(_digest("other", 2), subscription="hep", html=PLACE)
+    folder = Folder(tmp_path / "site")
+    build(folder, _read(demo_repository, folder), _Archive([*digests, other]), title="T")
+    pages = {file.stem: _page(file).links for file in (tmp_path / "site/digest").glob("*.html")}
+
+    assert pages == {"d1": ["d2.html"], "d2": ["d1.html", "d3.html"], "d3": ["d2.html"], "other": []}
 
 
 def _kept(key: str, **values: Any) -> DigestRecord:
-    told = rendered(key=key, html=f"<!doctype html><title>{key}</title>", is_notice=values.pop("is_notice", False))
+    subscription = values.pop("subscription", "ml-team")
+    told = rendered(
+        key=key,
+        subscription=subscription,
+        html=f"<!doctype html><title>{key}</title>",
+        is_notice=values.pop("is_notice", False),
+    )
     return DigestRecord(
         key=key,
         subscription=told.subscription,
@@ -368,35 +415,75 @@ def _kept(key: str, **values: Any) -> DigestRecord:
     )
 
 
-def test_digests_come_from_the_state(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """What went out is shown with its feed; what is held, and what was only for operators, is not."""
-    database = Database(tmp_path / "state")
+_CONFIG = """
+state: {state}
+sources: {{public: {{url: https://example.org/catalogue.git}}}}
+channels:
+  files: {{type: file, path: "/srv/{{subscription}}/{{period}}.{{ext}}"}}
+  feed: {{type: feed, path: "/srv/{{subscription}}.atom", url: "https://example.org/{{subscription}}.atom"}}
+subscriptions:
+  ml-team: {{channels: [files, feed], publish: {publish}}}
+  private: {{channels: [files, feed]}}
+"""
+
+
+def _state(folder: Path, *found: DigestRecord) -> Path:
+    database = Database(folder / "state")
     with database.write() as connection:
-        for kept in (_kept("one"), _kept("two", state=DigestState.HELD), _kept("three", is_notice=True)):
-            digests.add(connection, kept)
+        for one in found:
+            digests.add(connection, one)
     database.close()
-    result = run(
-        *("site", tmp_path / "site", "--repo", demo_repository),
-        *("--state", tmp_path / "state", "--feed", "feeds/{subscription}.atom"),
+    return folder / "state"
+
+
+def _config(folder: Path, publish: str = "true") -> Path:
+    file = folder / "cachewatch.yaml"
+    file.write_text(_CONFIG.format(state=folder / "state", publish=publish))
+    file.chmod(0o600)
+    return file
+
+
+def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """What went out is shown with its feed; what is held, for operators or not public is not."""
+    _state(
+        tmp_path,
+        _kept("one"),
+        _kept("two", state=DigestState.HELD),
+        _kept("three", is_notice=True),
+        _kept("four", subscription="private"),
     )
+    result = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path))
 
     assert result.exit_code == 0, result.error
     assert [file.name for file in (tmp_path / "site/digest").iterdir()] == ["one.html"]
-    assert 'href="feeds/ml-team.atom"' in (tmp_path / "site/index.html").read_text()
+    listed = (tmp_path / "site/digests.html").read_text()
+    assert 'href="https://example.org/ml-team.atom"' in listed
+    assert "private" not in listed
+
+
+def test_nothing_is_published_that_nobody_said_is_public(run: Run, demo_repository: Path, tmp_path: Path) -> None:
+    """Without `publish: true` there is no digest, no list of them, and no link to one."""
+    _state(tmp_path, _kept("one"))
+    result = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path, "false"))
+
+    assert result.exit_code == 0, result.error
+    assert not (tmp_path / "site/digest").exists()
+    assert not (tmp_path / "site/digests.html").exists()
+    assert "digests.html" not in (tmp_path / "site/index.html").read_text()
 
 
 def test_a_state_that_is_not_there_is_said(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """Nothing is made where a state was expected, and no feed is a script."""
-    missing = run("site", tmp_path / "site", "--repo", demo_repository, "--state", tmp_path / "none")
+    """Nothing is made where a state was expected, no feed is a script, and a state alone says not what is public."""
+    config = _config(tmp_path)
+    site = ("site", tmp_path / "site", "--repo", demo_repository)
+    missing = run(*site, "--config", config)
+    alone = run(*site, "--state", tmp_path / "state")
     Database(tmp_path / "state").close()
-    script = run(
-        *("site", tmp_path / "site", "--repo", demo_repository),
-        *("--state", tmp_path / "state", "--feed", "javascript:alert(1)"),
-    )
+    script = run(*site, "--config", config, "--feed", "javascript:alert(1)")
 
-    assert (missing.exit_code, script.exit_code) == (5, 2)
+    assert (missing.exit_code, alone.exit_code, script.exit_code) == (5, 2, 2)
     assert "there is no state yet" in missing.error
-    assert not (tmp_path / "none").exists()
+    assert "take --config FILE" in alone.error
     assert not (tmp_path / "site").exists()
 
 
@@ -437,9 +524,7 @@ def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
     page = " ".join(_page(tmp_path / "site/package/old.html").text)
 
     assert "in other tags" in text
-    assert (
-        json.loads(re.findall(r'id="index">(.*?)</script>', (tmp_path / "site/packages.html").read_text())[0])[1] == []
-    )
+    assert _index(tmp_path / "site")["packages"] == [["a", "1.0", [0], [0], [0]], ["old", "", [], [], []]]
     assert "There is no binary of it in develop." in page
     assert "0.9" in page
 
@@ -475,7 +560,7 @@ def test_a_site_has_a_past_of_one_revision(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "site")
     build(folder, _read(repository, folder), _Archive(), title="T")
 
-    assert "One revision, of 2025-06-01." in (tmp_path / "site/index.html").read_text()
+    assert "One revision, of 1 Jun 2025." in (tmp_path / "site/index.html").read_text()
     assert "so nothing has happened" in (tmp_path / "site/revisions.html").read_text()
 
 

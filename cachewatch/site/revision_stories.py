@@ -1,0 +1,145 @@
+"""What each revision did, in the statements of digests and of `cachewatch diff`: as it is kept for the next build."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from cachewatch.core.statements import Severity, Statement, StatementKind
+from cachewatch.core.statements.values import severity_of
+from cachewatch.render.first_screen import act, know
+from cachewatch.render.report_blocks import tell
+from cachewatch.render.subject_and_headline import facts_of
+from cachewatch.render.tag_blocks import name_of
+from cachewatch.render.text_blocks import Block, Requested
+from cachewatch.report.changes import Report
+from cachewatch.site.page_names import shown
+
+_MOST_FACTS = 12
+_LONGEST = 2000
+_LONG_WORD = re.compile(r"[^\s]{81,}")
+_MOST_ENTRIES = 100
+_ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
+# What is marked on the axis of a plot.
+_MARKED = (
+    StatementKind.SUSPICIOUS,
+    StatementKind.STACK_REMOVED,
+    StatementKind.STACK_ADDED,
+    StatementKind.MIGRATION,
+    StatementKind.PRUNE,
+    StatementKind.REBUILD_WAVE,
+)
+
+
+class ToldFact(Struct, frozen=True, array_like=True):
+    """One thing that happened, in a clause."""
+
+    severity: Severity
+    text: str
+
+
+class Mark(Struct, frozen=True, array_like=True):
+    """Something that happened to the whole tag, as plots mark it."""
+
+    kind: StatementKind
+    name: str
+
+
+class NewVersion(Struct, frozen=True, array_like=True):
+    """A package that was upgraded or is new; its name is as documents have it."""
+
+    package: str
+    before: str  # empty for a new package
+    after: str
+
+
+class Entry(Struct, frozen=True, array_like=True):
+    """One line of a section."""
+
+    name: str
+    fact: str
+    specs: str
+    where: str
+
+
+class Section(Struct, frozen=True, array_like=True):
+    """Statements of one kind, or one about the whole tag."""
+
+    severity: Severity
+    title: str
+    name: str
+    total: str
+    notes: tuple[str, ...]
+    named: str
+    packages: int
+    entries: tuple[Entry, ...]
+    more: str
+    is_by_place: bool
+
+
+class Story(Struct, frozen=True, kw_only=True):
+    """All that is told of one revision."""
+
+    facts: tuple[ToldFact, ...] = ()
+    acts: tuple[str, ...] = ()
+    news: str = ""
+    total: str = ""
+    sections: tuple[Section, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    versions: tuple[NewVersion, ...] = ()
+
+
+def story_of(report: Report) -> Story:
+    """Put what a report says into few words."""
+    if not report.statements:
+        return Story()
+    asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
+    told = tell(report, asked)
+    return Story(
+        facts=tuple(_facts(report.statements))[:_MOST_FACTS],
+        acts=tuple(map(_bounded, act(report.statements))),
+        news=know(report.statements),
+        total=told.total,
+        sections=tuple(_section(block) for block in told.blocks),
+        marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
+        versions=tuple(_versions(report.statements)),
+    )
+
+
+def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
+    """Yield the facts, bad news first and routine last; a fact is of statements of one kind."""
+    in_order = sorted(statements, key=lambda one: list(Severity).index(one.severity))
+    for kind, found in groupby(in_order, key=lambda one: one.kind):
+        for fact in facts_of(found):
+            yield ToldFact(severity_of(kind), _bounded(fact.whole))
+
+
+def _bounded(text: str) -> str:
+    """Cut words that nobody could read: names come from documents that strangers wrote."""
+    return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST)
+
+
+def _section(block: Block) -> Section:
+    is_listed = block.kind not in _ROUTINE
+    entries = tuple(
+        Entry(e.name, _bounded(e.fact), e.specs, _bounded(e.where.removeprefix("in "))) for e in block.entries
+    )
+    return Section(
+        severity=block.severity,
+        title=block.title,
+        name=_bounded(block.name),
+        total=_bounded(block.total),
+        notes=tuple(map(_bounded, block.notes)),
+        named=block.named,
+        packages=block.packages,
+        entries=entries if is_listed else (),
+        more=block.more.removesuffix(" (--all)") if is_listed else "",
+        is_by_place=block.is_by_place,
+    )
+
+
+def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
+    for one in statements:
+        if one.kind in (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED):
+            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after))

@@ -1,0 +1,389 @@
+"""What the pages of a site say, as values: cards, statements, moves between tags, installing, search and feeds."""
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import scripted
+from helpers import catalogue, history, record
+from msgspec.structs import replace
+
+from cachewatch.core.compare import compare
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.diff import changesets
+from cachewatch.documents.parsing import parse
+from cachewatch.git.repository import Repository
+from cachewatch.git.resolving_revisions import resolve
+from cachewatch.history import Build, Copies, PackageHistory, Present, TagHistory, totals_of
+from cachewatch.history.walk_revisions import present_of
+from cachewatch.render.report_formats import NoCollector, read_report
+from cachewatch.render.subject_and_headline import facts_of
+from cachewatch.render.text_blocks import ALL, Requested
+from cachewatch.report.snapshots import Outcome, outcome_of
+from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
+from cachewatch.site.cards import latest_card, unusual_card, versions_card
+from cachewatch.site.feeds import tag_feed
+from cachewatch.site.page_values import Card
+from cachewatch.site.read_history import Catalogue, Remembered, plan, read
+from cachewatch.site.revisions import revision_list, revision_pages
+from cachewatch.site.search_index import hash_files, index_file
+from cachewatch.site.shared_phrases import Times
+from cachewatch.site.tagpages import outcome_between, tag_pages
+from cachewatch.sources.opening import open_comparison
+
+_ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+def _read(repository: Path) -> Catalogue:
+    opened = Repository(repository)
+    planned = plan(
+        opened,
+        resolve(opened, "HEAD"),
+        since=None,
+        wanted_tag=lambda _: True,
+        wanted_package=lambda _: True,
+        known=Remembered(),
+    )
+    found = read(planned, jobs=1, progress=lambda _: None)
+    opened.close()
+    return found
+
+
+def _lines(card: Card) -> list[str]:
+    return [f"{line.link.text if line.link else ''} {line.text}".strip() for line in card.lines]
+
+
+def _unusual(found: Catalogue) -> list[str]:
+    return _lines(unusual_card(found, totals_of(found.past), Times(found.past)))
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
+    """A stack with twelve packages of which two are left, a package that went, and one that a stack lost."""
+    names = [f"p{number}" for number in range(12)]
+    full = {name: [record(number, stacks=["big", "root"])] for number, name in enumerate(names)}
+    full["kept"] = [record(50, stacks=["e4s", "root"]), record(51, stacks=["hep", "root"])]
+    full["gone"] = [record(52, stacks=["e4s", "root"], versions=["1.0"])]
+    full["up"] = [record(53, stacks=["hep", "root"], versions=["1.0"])]
+    few = full | {name: [record(n, stacks=["root"])] for n, name in enumerate(names[2:], 2)}
+    few["up"] = [record(57, stacks=["hep", "root"], versions=["1.0"])]  # rebuilt
+    less = {name: found for name, found in few.items() if name != "gone"}
+    less["kept"] = full["kept"][:1]
+    up = less | {"up": [record(54, stacks=["hep", "root"], versions=["1.1"])], "new": [record(55)]}
+    folder = tmp_path_factory.mktemp("lost")
+    return _read(history(folder / "r.git", *(catalogue(state) for state in (*[full] * 5, few, less, up))))
+
+
+def test_what_is_unusual_is_said(lost: Catalogue) -> None:
+    """A stack by what it had, a package that was removed, a package that a stack lost, and what the next prune takes."""
+    assert _unusual(lost) == [
+        "big has 2 of 12 specs since 6 Jun 2025",
+        "gone was removed on 7 Jun 2025",
+        "hep has no build of kept since 7 Jun 2025",
+        "10 of 15 specs are in no stack any more and go at the next prune",
+    ]
+
+
+def test_a_small_stack_that_lost_its_last_package_is_named(tmp_path: Path) -> None:
+    """Too small to have fallen, but it has no build any more."""
+    both = [record(1, stacks=["e4s", "root"]), record(2, stacks=["tiny", "root"])]
+    states = [catalogue({"a": both}), catalogue({"a": both[:1]})]
+
+    assert _unusual(_read(history(tmp_path / "r.git", *states))) == ["tiny has no build of a since 2 Jun 2025"]
+
+
+def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
+    """Upgrades and rebuilds are not, nor is a stack that came back, nor a loss of long ago."""
+    first = {f"p{n}": [record(n, stacks=["big", "root"])] for n in range(12)} | {"gone": [record(90)]}
+    without = {f"p{n}": [record(n, stacks=["root"])] for n in range(12)}
+    again = {f"p{n}": [record(n + 20, stacks=["big", "root"], versions=["2.0"])] for n in range(12)}
+    later = again | {"p0": [record(70, stacks=["big", "root"], versions=["2.1"])]}
+    states = [catalogue(state) for state in (first, without, again, *([again, later] * 15))]
+
+    assert _unusual(_read(history(tmp_path / "r.git", *states))) == []
+
+
+def test_the_latest_revision_and_new_versions_have_cards(lost: Catalogue) -> None:
+    """The facts of the newest revision, and what was upgraded or is new in a week, the newest first."""
+    times = Times(lost.past)
+
+    assert _lines(latest_card(lost, times)) == ["new new 1.0", "up 1.0 -> 1.1"]
+    assert sorted(_lines(versions_card(lost, times))) == ["new 1.0, new package", "up 1.0 -> 1.1"]
+
+
+@pytest.mark.parametrize("week", ["migration", "stack-lost", "prune", "rebuilt-beside"])
+def test_revisions_say_what_digests_say(tmp_path: Path, week: str) -> None:
+    """The facts of a revision are those of a comparison, bad news first, and its page names the packages."""
+    repository = history(tmp_path / "r.git", *map(dict, scripted.WEEKS[week]()))
+    found = _read(repository)
+    chosen = Selection(tags=Globs(["develop"]))
+    with open_comparison(
+        "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
+    ) as comparison:
+        (changeset,) = changesets(comparison, chosen, NoCollector)
+        report = read_report(changeset, Requested(most=ALL, wants=lambda _: True))
+    (row,) = revision_list(found.past, found.stories, totals_of(found.past), Times(found.past))
+    ((path, page),) = revision_pages(found.past, found.stories, Times(found.past))
+
+    assert {fact.text for fact in row.facts} == {fact.whole for fact in facts_of(report.statements)}
+    assert [fact.severity for fact in row.facts] == sorted(fact.severity for fact in row.facts)
+    assert path == row.address
+    assert {link.address for section in page.sections for link, *_ in section.rows if link.address} <= {
+        f"../package/{name}.html" for name in scripted.NAMES
+    }
+
+
+def _present(**places: str) -> Present:
+    """What there is: `e4s="1.0 1.1"` are versions of a stack."""
+    copies = [
+        Copies(version, stack, "zen4", 1) for stack, versions in sorted(places.items()) for version in versions.split()
+    ]
+    return Present(specs=len(copies), copies=tuple(copies), identity=repr(places))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ({"e4s": "1.0"}, None, Outcome.LOST),
+        (None, {"e4s": "1.0"}, Outcome.GAINED),
+        ({"e4s": "1.0", "hep": "1.0"}, {"e4s": "2.0"}, Outcome.LOST),
+        ({"e4s": "1.0", "hep": "1.1"}, {"e4s": "2.0", "hep": "1.0"}, Outcome.DOWNGRADED),
+        ({"e4s": "1.0"}, {"e4s": "1.0 2.0", "hep": "1.0"}, Outcome.UPGRADED),
+        ({"e4s": "1.0"}, {"e4s": "1.0", "hep": "1.0"}, Outcome.GAINED),
+        ({"e4s": "1.0 2.0"}, {"e4s": "2.0"}, Outcome.CHANGED),
+        ({"e4s": "1.0"}, {"e4s": "1.0"}, Outcome.SAME),
+    ],
+)
+def test_a_move_is_judged_by_places(
+    before: Mapping[str, str] | None, after: Mapping[str, str] | None, outcome: Outcome
+) -> None:
+    """The worst that happened to a package anywhere is what is said of it."""
+    old, new = (None if side is None else _present(**side) for side in (before, after))
+
+    assert outcome_between("p", old, new).outcome is outcome
+
+
+@pytest.mark.parametrize("week", ["upgrades", "prune", "stack-lost", "migration", "package-gone", "all-rebuilt"])
+def test_a_move_is_what_a_digest_says_of_it(week: str) -> None:
+    """From the numbers that are kept of each document, the same follows as from the documents."""
+    before, after = scripted.WEEKS[week]()
+    for path in before.keys() | after.keys():
+        package = path.split("/")[2]
+        old, new = (parse(files[path], path) if path in files else None for files in (before, after))
+        change = compare(package, old, new, is_pruned=False)
+        told = outcome_between(package, present_of(old) if old else None, present_of(new) if new else None)
+        expected = outcome_of(change) if change else None
+
+        assert told.outcome is (expected.outcome if expected else Outcome.SAME), package
+        assert not expected or (told.before, told.after, told.is_whole) == (
+            expected.before,
+            expected.after,
+            expected.is_whole,
+        )
+
+
+def test_other_hashes_are_a_rebuild() -> None:
+    """The same versions in the same places, but other binaries."""
+    old = _present(e4s="1.0")
+    new = Present(specs=1, copies=old.copies, identity="other")
+
+    assert outcome_between("p", old, new).outcome is Outcome.REBUILT
+
+
+def test_a_tag_is_compared_with_several(tmp_path: Path) -> None:
+    """With the snapshot before, the fourth before it, and the tag that is told, to which one may move on."""
+    state = catalogue({"a": [record(1)], "b": [record(2)]})
+    for week in range(6):
+        state |= catalogue({"a": [record(1, versions=[f"1.{week}"])]}, f"develop-2025-05-0{week + 1}")
+    pages = tag_pages(_read(history(tmp_path / "r.git", state)))
+
+    moves = pages["develop-2025-05-06"].moves
+    assert [f"{move.word} {move.other.text}" for move in moves] == [
+        "from develop-2025-05-05",
+        "from develop-2025-05-02",
+        "to develop",
+    ]
+    assert [figure.number + figure.label for figure in moves[0].counts] == ["1upgraded"]
+    assert moves[2].verdict == "1 downgraded (a)"
+    assert [figure.number + figure.label for figure in moves[2].counts] == ["1downgraded", "1gained"]
+    assert [f"{move.word} {move.other.text}" for move in pages["develop"].moves] == ["from develop-2025-05-06"]
+
+
+def _builds(*builds: Build) -> Present:
+    copies = tuple(
+        Copies(build.version, stack, build.target, len(build.hashes)) for build in builds for stack in build.stacks
+    )
+    return Present(specs=sum(len(build.hashes) for build in builds), copies=copies, builds=builds)
+
+
+def _build(version: str, spec_hash: str, *stacks: str, variants: tuple[str, ...] = ("+mpi",)) -> Build:
+    return Build(version, "gcc@13.2.0", "ubuntu24.04", "zen4", variants, stacks, (spec_hash,))
+
+
+def test_the_newest_version_is_installed_that_most_stacks_have() -> None:
+    """With the commands that are given once, where the mirror is known."""
+    present = _builds(
+        _build("1.0", "aaaaaaaaa", "e4s", "hep", "ml"),
+        _build("2.0", "ccccccccc", "e4s"),
+        _build("2.0", "bbbbbbbbb", "e4s", "hep"),
+    )
+    known = install_of("hdf5", "develop", present, Sources("https://cache.example.org/{tag}"))
+    unknown = install_of("hdf5", "develop", present, Sources())
+
+    assert known is not None
+    assert known.setup[0] == "spack mirror add develop https://cache.example.org/develop"
+    assert known.command == "spack install --cache-only hdf5@2.0/bbbbbbb"
+    assert known.about == "for zen4, ubuntu24.04, gcc@13.2.0, from e4s, hep"
+    assert known.variants == "+mpi"
+    assert unknown is not None
+    assert unknown.setup == ()
+
+
+@pytest.mark.parametrize("name", ["$(reboot)", "-rf", "a b"])
+def test_no_command_has_a_name_that_means_more_to_a_shell(name: str) -> None:
+    """Whoever copies a command gets what it looks like, or none."""
+    present = _builds(_build("2.0", "bbbbbbbbb", "e4s"))
+
+    assert install_of(name, "develop", present, Sources("https://example.org/{tag}")) is None
+    assert Sources(packages="https://example.org/{package}").page_of(name) == ""
+
+
+def test_an_unreferenced_build_is_not_offered() -> None:
+    """The next prune takes it."""
+    assert install_of("hdf5", "develop", _builds(_build("2.0", "bbbbbbbbb")), Sources()) is None
+
+
+def test_variants_that_all_builds_have_are_said_once() -> None:
+    """Of each build only what sets it apart."""
+    builds = builds_of(
+        _builds(
+            _build("1.0", "aaaaaaaaa", "e4s", variants=("+mpi", "~hl")),
+            _build("2.0", "bbbbbbbbb", "e4s", variants=("+hl", "+mpi")),
+        )
+    )
+
+    assert builds.shared == "+mpi"
+    assert [(row.version, row.variants, row.hashes) for row in builds.rows] == [
+        ("2.0", "+hl", ("bbbbbbbbb",)),
+        ("1.0", "~hl", ("aaaaaaaaa",)),
+    ]
+
+
+def test_stacks_are_rows_and_the_newest_version_comes_first() -> None:
+    """What no stack builds is the last row."""
+    matrix = matrix_of(
+        Present(
+            specs=3,
+            copies=(Copies("1.0", "", "zen4", 1), Copies("1.10", "e4s", "zen4", 1), Copies("1.9", "e4s", "zen3", 2)),
+        )
+    )
+
+    assert matrix is not None
+    assert matrix.versions == ("1.10", "1.9", "1.0")
+    assert [(row.stack.text, row.targets, row.counts, row.is_unreferenced) for row in matrix.rows] == [
+        ("e4s", "zen3, zen4", (1, 2, 0), False),
+        ("no stack", "zen4", (0, 0, 1), True),
+    ]
+
+
+def _large(packages: int, specs: int) -> Catalogue:
+    """A catalogue of that many packages with that many specs each."""
+    stacks = [f"ml-linux-x86_64-stack-{number}" for number in range(20)]
+    found = [
+        PackageHistory(
+            package=f"py-package-number-{number:04}",
+            trail=((0, "id"),),
+            steps=(),
+            present=_builds(
+                *(
+                    Build(
+                        f"1.{number % 30}.{version}",
+                        "gcc@13.2.0",
+                        "ubuntu24.04",
+                        "x86_64_v3",
+                        (),
+                        (stacks[(number + version) % 20],),
+                        (f"{number:04}{version:02}{'abcdefg'[version % 7]}0000000000000000000000000",),
+                    )
+                    for version in range(specs)
+                )
+            ),
+        )
+        for number in range(packages)
+    ]
+    past = TagHistory(tag="develop", revisions=(("c" * 40, datetime(2025, 6, 1, tzinfo=UTC)),), packages=tuple(found))
+    return Catalogue(past=past, stories=(), tags={}, diagnostics=(), remembered=Remembered())
+
+
+def test_the_search_index_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,500 packages under 300 kB; hashes are apart, and each of their files holds one first letter."""
+    monkeypatch.setattr(PackageHistory, "is_there", True)
+    found = _large(1500, 30)
+    names = [one.package for one in found.past.packages]
+    files = dict(hash_files(names, found))
+
+    assert len(index_file(names, found, totals_of(found.past))) < 300_000
+    assert set(files) == {"assets/hashes-0.js", "assets/hashes-1.js"}
+    data = json.loads(files["assets/hashes-1.js"].decode().removeprefix('cachewatch.hashes("1",').removesuffix(");\n"))
+    assert data["1234"][:6] == "23400a"
+
+
+def test_an_index_holds_no_markup(tmp_path: Path) -> None:
+    """A script that is read as a page has nothing to offer."""
+    found = _read(history(tmp_path / "r.git", catalogue({"a": [record(1, versions=["</script><b>"])]})))
+
+    assert b"<" not in index_file(["a"], found, totals_of(found.past))
+
+
+def test_feeds_are_the_same_in_every_build(lost: Catalogue) -> None:
+    """Newest first, with an id of its own for each entry, and a title that says what happened."""
+    feed = tag_feed(lost.past, lost.stories, Times(lost.past), "Build cache")
+
+    assert feed == tag_feed(lost.past, lost.stories, Times(lost.past), "Build cache")
+    assert feed.entries[0].title == "new new 1.0; up 1.0 -> 1.1"
+    assert len({entry.id for entry in feed.entries}) == len(feed.entries) == 3
+    assert feed.updated == feed.entries[0].updated > feed.entries[1].updated
+
+
+def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: Catalogue) -> None:
+    """What was merely rebuilt is no news, and every link of a feed leads to a page."""
+    from cachewatch.site import NoArchive, build  # noqa: PLC0415
+    from cachewatch.site.write_pages import Folder  # noqa: PLC0415
+
+    build(Folder(tmp_path / "site"), lost, NoArchive(), title="T")
+    feed = ET.fromstring((tmp_path / "site/package/up.atom").read_bytes())
+
+    assert [entry.findtext(f"{_ATOM}title") for entry in feed.iter(f"{_ATOM}entry")] == [
+        "up: added 1.1 in hep; removed 1.0 in hep"
+    ]
+    for file in (tmp_path / "site").rglob("*.atom"):
+        for link in ET.fromstring(file.read_bytes()).iter(f"{_ATOM}link"):
+            assert (file.parent / link.attrib["href"]).is_file(), file
+
+
+def test_what_is_known_is_used_only_where_it_is_of_the_same(tmp_path: Path) -> None:
+    """What another version of cachewatch said, or what was said of other packages, is said anew."""
+    state = catalogue({"a": [record(1)], "b": [record(2)]})
+    repository = history(tmp_path / "r.git", state, catalogue({"a": [record(3)], "b": [record(2)]}))
+    known = _read(repository).remembered
+    opened = Repository(repository)
+
+    def is_used(known: Remembered, *packages: str) -> bool:
+        planned = plan(
+            opened,
+            resolve(opened, "HEAD"),
+            since=None,
+            wanted_tag=lambda _: True,
+            wanted_package=packages.__contains__,
+            known=known,
+        )
+        return planned.known.past is not None
+
+    assert is_used(known, "a", "b")
+    assert not is_used(known, "a")
+    assert not is_used(replace(known, by="0.0"), "a", "b")
+    assert not is_used(replace(known, stories=()), "a", "b")
+    opened.close()
