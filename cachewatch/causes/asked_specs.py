@@ -30,10 +30,10 @@ class Asked(Struct, frozen=True, kw_only=True):
 def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> Asked:
     """Find what `text` means, and the two revisions to compare; raises UnknownRevision where nothing has that name."""
     after = resolve(repository, between[1] if between else rev)
-    found = _meaning(RecordedGraph(repository, after, tag), text)
+    found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
         after = last
-        found = _meaning(RecordedGraph(repository, after, tag), text)
+        found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None:
         raise UnknownRevision(
             f"{after.name}: {tag} has no package and no hash {text!r}; name a package, package@version or a hash of at"
@@ -61,7 +61,7 @@ def step_of(repository: Repository, asked: Asked, tag: str) -> Step | None:
     """Open the step in which what was asked about came; None if it was there from the first revision on."""
     if asked.before is None:
         return None
-    return Step(RecordedGraph(repository, asked.before, tag), RecordedGraph(repository, asked.after, tag))
+    return Step(RecordedGraph(repository, asked.before.commit, tag), RecordedGraph(repository, asked.after.commit, tag))
 
 
 def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:

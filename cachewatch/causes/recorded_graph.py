@@ -12,7 +12,6 @@ from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision
 from cachewatch.git.trees import folders
 
 _NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
@@ -21,9 +20,9 @@ _NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
 class RecordedGraph:
     """The specs of a tag with what they are made of; packages are read when they are needed."""
 
-    def __init__(self, repository: Repository, revision: Revision, tag: str) -> None:
+    def __init__(self, repository: Repository, commit: str, tag: str) -> None:
         self._repository = repository
-        self._folder = f"{revision.commit}:{CATALOGUE}/{tag}"
+        self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._documents: dict[str, Document | None] = {}
         others = self._file(TAG_GRAPH)

@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,7 @@ _COMPLETED = {
 }
 _FILTERS = tuple(_FILTERED)
 _STREAMED = ("json", "jsonl", "csv")
+_EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
 
@@ -84,7 +85,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     cls=GroupedOptions,
     groups={
         "Filters": [*_FILTERS, "versions"],
-        "Output": ["format_", "stat", "is_all", "output", "color", "no_progress"],
+        "Output": ["format_", "stat", "is_all", "why", "output", "color", "no_progress"],
         "Gates": ["exit_code", "fail_on"],
     },
     epilog=examples(
@@ -100,6 +101,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
 @click.option("--stat", is_flag=True, help="Print one line for each package.")
 @click.option("--all", "is_all", is_flag=True, help="Print every line of every section.")
+@click.option("--why", is_flag=True, help="Also say why specs were rebuilt, for catalogues that `record` wrote.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything changed.")
 @click.option(
     "--fail-on",
@@ -130,6 +132,7 @@ def diff(
     format_: str,
     stat: bool,
     is_all: bool,
+    why: bool,
     exit_code: bool,
     fail_on: tuple[str, ...],
     output: str | None,
@@ -149,6 +152,8 @@ def diff(
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     if stat and format_ != "text":
         raise UsageError(f"--stat is text; leave it out, and --format {format_} has the same counts and more")
+    if why and (stat or format_ not in _EXPLAINED):
+        raise UsageError(f"--why takes one of the formats {', '.join(_EXPLAINED)}, and no --stat")
     selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
     make_collector, write_format = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
@@ -156,6 +161,12 @@ def diff(
     line = progress_line(is_wanted=not no_progress)
     done: list[Outcome] = []
     named = _named(before, after)
+    opened: list[Repository] = []
+
+    def open_repository() -> "Repository":
+        opened.append(open_catalogue(repo, line))
+        return opened[-1]
+
     with ExitStack() as stack:
         stack.enter_context(garbage_collection.searching_seldom())
         with garbage_collection.loading():
@@ -163,10 +174,14 @@ def diff(
             assistant = stack.enter_context(
                 companion(assistance(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
             )
-            comparison = stack.enter_context(_opened(named, partial(open_catalogue, repo, line), selection))
+            comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
-        found = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance, assistant=assistant)
+        found: Iterable[Changeset] = changesets(
+            comparison, selection, make_collector, jobs=jobs, progress=line.advance, assistant=assistant
+        )
+        if why:
+            found = stack.enter_context(_explained(found, opened, selection))
         pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
         # What nobody can read at once is written as it comes, and what is wrong with the filters is said after it.
         if format_ not in _STREAMED or stat:
@@ -212,6 +227,19 @@ def _opened(
         compared(*newest_two(repository), repository=repository) as comparison,
     ):
         yield comparison
+
+
+@contextmanager
+def _explained(
+    found: Iterable[Changeset], opened: "Sequence[Repository]", selection: Selection
+) -> Iterator[Iterable[Changeset]]:
+    """Let changesets say why specs were rebuilt, read through a git process of its own."""
+    if not opened:
+        raise UsageError("--why compares revisions: files and folders have no dependency graph")
+    from cachewatch.causes.changeset_causes import explained  # noqa: PLC0415  slow to load
+
+    with closing(opened[0].another()) as repository:
+        yield explained(found, repository, selection)
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:

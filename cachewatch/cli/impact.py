@@ -37,7 +37,7 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
 
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
-        found = recorded_impact(RecordedGraph(repository, revision, tag), package)
+        found = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
     if format_ == "json":
         write([impact_json(package, found)], output)
     else:

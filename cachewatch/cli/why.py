@@ -109,7 +109,7 @@ def _of_all(repository: "Repository", between: tuple[str, str] | None, tag: str)
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     before, after = (resolve(repository, name) for name in between or ("HEAD~1", "HEAD"))
-    step = Step(RecordedGraph(repository, before, tag), RecordedGraph(repository, after, tag))
+    step = Step(RecordedGraph(repository, before.commit, tag), RecordedGraph(repository, after.commit, tag))
     found = list(step.explain_all())
     return (
         night_json(found, is_recorded=step.is_recorded),

@@ -4,12 +4,13 @@ A catalogue has too many packages to hold, so a format takes each one when it co
 in whichever process that is, and writes what it kept in order.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from cachewatch.core.causes import Explanation
 from cachewatch.core.changeset_totals import Tally
 from cachewatch.core.model import Diagnostic, Event, Kind, PackageChange, PackageCounts, Side, Unreadable
 from cachewatch.core.statements import Statement, StatementKind
@@ -100,6 +101,7 @@ class Changeset:
         self._tally = Tally()
         self._diagnostics: list[Diagnostic] = []
         self._unreadable: list[Unreadable] = []
+        self.explain: Callable[[], Sequence[Explanation]] | None = None  # why specs were rebuilt, if anybody asked
 
     def collected(self) -> Iterator[Any]:
         """Yield what the output format's collector has of each batch, in the order of the packages."""

@@ -112,6 +112,10 @@ class Repository:
         """Return the same repository for the forked process that we are in, with git processes of its own."""
         if self._objects is not None:
             self._objects.abandon()
+        return self.another()
+
+    def another(self) -> "Repository":
+        """Return the same repository with git processes of its own."""
         twin = copy(self)
         twin._objects = None  # noqa: SLF001  it is one of us
         return twin

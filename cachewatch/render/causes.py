@@ -77,7 +77,7 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
     """Return the causes of all rebuilt specs between two revisions."""
     return _encoded(
-        {"recorded": is_recorded, "causes": attributed_json(_attributed([one for one in found if one.is_match]))}
+        {"recorded": is_recorded, "causes": attributed_json(attributed([one for one in found if one.is_match]))}
     )
 
 
@@ -86,7 +86,7 @@ def lock_json(change: LockChange) -> bytes:
     return _encoded(
         {
             "recorded": True,
-            "causes": attributed_json(_attributed(change.explained)),
+            "causes": attributed_json(attributed(change.explained)),
             "specs": [_explanation_json(one) | {"root": one.spec.hash in change.roots} for one in change.explained],
             "added": [spec_json(node) for node in change.added],
             "removed": [spec_json(node) for node in change.removed],
@@ -102,7 +102,8 @@ def attributed_json(found: Sequence[Attributed]) -> list[dict[str, Any]]:
     ]
 
 
-def _attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
+def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
+    """Return the causes of rebuilt specs; each spec is counted under one of them."""
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 
@@ -123,6 +124,23 @@ def explained_lines(package: str, before: Side | None, after: Side, found: Seque
         yield from _explanation_lines(one)
     if len(found) > _MOST_SPECS:
         yield f"... and {len(found) - _MOST_SPECS:,} more specs (--format json has all)"
+
+
+def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
+    """Yield a section of a report: why specs were rebuilt."""
+    yield "WHY"
+    if found:
+        yield from _attributed_lines(found, "with another hash than their nearest predecessors")
+    else:
+        yield "  no specs were rebuilt"
+
+
+def markdown_causes(found: Sequence[Explanation]) -> list[dict[str, object]]:
+    """Return the causes as the template takes them: what, how many specs, of which packages."""
+    return [
+        {"count": count, "cause": in_words(group[0].cause, _names_of(group)), "packages": packages}
+        for count, group, packages in _grouped(found)
+    ]
 
 
 def night_lines(before: Side, after: Side, found: Sequence[Explanation]) -> Iterator[str]:
@@ -156,20 +174,34 @@ def lock_lines(change: LockChange, before: str, after: str) -> Iterator[str]:
 
 
 def _attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
-    names = {one.spec.hash: one.spec.name for one in explained}
     yield f"{number(len(explained), 'spec')} {what}:"
-    groups: defaultdict[tuple[object, ...], list[Attributed]] = defaultdict(list)
-    for one in _attributed(explained):
-        groups[_group(one.cause)].append(one)
-    found = [(sum(len(one.attributed) for one in group), group) for group in groups.values()]
-    found = sorted((one for one in found if one[0]), key=lambda one: -one[0])
-    for count, group in found[:_MOST_CAUSES]:
-        packages = sorted({names[spec_hash] for one in group for spec_hash in one.attributed})
-        listed = _listed(sorted({_compiled(one.cause) for one in group}))
-        yield f"  {count:>6,}  {in_words(group[0].cause, listed)}"
-        yield f"          {_listed(map(safe, packages))}"
-    if rest := sum(count for count, _ in found[_MOST_CAUSES:]):
+    found = _grouped(explained)
+    for count, group, packages in found[:_MOST_CAUSES]:
+        yield f"  {count:>6,}  {in_words(group[0].cause, _names_of(group))}"
+        yield f"          {_listed(packages)}"
+    if rest := sum(count for count, _, _ in found[_MOST_CAUSES:]):
         yield f"  {rest:>6,}  for {number(len(found) - _MOST_CAUSES, 'other reason')} (--format json has all)"
+
+
+def _grouped(explained: Sequence[Explanation]) -> list[tuple[int, list[Attributed], list[str]]]:
+    """Return the causes that changed alike, with the specs counted under them and their packages; most specs first."""
+    names = {one.spec.hash: one.spec.name for one in explained}
+    groups: defaultdict[tuple[object, ...], list[Attributed]] = defaultdict(list)
+    for one in attributed(explained):
+        groups[_group(one.cause)].append(one)
+    found = [
+        (
+            sum(len(one.attributed) for one in group),
+            group,
+            sorted({safe(names[h]) for one in group for h in one.attributed}),
+        )
+        for group in groups.values()
+    ]
+    return sorted((one for one in found if one[0]), key=lambda one: -one[0])
+
+
+def _names_of(group: Sequence[Attributed]) -> str:
+    return _listed(sorted({_compiled(one.cause) for one in group}))
 
 
 def _explanation_lines(one: Explanation) -> Iterator[str]:

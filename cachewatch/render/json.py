@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
+from cachewatch.render.causes import attributed, attributed_json
 from cachewatch.render.json_packages import (
     SCHEMA,
     encode,
@@ -46,12 +47,12 @@ def write_json(changesets: Iterable[Changeset]) -> Iterator[bytes]:
                 yield separator
                 yield part
                 separator = b",\n"
-        yield b"]" + _rest(changeset.outcome) + b"}"
+        yield b"]" + _rest(changeset.outcome) + _causes(changeset) + b"}"
     yield b"]}\n"
 
 
 def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
-    """Yield one JSON object a line, told apart by `type`: changeset, package, statement, event, warning, summary."""
+    """Yield one JSON object a line, told apart by `type`: changeset, package, statement, cause, event, warning, summary."""
     for changeset in changesets:
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
@@ -60,11 +61,19 @@ def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         outcome = changeset.outcome
         for statement in outcome.statements:
             yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
+        for cause in attributed_json(attributed(changeset.explain())) if changeset.explain else ():
+            yield encode({"type": "cause", **cause}) + b"\n"
         for event in outcome.events:
             yield encode({"type": "event", **event_values(event)}) + b"\n"
         for diagnostic in outcome.diagnostics:
             yield encode({"type": "warning", **fault_values(diagnostic)}) + b"\n"
         yield encode({"type": "summary", **summary_values(outcome.packages, outcome.tally.specs)}) + b"\n"
+
+
+def _causes(changeset: Changeset) -> bytes:
+    if changeset.explain is None:
+        return b""
+    return b',\n"causes":' + encode(attributed_json(attributed(changeset.explain())))
 
 
 def _rest(outcome: Outcome) -> bytes:

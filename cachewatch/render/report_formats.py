@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
+from cachewatch.render.causes import heading_and_causes, markdown_causes
 from cachewatch.render.colour import Palette
 from cachewatch.render.diff_totals import Wants
 from cachewatch.render.report_blocks import tell
@@ -50,6 +51,8 @@ def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int,
         report = read_report(changeset, asked)
         lines = render_text(report, tell(report, asked), width=width, palette=palette)
         yield ("\n\n" if number else "").encode() + "".join(f"{line}\n" for line in lines).encode()
+        if changeset.explain is not None:
+            yield "".join(f"{line}\n" for line in ("", *heading_and_causes(changeset.explain()))).encode()
 
 
 def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
@@ -59,3 +62,5 @@ def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iter
     for changeset in changesets:
         report = read_report(changeset, asked)
         yield render("changes.md.j2", report=report, told=tell(report, asked)).encode()
+        if changeset.explain is not None:
+            yield render("causes.md.j2", causes=markdown_causes(changeset.explain())).encode()

@@ -6,9 +6,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from caches import GCC, database, edge, installs, node, write_v3
-from conftest import Run
+from conftest import ROOT, Run
+from helpers import document
+from helpers import record as record_of
 from truths import V3, History
 
 from cachewatch.git.repository import Repository
@@ -102,6 +105,48 @@ def test_two_lock_files(run: Run, buildcaches: Path, kind: str) -> None:
     assert re.search(r"^ +6  zlib 1.3 -> 1.3.1$", result.output, re.MULTILINE)
     assert [(one["package"], one["specs"], one["attributed"]) for one in found["causes"]] == [("zlib", 6, 6)]
     assert {one["spec"]["name"] for one in found["specs"] if one["root"]} >= {"cw-stack", "hdf5"}
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "jsonl", "json"])
+def test_diff_says_why(run: Run, histories: dict[str, History], form: str) -> None:
+    """Beside what changed; the JSON is what the schema says."""
+    history = histories["v3"]
+    between = (history.revisions[V3[5]], history.revisions[V3[6]])
+    result = run("diff", *between, "--repo", history.folder, "--why", "--format", form)
+
+    assert (result.exit_code, result.error) == (0, "")
+    assert re.search("zlib.* 1.3 (->|→) 1.3.1|zlib.*1.3.*1.3.1", result.output)
+    if form == "json":
+        schema = json.loads((ROOT / "config" / "changesets.schema.json").read_text())
+        found = json.loads(result.output)
+        jsonschema.validate(found, schema)
+        assert [(one["what"], one["specs"], one["attributed"]) for one in found["changesets"][0]["causes"]] == [
+            ("version", 6, 6)
+        ]
+    if form == "text":
+        assert "\nWHY\n6 specs with another hash" in result.output
+
+
+def test_diff_says_why_of_what_was_selected(run: Run, histories: dict[str, History]) -> None:
+    """Filters choose the specs whose causes are counted."""
+    history = histories["v3"]
+    between = (history.revisions[V3[5]], history.revisions[V3[6]])
+    arguments = ("diff", *between, "--repo", history.folder, "--why", "--format", "json")
+    one = json.loads(run(*arguments, "--package", "hdf5").output)["changesets"][0]["causes"]
+    none = json.loads(run(*arguments, "--target", "aarch64").output)["changesets"][0]["causes"]
+
+    assert [(cause["package"], cause["specs"]) for cause in one] == [("zlib", 1)]
+    assert none == []
+
+
+def test_why_takes_revisions_and_formats_that_say_it(run: Run, tmp_path: Path) -> None:
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_bytes(document([record_of(1)], package="zlib"))
+    files = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--why")
+    table = run("diff", tmp_path / "a.md", tmp_path / "b.md", "--why", "--format", "csv")
+
+    assert (files.exit_code, "--why compares revisions" in files.error) == (2, True)
+    assert (table.exit_code, "--why takes one of the formats" in table.error) == (2, True)
 
 
 def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path) -> None:
