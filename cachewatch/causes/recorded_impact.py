@@ -1,6 +1,7 @@
 """What depends on a package in a recorded revision."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.core.graph import GraphNode
@@ -20,7 +21,9 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
     nodes = list(_all_nodes(graph))
     hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
     if not hashes:
-        raise UsageError(f"{asked}: no spec of this revision is or uses it; `cachewatch show` lists what there is")
+        near = get_close_matches(package, {node.name for node in nodes}, 3)
+        hint = f"did you mean {', '.join(near)}?" if near else "`cachewatch packages` lists what there is"
+        raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
     stacks = {h: s.stacks for name in graph.packages if (d := graph.document(name)) for h, s in d.specs.items()}
     return find_impact(nodes, hashes, stacks)
 

@@ -119,11 +119,14 @@ def explained_lines(package: str, before: Side | None, after: Side, found: Seque
     yield _heading(package, before, after)
     if not found:
         yield "no new specs between these revisions"
-    for one in found[:_MOST_SPECS]:
+    with_predecessor = [one for one in found if one.predecessor is not None]
+    for one in with_predecessor[:_MOST_SPECS]:
         yield ""
         yield from _explanation_lines(one)
-    if len(found) > _MOST_SPECS:
-        yield f"... and {len(found) - _MOST_SPECS:,} more specs (--format json has all)"
+    if len(with_predecessor) > _MOST_SPECS:
+        yield f"... and {len(with_predecessor) - _MOST_SPECS:,} more specs (--format json has all)"
+    if new := len(found) - len(with_predecessor):
+        yield f"{number(new, 'new spec')}: the package had none before"
 
 
 def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
@@ -156,7 +159,9 @@ def night_lines(before: Side, after: Side, found: Sequence[Explanation]) -> Iter
         names = sorted({safe(one.spec.name) for one in matched if _is_changed_itself(one)})
         yield f"{number(own, 'more new spec')} changed in itself: {_listed(names)}"
     if others := len(found) - len(matched):
-        yield f"{number(others, 'more new spec')} that no older one matches; `cachewatch why HASH` names the nearest"
+        names = sorted({safe(one.spec.name) for one in found if not one.is_match})
+        more = f": {_listed(names)}; `cachewatch why PACKAGE` names the nearest older spec" if names else ""
+        yield f"{number(others, 'more new spec')} that no older one matches{more}"
 
 
 def lock_lines(change: LockChange, before: str, after: str) -> Iterator[str]:
@@ -206,7 +211,6 @@ def _names_of(group: Sequence[Attributed]) -> str:
 
 def _explanation_lines(one: Explanation) -> Iterator[str]:
     if one.predecessor is None:
-        yield f"{short(one.spec)} is new: its package had no specs before"
         return
     where = ", which is still there" if one.is_beside else ""
     unlike = "" if one.is_paired else ", for another operating system or target"

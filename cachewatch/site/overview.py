@@ -119,12 +119,16 @@ def lag_rows(lags: Iterable[Lag]) -> tuple[tuple[LagRow, ...], tuple[Tick, ...]]
             most=days(until),
             at=round(100 * middle / top, 2),
             until=round(100 * until / top, 2),
-            title=f"{shown(stack)}: {number(len(by_stack[stack]), 'version')}, half of them within {days(middle)} "
-            f"of the first stack, nine tenths within {days(until)}",
+            title=f"{shown(stack)}: {number(len(by_stack[stack]), 'version')}; after the first stack had them: half of them "
+            f"{_within(middle)}, nine tenths {_within(until)}",
         )
         for stack, (middle, until) in sorted(spread.items(), key=lambda item: (item[1], item[0]))
     ]
     return tuple(rows), tuple(Tick(100.0 * n / 4, days(top * n / 4) if n else "0") for n in range(0, 5, 2))
+
+
+def _within(count: float) -> str:
+    return f"within {days(count)}" if days(count)[0].isdigit() else days(count)
 
 
 def _nine_tenths(found: Sequence[float]) -> float:

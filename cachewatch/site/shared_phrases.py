@@ -7,6 +7,7 @@ from cachewatch.core.statements import StatementKind
 from cachewatch.core.statements.values import severity_of
 from cachewatch.core.versions import sorted_versions
 from cachewatch.history import TagHistory
+from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import Curve, DatedRevision, Figure, Link, Plot, PlotMark
@@ -107,7 +108,7 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
     peak = moments[numbers.index(top)].day
     return Curve(
         name=name,
-        title=f"{name.text}: {numbers[0]:,} specs on {moments[0].day}, {numbers[-1]:,} on {moments[-1].day}; "
+        title=f"{name.text}: {number(numbers[0], 'spec')} on {moments[0].day}, {numbers[-1]:,} on {moments[-1].day}; "
         f"at least {low:,}, at most {top:,} (on {peak})",
         line=plots.steps(places, numbers, top),
         area=plots.area(places, numbers, top),
