@@ -176,6 +176,11 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     assert "STATUS=the new configuration was refused, the old one stays" in systemd()
 
 
+def said(site: Site) -> list[str]:
+    """Return the lines of the log."""
+    return site.said.getvalue().splitlines()
+
+
 @pytest.mark.usefixtures("loopback")
 def test_a_reload_begins_what_is_new(site: Site) -> None:
     """The monitor moves; a source, a channel and a subscription begin, though it began with fewer."""
@@ -204,6 +209,8 @@ def test_a_reload_begins_what_is_new(site: Site) -> None:
         reload,
         look,
         lambda: wait_for(lambda: '"source": "second", "revision"' in site.said.getvalue()),
+        # What is published before it has begun is not its news.
+        lambda: wait_for(lambda: any("stream.begun" in line and '"new"' in line for line in said(site))),
         lambda: site.publish(1),
         lambda: wait_for((site.folder / "new.atom").exists),
     ):
