@@ -4,7 +4,8 @@
     ├── UsageError             2   the command or the configuration must be fixed
     │   ├── ConfigError        2   the configuration file has mistakes
     │   ├── UnknownRevision    2   no such revision, date or tag
-    │   └── RefusedAddress     2   a URL that could run a command or leak a password
+    │   ├── RefusedAddress     2   a URL that could run a command or leak a password
+    │   └── NoHistoryIndex     2   a question that only a complete history index can answer
     ├── SourceError            3   a source could not be read; the next run may succeed
     │   ├── HttpError          3   a server did not answer, or sent an unexpected answer
     │   ├── TooLarge           3   a file of a source exceeds its size limit
@@ -45,6 +46,10 @@ class UnknownRevision(UsageError):
 
 class RefusedAddress(UsageError):
     """A repository address that could trick git, or that contains a password."""
+
+
+class NoHistoryIndex(UsageError):
+    """There is no complete history index yet; `cachewatch history build` makes one."""
 
 
 class SourceError(CachewatchError):

@@ -6,7 +6,7 @@ left, and decodes, and checks, each of them once as JSON.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -64,6 +64,7 @@ _decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 _HASH_LENGTH = 32
 _HASH_KEY = '"hash": "'
 _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
+END = "}, "
 
 
 class Known:
@@ -90,25 +91,21 @@ def read_records(details: str, known: Known) -> Records | None:
 
 
 def _cut(details: str, known: Known) -> Records | None:
-    """Cut `details` into records, and their hashes out of those; None if it is not of that form.
-
-    There is no regular expression here: the time is linear whatever a document holds.
-    """
-    if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
+    """Cut `details` into records, and their hashes out of those; None if it is not of that form."""
+    records = split_records(details)
+    if records is None:
         return None
-    hashes: list[str] = []
-    texts: list[str] = []
-    for record in details[len(_OPENING) : -len(_CLOSING)].split(_BETWEEN):
-        head, key, rest = record.partition(_HASH_KEY)
-        hashes.append(rest[:_HASH_LENGTH])
-        texts.append(head + key + rest[_HASH_LENGTH:])
+    cut = cut_hashes(records)
+    if cut is None:
+        return None
+    hashes, texts = cut
     distinct = frozenset(hashes)
-    if len(distinct) < len(hashes) or not _are_hashes(hashes):
+    if len(distinct) < len(hashes) or not are_hashes(hashes):
         return None  # a hash is there twice, or is none
     copies = Counter(texts)
     counts: Counter[Signature] = Counter()
     for text, count in copies.items():
-        signature = known.by_text.get(text) or _learn(text, known)
+        signature = known.by_text.get(text) or learn(text, known)
         if signature is None:
             return None
         counts[signature] += count
@@ -116,7 +113,47 @@ def _cut(details: str, known: Known) -> Records | None:
     return Records(specs, {}, not known.old.isdisjoint(copies))
 
 
-def _learn(text: str, known: Known) -> Signature | None:
+def split_records(details: str) -> list[str] | None:
+    """Cut `details` into the texts of its records; None if it is not of the form that the generator writes.
+
+    There is no regular expression here: the time is linear whatever a document holds.
+    """
+    if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
+        return None
+    return details[len(_OPENING) : -len(_CLOSING)].split(_BETWEEN)
+
+
+def split_at_braces(details: str) -> list[str]:
+    """Cut `details`, which begin as a list of records and end as one, at each brace: many times as fast as at `}, {`.
+
+    Every piece is a record and `END` if no value of it has a brace, and `cut_hashes` finds out those of which one has.
+    """
+    pieces = details[len(_OPENING) : -1].split("{")
+    pieces[-1] += END[1:]
+    return pieces
+
+
+def cut_hashes(records: Sequence[str], end: str = "") -> tuple[list[str], list[str]] | None:
+    """Return the hash of each record, and its text with an empty hash and without its `end`; None if one has no such thing.
+
+    Whether it is a hash, `are_hashes` says.
+    """
+    places = [record.find(_HASH_KEY) + len(_HASH_KEY) for record in records]
+    if places and (min(places) < len(_HASH_KEY) or not all(record.endswith(end) for record in records)):
+        return None
+    cut = -len(end) if end else None
+    hashes = [record[place : place + _HASH_LENGTH] for record, place in zip(records, places, strict=True)]
+    texts = [record[:place] + record[place + _HASH_LENGTH : cut] for record, place in zip(records, places, strict=True)]
+    return hashes, texts
+
+
+def hash_in(record: str) -> str:
+    """Return the hash of a record that `cut_hashes` has cut before."""
+    place = record.find(_HASH_KEY) + len(_HASH_KEY)
+    return record[place : place + _HASH_LENGTH]
+
+
+def learn(text: str, known: Known) -> Signature | None:
     """Decode the record that `text` is with an empty hash; None unless it has each of the usual members once."""
     whole = f"{{{text}}}"
     record = (_decode_record_with_tarball if '"tarball":' in text else _decode_record)(whole)
@@ -131,7 +168,8 @@ def _learn(text: str, known: Known) -> Signature | None:
     return signature
 
 
-def _are_hashes(hashes: Collection[str]) -> bool:
+def are_hashes(hashes: Collection[str]) -> bool:
+    """Tell whether all of these are letters and digits of the usual length."""
     # The hashes are the one part of a record that was not decoded.
     together = "".join(hashes).encode()
     return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes)

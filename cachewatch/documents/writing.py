@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from cachewatch.core.spack_spellings import UNION_STACK
 
@@ -43,16 +44,31 @@ class Listed(Struct, frozen=True):
 
 def write_document(package: str, tag: str, specs: Collection[Listed]) -> bytes:
     """Return the document of `package`; its specs are sorted by hash and all belong to the union stack."""
-    records = [_record(spec) for spec in sorted(specs, key=lambda spec: spec.binary.hash)]
-    text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=json.dumps(records))
+    write = _Writer().write
+    records = ", ".join(write(spec) for spec in sorted(specs, key=lambda spec: spec.binary.hash))
+    text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=f"[{records}]")
     return text.encode()
 
 
-def _record(spec: Listed) -> dict[str, object]:
+class _Writer:
+    """Writes records; those of specs that differ only in their hash are encoded once."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[object, ...], tuple[str, str]] = {}
+
+    def write(self, spec: Listed) -> str:
+        _, spec_hash, *rest = astuple(spec.binary)
+        kind = (*rest, spec.size, spec.stacks)
+        parts = self._parts.get(kind)
+        if parts is None:
+            parts = self._parts[kind] = _parts(spec)
+        return f"{parts[0]}{json.dumps(spec_hash)}{parts[1]}"
+
+
+def _parts(spec: Listed) -> tuple[str, str]:
+    """Return what stands before and after the hash in the record of a spec."""
     binary = spec.binary
-    return {
-        "compiler": binary.compiler,
-        "hash": binary.hash,
+    after = {
         "os": binary.os,
         "platform": binary.platform,
         "size": NO_SIZE if spec.size is None else spec.size,
@@ -61,10 +77,13 @@ def _record(spec: Listed) -> dict[str, object]:
         "variants": list(binary.variants),
         "versions": [binary.version],
     }
+    return f'{{"compiler": {json.dumps(binary.compiler)}, "hash": ', f", {json.dumps(after)[1:]}"
 
 
 def _meta(specs: Collection[Listed]) -> dict[str, object]:
-    by_stack = Counter(stack for spec in specs for stack in {*spec.stacks, UNION_STACK})
+    by_stack: Counter[str] = Counter()
+    for stacks, count in Counter(spec.stacks for spec in specs).items():
+        by_stack.update(dict.fromkeys({*stacks, UNION_STACK}, count))
     return {
         "compilers": sorted({spec.binary.compiler for spec in specs}),
         "num_specs": len(specs),

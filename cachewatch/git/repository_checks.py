@@ -47,6 +47,15 @@ def is_in_repository(path: Path) -> bool:
         return True  # which opening it will explain
 
 
+def shared_git_dir(path: Path) -> Path | None:
+    """Return the git folder of the repository that `path` is, or is in, which all its work trees share, without starting git."""
+    try:
+        git_dir = _git_dir(path.absolute())
+        return None if git_dir is None else list(_folders(git_dir))[-1].resolve()
+    except RefusedFile:
+        return None  # which opening it will explain
+
+
 def _git_dir(path: Path) -> Path | None:
     """Look for the repository as git does, but at no pipe on the way."""
     for folder in (path, *path.parents):

@@ -2,12 +2,13 @@
 
 import os
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
 
+from cachewatch.core.dates import as_datetime
 from cachewatch.core.model import Side
 from cachewatch.core.repository_layout import CATALOGUE
 from cachewatch.errors import SourceError, UnknownRevision
@@ -15,13 +16,6 @@ from cachewatch.git.repository import Object, Repository
 from cachewatch.git.trees import folders
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
-_AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
-_UNIT = {
-    "minute": timedelta(minutes=1),
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(weeks=1),
-}
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
 # The end of today is not yet here, nor is that of a zone's tomorrow.
 _SOON = timedelta(days=1)
@@ -136,22 +130,6 @@ def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
         return False  # the history is not here
 
 
-def as_datetime(text: str, now: datetime) -> datetime | None:
-    """Return the last moment that `text` means, if it means a date at all."""
-    text = text.strip().lower()
-    if text in ("today", "yesterday"):
-        return _end_of((now - timedelta(days=text == "yesterday")).date())
-    if ago := _AGO.fullmatch(text):
-        return now - int(ago[1]) * _UNIT[ago[2]]
-    try:
-        if len(text) == len("2025-06-01"):
-            return _end_of(date.fromisoformat(text))
-        moment = datetime.fromisoformat(text.upper()) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
-    except ValueError:
-        return None
-    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _readings(name: str) -> list[tuple[str, str | None]]:
     """List what `name` may mean, likeliest first: a whole revision, then REV:TAG."""
     revision, colon, tag = name.rpartition(":")
@@ -196,10 +174,6 @@ def _time(repository: Repository, commit: str) -> datetime | None:
         return datetime.fromtimestamp(int(match[1]), UTC) if match else None
     except (OverflowError, ValueError, OSError):
         return None  # a date that no calendar holds
-
-
-def _end_of(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, 23, 59, 59, tzinfo=UTC)
 
 
 def newest_two(repository: Repository) -> tuple[str, str]:

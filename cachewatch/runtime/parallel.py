@@ -17,12 +17,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class WorkerEnded(RuntimeError):
+    """A process ended before it answered, as when the system kills it because memory is short."""
+
+
 def in_processes(
     make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int
 ) -> Iterator[Result]:
     """Yield the result for each item, from `jobs` processes, each of which makes its own work.
 
-    With one job all is done in this process. What the work raises is raised here.
+    With one job all is done in this process. What the work raises is raised here, and WorkerEnded if a process is killed.
     """
     jobs = min(jobs, len(items))
     if jobs <= 1:
@@ -125,7 +129,7 @@ def _receive(reader: "Connection") -> Any:
     try:
         result, error = reader.recv()
     except EOFError as end:
-        raise RuntimeError("a worker process ended before its work was done") from end
+        raise WorkerEnded("a worker process ended before its work was done") from end
     if error is not None:
         raise error
     return result

@@ -1,0 +1,209 @@
+"""The life of one hash: born, stacks joined and left, died, and what took its place."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from cachewatch.core.model import Signature
+from cachewatch.core.tag_names import in_order
+from cachewatch.errors import UsageError
+from cachewatch.history_db.hashes import UNUSUAL, prefix_range, unpack
+from cachewatch.history_db.reading import Index, Point
+from cachewatch.history_db.when import baseline_of
+
+SCHEMA = "cachewatch.blame/1"
+QUERY = """
+    SELECT i.tag, i.package, i.build, i.stacks, i.first, i.last, i.hashes
+    FROM (
+        SELECT interval AS id FROM spec WHERE prefix BETWEEN :low AND :high
+        UNION SELECT interval FROM spec WHERE prefix = :unusual
+    ) JOIN interval i USING (id)
+    WHERE i.first <= :newest
+"""
+_FEWEST_LETTERS = 4
+_MOST_NAMED = 20
+_BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
+
+
+class Stay(Struct, frozen=True, kw_only=True):
+    """So long it was in these stacks of a tag."""
+
+    tag: str
+    package: str
+    stacks: tuple[str, ...]
+    first: Point
+    last: Point | None  # the first revision in which that was no longer so; None while it is
+
+
+class Successor(Struct, frozen=True, kw_only=True):
+    """Specs that took the place of specs of its signature: how many, and how they are alike."""
+
+    match: str  # rebuilt, moved, upgraded, ...
+    signature: Signature
+    count: int
+
+
+class Life(Struct, frozen=True, kw_only=True):
+    """One hash in one document: a package that was renamed has another one."""
+
+    tag: str
+    package: str
+    born: Point
+    baseline: bool  # it was born in that revision or before
+    died: Point | None
+    alike: int = 0  # so many specs of its signature vanished in the revision in which it died, itself included
+    successors: tuple[Successor, ...] = ()  # of these
+
+
+class Blame(Struct, frozen=True, kw_only=True):
+    """The answer; `died` and `successor` are of the last document that lost it, and empty while any has it."""
+
+    schema: str = SCHEMA
+    indexed: Point
+    hash: str
+    package: str
+    spec: Signature
+    intervals: tuple[Stay, ...]
+    lives: tuple[Life, ...]
+    died: Point | None
+    successor: Successor | None
+
+
+class _Row(NamedTuple):
+    tag: int
+    package: int
+    build: int
+    stacks: int
+    first: int
+    last: int | None
+
+
+_Key = tuple[str, str]  # tag and package
+
+
+def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
+    """Return the life of the one hash that begins so, in these tags or in all; raises UsageError if it is not one."""
+    beginning = beginning.lower().removeprefix("/")
+    found = _rows(index, beginning)
+    if tags:
+        ids = {index.tag(name) for name in tags}
+        found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in ids])}
+    if len(found) != 1:
+        raise UsageError(_not_one(index, beginning, found))
+    ((spec_hash, rows),) = found.items()
+    return _blame(index, spec_hash, rows)
+
+
+def _rows(index: Index, beginning: str) -> dict[str, list[_Row]]:
+    """Return the intervals of each hash that begins so."""
+    if len(beginning) < _FEWEST_LETTERS:
+        raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
+    # Some hashes are other texts, whatever they begin with.
+    low, high = prefix_range(beginning) if _BASE32.issuperset(beginning[:8]) else (UNUSUAL, UNUSUAL)
+    found: defaultdict[str, list[_Row]] = defaultdict(list)
+    values = {"low": low, "high": high, "unusual": UNUSUAL, "newest": index.newest}
+    for *row, hashes in index.rows(QUERY, values):
+        for spec_hash in unpack(hashes):
+            if spec_hash.startswith(beginning):
+                found[spec_hash].append(_Row(*row))
+    return found
+
+
+def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]]) -> str:
+    if not found:
+        return f"/{beginning}: no spec that begins so was there up to {index.indexed.revision[:10]}"
+    lines = [f"  /{spec_hash}  {_described(index, found[spec_hash][-1])}" for spec_hash in sorted(found)[:_MOST_NAMED]]
+    more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
+    return f"/{beginning}: {len(found):,} specs begin so; write more of the hash:\n{chr(10).join(lines)}{more}"
+
+
+def _described(index: Index, row: _Row) -> str:
+    signature = index.signature(row.build, row.stacks)
+    return f"{name_of(index, 'package', row.package)} {', '.join(signature.versions)}  {signature.target}"
+
+
+def name_of(index: Index, table: str, number: int) -> str:
+    """Return the name of a tag or package."""
+    ((name,),) = index.rows(f"SELECT name FROM {table} WHERE id = ?", (number,))  # noqa: S608  our own two names
+    return str(name)
+
+
+def _blame(index: Index, spec_hash: str, rows: Sequence[_Row]) -> Blame:
+    by_document = _by_document(index, rows)
+    lives = [_life(index, *key, own) for key, own in by_document.items()]
+    ends = [_end(index, own) for own in by_document.values()]
+    is_dead = None not in ends
+    last = max(range(len(lives)), key=lambda place: ends[place] or 0) if is_dead else None
+    latest = max(rows, key=lambda row: row.first)
+    return Blame(
+        indexed=index.indexed,
+        hash=spec_hash,
+        package=name_of(index, "package", latest.package),
+        spec=index.signature(latest.build, latest.stacks),
+        intervals=tuple(stay for key, own in by_document.items() for stay in _stays(index, *key, own)),
+        lives=tuple(lives),
+        died=None if last is None else lives[last].died,
+        successor=None if last is None else next(iter(lives[last].successors), None),
+    )
+
+
+def _by_document(index: Index, rows: Iterable[_Row]) -> Mapping[_Key, Sequence[_Row]]:
+    """Return the rows of each tag and package, oldest first; the tags as the catalogue lists them."""
+    found: defaultdict[_Key, list[_Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.first):
+        found[name_of(index, "tag", row.tag), name_of(index, "package", row.package)].append(row)
+    places = {tag: place for place, tag in enumerate(in_order({tag for tag, _ in found}))}
+    return dict(sorted(found.items(), key=lambda item: (places[item[0][0]], item[1][0].first, item[0][1])))
+
+
+def _end(index: Index, rows: Sequence[_Row]) -> int | None:
+    """Return the first indexed revision without it; None while it is there."""
+    last = rows[-1].last
+    return None if last is None or last > index.newest else last
+
+
+def _stays(index: Index, tag: str, package: str, rows: Sequence[_Row]) -> Iterator[Stay]:
+    """Yield how long it was in the same stacks; that the document writes it differently is no change."""
+    start = rows[0]
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        if after is not None and after.first == row.last and after.stacks == row.stacks:
+            continue
+        end = _end(index, [row])
+        yield Stay(
+            tag=tag,
+            package=package,
+            stacks=index.stacks(row.stacks),
+            first=index.point(start.first),
+            last=None if end is None else index.point(end),
+        )
+        start = after or row
+
+
+def _life(index: Index, tag: str, package: str, rows: Sequence[_Row]) -> Life:
+    first, end = rows[0], _end(index, rows)
+    alike, successors = (0, ()) if end is None else _successors(index, rows[-1], end)
+    return Life(
+        tag=tag,
+        package=package,
+        born=index.point(first.first),
+        baseline=first.first == baseline_of(index, first.tag, first.package),
+        died=None if end is None else index.point(end),
+        alike=alike,
+        successors=successors,
+    )
+
+
+def _successors(index: Index, row: _Row, revision: int) -> tuple[int, tuple[Successor, ...]]:
+    """Return how many specs of this signature vanished, and what was matched with them; which with which is unknowable."""
+    from cachewatch.history_db.document_steps import Where, read_step  # noqa: PLC0415  only the dead have successors
+
+    step = read_step(index, Where(row.tag, row.package, revision))
+    own = step.spelled(index.signature(row.build, row.stacks))
+    found = tuple(
+        Successor(match=one.rung.value, signature=one.after, count=one.count)
+        for one in step.account.pairings
+        if one.before == own
+    )
+    return step.vanished.get(own, 0), found

@@ -1,0 +1,272 @@
+"""Build the index and bring it up to date; what is interrupted goes on where it was.
+
+A document is done when its rows and its name in the table `unit` are committed, in one transaction. When all documents
+are done up to the last revision, the index says so, and forgets the names.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from zlib import crc32
+
+from msgspec import Struct
+
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.parsing import parse
+from cachewatch.errors import AnotherInstance, DocumentError, UsageError
+from cachewatch.git.document_versions import DocumentVersions, Moment, find_versions, first_parents
+from cachewatch.git.repository import Repository
+from cachewatch.history_db.engines import Engine, units_of
+from cachewatch.history_db.indexed_document import KnownDocument, OpenInterval, Task
+from cachewatch.history_db.names import signature_of
+from cachewatch.history_db.rewriting import common_length, cut
+from cachewatch.history_db.schema import check_is_index, error_of, open_for_writing
+from cachewatch.history_db.writing import Writer, fill_specs
+from cachewatch.runtime.atomic_files import open_lock
+
+
+class Part(Struct, frozen=True):
+    """One of several builds that each index some of the documents."""
+
+    number: int  # from 1
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+class Progress(Struct, frozen=True):
+    """Whom to tell how far the work is, in versions of documents."""
+
+    begin: Callable[[int, int], None] = lambda _, __: None  # how many there are, and how many are done already
+    advance: Callable[[int], None] = lambda _: None  # how many more are done
+
+
+_TELL_NOBODY = Progress()
+
+
+class Built(Struct, frozen=True):
+    """What a build did."""
+
+    revisions: int  # that are indexed now and were not before
+    versions: int  # of documents that were read
+    rewritten: int  # revisions that a force-push had removed
+
+
+def bring_up_to_date(
+    repository: Repository,
+    path: Path,
+    engine: Engine,
+    *,
+    part: Part | None = None,
+    progress: Progress = _TELL_NOBODY,
+) -> Built:
+    """Index all revisions up to HEAD at `path`, or with a `part` some of their documents.
+
+    Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
+    """
+    with locked(path), closing(open_for_writing(path)) as connection, explained(path):
+        return _Build(repository, connection, engine, part, progress).run()
+
+
+class _Build:
+    def __init__(
+        self,
+        repository: Repository,
+        connection: sqlite3.Connection,
+        engine: Engine,
+        part: Part | None,
+        progress: Progress,
+    ) -> None:
+        self._repository = repository
+        self._connection = connection
+        self._engine = engine
+        self._part = part
+        self._progress = progress
+        self._chain: list[Moment] = []
+        self._versions = 0
+
+    def run(self) -> Built:
+        """Do all that is to do."""
+        self._claim()
+        self._chain = first_parents(self._repository)
+        rewritten = self._take_back()
+        before = self._indexed()
+        while self._indexed() < len(self._chain) - 1:
+            stored = self._one("SELECT count(*) FROM revision")
+            if stored - 1 == self._indexed():
+                self._add_revisions(stored)
+            self._index(self._one("SELECT max(n) FROM revision"))
+        return Built(self._indexed() - before, self._versions, rewritten)
+
+    def _claim(self) -> None:
+        """Let the file be for this part, or for the whole; a file that is for something else is left as it is."""
+        wanted = str(self._part) if self._part else None
+        found, revisions = self._connection.execute(
+            "SELECT part, (SELECT count(*) FROM revision) FROM progress"
+        ).fetchone()
+        if found != wanted and (found or revisions):
+            raise UsageError(f"the file is for {_for_what(found)}, not for {_for_what(wanted)}; name another one")
+        self._connection.execute("UPDATE progress SET part = ?", (wanted,))
+
+    def _take_back(self) -> int:
+        """Take revisions out that are not in the chain any more, and return how many."""
+        stored = self._one("SELECT count(*) FROM revision")
+        common = common_length(self._connection, self._chain)
+        if common == stored:
+            return 0
+        with self._transaction():
+            cut(self._connection, common - 1, self._versions_up_to, self._is_old)
+        return stored - common
+
+    def _add_revisions(self, start: int) -> None:
+        rows = [(n, *moment) for n, moment in enumerate(self._chain[start:], start)]
+        with self._transaction():
+            self._connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
+            self._connection.executemany(
+                'DELETE FROM rewritten WHERE "commit" = ?', [(commit,) for _, commit, _ in rows]
+            )
+
+    def _index(self, newest: int) -> None:
+        """Index all documents up to revision number `newest`."""
+        indexed = self._indexed()
+        commits = [moment.commit for moment in self._chain[: newest + 1]]
+        documents = _in_part(find_versions(self._repository, commits, indexed + 1), self._part)
+        done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
+        states = _States(self._connection) if indexed >= 0 else None
+        tasks = [task for one in documents if (task := _task(one, states)).name not in done]
+        self._repository.obtain(v.blob for task in tasks for v in task.versions if v.blob)
+        total, left = (sum(len(one.versions) for one in some) for some in (documents, tasks))
+        self._progress.begin(total, total - left)
+        writer = Writer(self._connection, has_specs=indexed >= 0 and self._part is None)
+        for unit, found in self._engine(units_of(tasks)):
+            with self._transaction():
+                writer.store(zip(unit, found, strict=True))
+            versions = sum(len(task.versions) for task in unit)
+            self._versions += versions
+            self._progress.advance(versions)
+        with self._transaction():
+            finish(self._connection, part=self._part)
+
+    def _versions_up_to(self, newest: int) -> Sequence[DocumentVersions]:
+        commits = self._connection.execute('SELECT "commit" FROM revision WHERE n <= ? ORDER BY n', (newest,))
+        return find_versions(self._repository, [commit for (commit,) in commits])
+
+    def _is_old(self, tag: str, package: str, blob: str) -> bool:
+        found = self._repository.objects().get(blob, most=MAX_BYTES)
+        try:
+            path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+            return found is not None and parse(found.content, path).has_old_compilers
+        except DocumentError:
+            return False
+
+    def _indexed(self) -> int:
+        return self._one("SELECT indexed FROM progress")
+
+    def _one(self, query: str) -> int:
+        return int(self._connection.execute(query).fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with transaction(self._connection):
+            yield
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all changes be there at the end, or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def finish(connection: sqlite3.Connection, *, part: Part | None = None) -> None:
+    """Say that all documents, or those of a part, are done up to the last revision, once they are."""
+    if part is None and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
+        fill_specs(connection)
+    name = str(part) if part else None
+    connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision), part = ?", (name,))
+    connection.execute("DELETE FROM unit")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Be the only process that writes the index at `path`."""
+    check_is_index(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = open_lock(path.with_name(f"{path.name}.lock"))
+    try:
+        # Not flock(), which the workers that were forked from a killed build would go on holding.
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise AnotherInstance(f"{path}: another process writes this index; wait until it is done") from error
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Name the file where something is wrong with it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise error_of(path, error) from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+class _States:
+    """Where the index left documents."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def of(self, tag: str, package: str) -> tuple[KnownDocument | None, bool, tuple[OpenInterval, ...]]:
+        """Return the last readable version, whether there were only unreadable ones, and the open intervals."""
+        key = tuple(self._number(table, name) for table, name in (("tag", tag), ("package", package)))
+        where = "WHERE tag = ? AND package = ?"
+        row = self._connection.execute(
+            f"SELECT blob, revision, baseline, old_compilers FROM document {where}",  # noqa: S608  our own text
+            key,
+        ).fetchone()
+        if row is None:
+            unread = self._connection.execute(f"SELECT 1 FROM diagnostic {where}", key).fetchone()  # noqa: S608
+            return None, unread is not None, ()
+        blob, revision, baseline, old_compilers = row
+        return KnownDocument(blob, revision, baseline, bool(old_compilers)), False, tuple(self._open(*key))
+
+    def _open(self, tag: int, package: int) -> Iterator[OpenInterval]:
+        query = """SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
+            FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks
+            WHERE package = ? AND tag = ? AND last IS NULL"""
+        for number, first, hashes, *values in self._connection.execute(query, (package, tag)):
+            yield OpenInterval(number, signature_of(tuple(values)), first, hashes)
+
+    def _number(self, table: str, name: str) -> int:
+        row = self._connection.execute(f"SELECT id FROM {table} WHERE name = ?", (name,)).fetchone()  # noqa: S608
+        return -1 if row is None else int(row[0])
+
+
+def _task(one: DocumentVersions, states: _States | None) -> Task:
+    known, is_unread, intervals = states.of(one.tag, one.package) if states else (None, False, ())
+    return Task(one.tag, one.package, one.versions, known, is_unread, intervals)
+
+
+def _in_part(documents: Sequence[DocumentVersions], part: Part | None) -> Sequence[DocumentVersions]:
+    if part is None:
+        return documents
+    # By name, so that a document stays in its part when others come.
+    return [one for one in documents if crc32(f"{one.tag}/{one.package}".encode()) % part.of == part.number - 1]
+
+
+def _for_what(part: str | None) -> str:
+    return f"only part {part}" if part else "the whole index"

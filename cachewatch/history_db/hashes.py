@@ -1,0 +1,65 @@
+"""Hashes as the index keeps them: 20 bytes each, sorted, one after the other.
+
+A hash is 32 letters of base32, which is 160 bits. If one of a set is another text, the whole set is kept as a JSON array, so
+SQLite's own type (BLOB or TEXT) says which of the two it is.
+"""
+
+import base64
+from collections.abc import Iterable
+
+from msgspec.json import decode, encode
+
+_LETTERS, _BYTES, _PREFIX_BYTES = 32, 20, 5
+UNUSUAL = -1
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_BASE32 = frozenset(_ALPHABET)
+# The letters of base32 as the digits of a number to the base of 32.
+_DIGITS = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
+
+
+def pack(hashes: Iterable[str]) -> bytes | str:
+    """Return `hashes` as they are stored."""
+    found = sorted(hashes)
+    together = "".join(found)
+    if _BASE32.issuperset(together) and all(len(one) == _LETTERS for one in found):
+        # Eight letters are five bytes, so 32 letters end where a byte does, and all of them are one number. Python's
+        # base64 decodes base32 one letter at a time.
+        return int(together.translate(_DIGITS) or "0", 32).to_bytes(_BYTES * len(found))
+    return encode(found).decode()
+
+
+def unpack(stored: bytes | str) -> list[str]:
+    """Return what `pack` was given, sorted as text."""
+    if isinstance(stored, str):
+        found: list[str] = decode(stored)
+        return found
+    together = base64.b32encode(stored).decode().lower()
+    return [together[start : start + _LETTERS] for start in range(0, len(together), _LETTERS)]
+
+
+def members(stored: bytes | str) -> list[bytes | str]:
+    """Return each hash by itself, as `pack` would store it: equal hashes are equal, and nothing is decoded in vain."""
+    if isinstance(stored, str):
+        return [pack([one]) for one in unpack(stored)]
+    return [stored[start : start + _BYTES] for start in range(0, len(stored), _BYTES)]
+
+
+def prefixes(stored: bytes | str) -> set[int]:
+    """Return under which prefixes the table `spec` has these hashes."""
+    if isinstance(stored, str):
+        return {prefix_of(one) for one in unpack(stored)}
+    return {int.from_bytes(stored[start : start + _PREFIX_BYTES]) for start in range(0, len(stored), _BYTES)}
+
+
+def prefix_of(spec_hash: str) -> int:
+    """Return the prefix of one whole hash."""
+    if len(spec_hash) != _LETTERS or not _BASE32.issuperset(spec_hash):
+        return UNUSUAL
+    return int.from_bytes(base64.b32decode(spec_hash[:8].upper()))
+
+
+def prefix_range(beginning: str) -> tuple[int, int]:
+    """Return the lowest and the highest prefix of hashes that begin so; more than eight letters count as eight."""
+    letters = beginning[:8].upper()
+    low, high = (base64.b32decode(letters.ljust(8, filler)) for filler in "A7")
+    return int.from_bytes(low), int.from_bytes(high)

@@ -1,0 +1,157 @@
+"""The history index, opened for one question: names, revisions and times, and how far it goes."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from cachewatch.core.dates import as_datetime
+from cachewatch.core.model import Signature
+from cachewatch.errors import UnknownRevision, UsageError
+from cachewatch.history_db.schema import indexed_revision, open_for_reading
+
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
+
+
+class Point(Struct, frozen=True):
+    """One revision, and the committer's time."""
+
+    revision: str
+    time: str | None  # RFC 3339, UTC; None where git has none that a calendar holds
+
+
+class Index:
+    """The index at a path, as it is now; whatever is added meanwhile is not seen."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it; raises NoHistoryIndex where there is none."""
+        self.connection = open_for_reading(path)
+        self.newest, commit, time = indexed_revision(self.connection)
+        self.indexed = Point(commit, as_text(time))
+        self._points: dict[int, Point] = {}
+        self._builds: dict[int, Signature] = {}
+        self._signatures: dict[tuple[int, int], Signature] = {}
+        self._stacks: dict[int, tuple[str, ...]] = {}
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
+        """Yield the rows of a query."""
+        return iter(self.connection.execute(query, values))
+
+    def point(self, number: int) -> Point:
+        """Return the revision of this number."""
+        found = self._points.get(number)
+        if found is None:
+            ((commit, time),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
+            found = self._points[number] = Point(commit, as_text(time))
+        return found
+
+    def tag(self, name: str) -> int:
+        """Return the id of a tag; raises UsageError with names like it where it never was."""
+        return self._id("tag", name)
+
+    def package(self, name: str) -> int:
+        """Return the id of a package; raises UsageError with names like it where it never was."""
+        return self._id("package", name)
+
+    def signature(self, build: int, stacks: int) -> Signature:
+        """Return what the specs of an interval were built as."""
+        found = self._signatures.get((build, stacks))
+        if found is None:
+            found = self._signatures[build, stacks] = replace(self._build(build), stacks=self.stacks(stacks))
+        return found
+
+    def _build(self, build: int) -> Signature:
+        one = self._builds.get(build)
+        if one is None:
+            query = "SELECT versions, compiler, os, platform, target, variants FROM build WHERE id = ?"
+            ((versions, compiler, os, platform, target, variants),) = self.rows(query, (build,))
+            one = Signature(tuple(decode(versions)), compiler, os, platform, target, tuple(decode(variants)), ())
+            self._builds[build] = one
+        return one
+
+    def stacks(self, stacks: int) -> tuple[str, ...]:
+        """Return the names of a set of stacks."""
+        found = self._stacks.get(stacks)
+        if found is None:
+            ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
+            found = self._stacks[stacks] = tuple(decode(names))
+        return found
+
+    def number_of(self, name: str, *, may_precede: bool = False) -> int:
+        """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.
+
+        HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
+        before all revisions is -1 if it `may_precede` them.
+        """
+        moment = as_datetime(name, datetime.now(UTC))
+        if moment is not None:
+            number = self._until(moment)
+            if number is None and not may_precede:
+                oldest = self.point(0).time or "unknown"
+                raise UnknownRevision(f"{name!r}: there is no revision that old; the oldest is of {oldest}")
+            return -1 if number is None else number
+        if head := _HEAD.fullmatch(name):
+            number = self.newest - (int(head[1]) if head[1] else len(head[2] or ""))
+            if number >= 0:
+                return number
+        elif _COMMIT.fullmatch(name):
+            return self._of_commit(name)
+        raise UnknownRevision(
+            f"{name!r} is not in the history index; write a date, a commit, HEAD or HEAD~3 "
+            f"(HEAD is {self.indexed.revision[:10]})"
+        )
+
+    def _until(self, moment: datetime) -> int | None:
+        query = "SELECT max(n) FROM revision WHERE n <= ? AND time <= ?"
+        ((number,),) = self.rows(query, (self.newest, int(moment.timestamp())))
+        return None if number is None else int(number)
+
+    def _of_commit(self, beginning: str) -> int:
+        bounds = (beginning, f"{beginning}g")
+        query = 'SELECT n FROM revision WHERE "commit" >= ? AND "commit" < ? AND n <= ? LIMIT 2'
+        found = [number for (number,) in self.rows(query, (*bounds, self.newest))]
+        if len(found) == 1:
+            return int(found[0])
+        if found:
+            raise UnknownRevision(f"{beginning}: several revisions begin so; write more of it")
+        if any(self.rows('SELECT 1 FROM rewritten WHERE "commit" >= ? AND "commit" < ?', bounds)):
+            raise UnknownRevision(f"{beginning}: a force-push removed this revision from the history")
+        raise UnknownRevision(
+            f"{beginning}: no such revision is indexed; `cachewatch history update` adds new ones "
+            "(only revisions on the first-parent chain are indexed)"
+        )
+
+    def _id(self, table: str, name: str) -> int:
+        for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,)):  # noqa: S608  our own two names
+            return int(found)
+        from difflib import get_close_matches  # noqa: PLC0415  only mistakes need it
+
+        near = get_close_matches(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")], 3)  # noqa: S608
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"{name}: the history index has no such {table}{hint}")
+
+
+def as_text(time: int | None) -> str | None:
+    """Return seconds since 1970 as RFC 3339, or None where no calendar holds them."""
+    try:
+        return None if time is None else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def days_between(earlier: Point, later: Point) -> float | None:
+    """Return how many days lie between two revisions, to a tenth; None where a time is unknown."""
+    if earlier.time is None or later.time is None:
+        return None
+    seconds = (datetime.fromisoformat(later.time) - datetime.fromisoformat(earlier.time)).total_seconds()
+    return round(seconds / 86400, 1)

@@ -1,0 +1,142 @@
+"""What one version of a document changed against the one before, found by comparing the texts of records.
+
+Neighbouring versions have most records in common, letter for letter. So a version is cut into the texts of its records,
+and only those that the version before did not have are looked at. Whatever is not of the form that the generator writes
+is read by documents/parsing.py, and the two ways give one answer.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core.model import Signature
+from cachewatch.core.package_facts import facts_of
+from cachewatch.documents.frontmatter import NotPlain, UsualDocuments
+from cachewatch.documents.limits import MAX_BYTES, check
+from cachewatch.documents.parsing import parse
+from cachewatch.documents.records import END, Known, are_hashes, cut_hashes, hash_in, learn, split_at_braces
+
+BySpec = Mapping[str, Signature]
+
+
+class Difference(Struct, frozen=True):
+    """The specs that a version removed and added, and those that it has with another signature, by hash."""
+
+    went: BySpec
+    came: BySpec
+    changed: Mapping[str, tuple[Signature, Signature]]
+
+    def __bool__(self) -> bool:
+        return bool(self.went or self.came or self.changed)
+
+
+class DocumentReader:
+    """Reads the versions of one document in their order."""
+
+    def __init__(self, known: Known, specs: BySpec | None = None, *, has_old_compilers: bool = False) -> None:
+        """Begin after a version with these `specs`, or with no document."""
+        self.specs: dict[str, Signature] = dict(specs or {})
+        self.has_old_compilers = has_old_compilers
+        self._known = known
+        self._usual = UsualDocuments()
+        # The records of the last version, each with its text without the hash; None if only the specs are known.
+        # Texts only: many pairs would keep the garbage collector busy.
+        self._records: dict[str, str] | None = None if specs else {}
+        self._copies: dict[str, int] = {}  # how often each text without hash occurs
+
+    def remove(self) -> Difference:
+        """Take note that the document was removed."""
+        went, self.specs, self.has_old_compilers = self.specs, {}, False
+        self._records, self._copies = {}, {}
+        return Difference(went, {}, {})
+
+    def read(self, data: bytes, path: str) -> Difference:
+        """Return what this version changed. Raises DocumentError if it cannot be used: nothing changes then."""
+        found = self._read_quickly(data)
+        if found is not None:
+            return found
+        document = parse(data, path, self._known)
+        self._records = None
+        self.has_old_compilers = document.has_old_compilers
+        return self._replace(dict(document.specs))
+
+    def _read_quickly(self, data: bytes) -> Difference | None:
+        try:
+            details = self._usual.details(data) if len(data) <= MAX_BYTES else None
+            return None if details is None else self._compare(split_at_braces(details))
+        except (NotPlain, msgspec.MsgspecError, RecursionError):
+            return None
+
+    def _compare(self, records: Sequence[str]) -> Difference | None:
+        """Compare with the records of the version before; None if it takes the other way."""
+        before = self._records or {}
+        texts = frozenset(records)
+        new = list(texts.difference(before))
+        has_gone = len(before) + len(new) > len(texts)
+        gone = list(frozenset(before).difference(texts)) if has_gone else []
+        parts = cut_hashes(new, END)
+        if parts is None:
+            return None
+        hashes, cut = parts
+        if (hashes and not are_hashes(hashes)) or len(frozenset(hashes)) < len(hashes):
+            return None
+        copies = self._count([before[record] for record in gone], cut, is_whole=self._records is None)
+        if copies is None:
+            return None
+        added = dict(zip(hashes, map(self._known.by_text.__getitem__, cut), strict=True))
+        if self._records is None:
+            found = self._replace(added)
+            self._records = {}
+        else:
+            removed = set(map(hash_in, gone))
+            if any(one in self.specs and one not in removed for one in added):
+                return None  # a hash is there twice
+            found = self._exchange(removed, added)
+        for record in gone:
+            del self._records[record]
+        self._records.update(zip(new, cut, strict=True))
+        self._copies = copies
+        self.has_old_compilers = not self._known.old.isdisjoint(copies)
+        return found
+
+    def _count(self, old: Iterable[str], new: Iterable[str], *, is_whole: bool) -> dict[str, int] | None:
+        """Return how often each text occurs now, every one of which is understood and within the limits; or None."""
+        copies = {} if is_whole else dict(self._copies)
+        unseen = False
+        for text in new:
+            unseen = unseen or text not in copies
+            copies[text] = copies.get(text, 0) + 1
+        for text in old:
+            copies[text] -= 1
+            if not copies[text]:
+                del copies[text]
+        return copies if not unseen or self._is_understood(copies) else None
+
+    def _is_understood(self, texts: Iterable[str]) -> bool:
+        """Learn what is new of `texts`, and check all of them against the limits."""
+        if any(text not in self._known.by_text and learn(text, self._known) is None for text in texts):
+            return False
+        signatures = dict.fromkeys((self._known.by_text[text] for text in texts), 1)
+        check(signatures, facts_of(signatures))
+        return True
+
+    def _exchange(self, old: Iterable[str], new: Mapping[str, Signature]) -> Difference:
+        before = {one: self.specs.pop(one) for one in old}
+        self.specs.update(new)
+        return _difference(before, new)
+
+    def _replace(self, new: dict[str, Signature]) -> Difference:
+        before, self.specs = self.specs, new
+        return _difference(before, new)
+
+
+def _difference(before: BySpec, after: BySpec) -> Difference:
+    kept = before.keys() & after.keys()
+    if not kept:
+        return Difference(before, after, {})
+    return Difference(
+        {one: signature for one, signature in before.items() if one not in kept},
+        {one: signature for one, signature in after.items() if one not in kept},
+        {one: (before[one], after[one]) for one in kept if before[one] != after[one]},
+    )

@@ -1,0 +1,256 @@
+"""The tables of the history index, and how the file is opened.
+
+Only `sqlite3` is used here, and nothing of the git room: a question is answered by a process that has just
+started, and every import would take longer than the question.
+"""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from cachewatch.errors import NoHistoryIndex, StateError
+from cachewatch.runtime.filesystems import journal_mode
+
+NAME = "cachewatch-history.db"
+VARIABLE = "CACHEWATCH_HISTORY"
+VERSION = 1
+_APPLICATION = 0x63775F68  # "cw_h"
+# Where the header of a database of SQLite has it.
+_HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
+# Writers commit for a short time only, but a merge may take longer.
+_BUSY_MILLISECONDS = 30_000
+
+# What SQLite says of a file that is damaged.
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+TABLES = """
+CREATE TABLE revision(                   -- the first-parent chain of the branch, oldest first
+    n INTEGER PRIMARY KEY,               -- its place in the chain, from 0
+    "commit" TEXT NOT NULL UNIQUE,
+    time INTEGER                         -- of the committer, in seconds since 1970; NULL if git has none that is usable
+);
+CREATE TABLE rewritten(                  -- revisions that a force-push removed from the chain
+    "commit" TEXT PRIMARY KEY,
+    time INTEGER,
+    n INTEGER NOT NULL                   -- its place in the chain when it was there
+) WITHOUT ROWID;
+CREATE TABLE progress(                   -- one row
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    indexed INTEGER NOT NULL,            -- the last revision up to which every document is indexed, or -1. Later
+                                         -- rows of `revision` are being indexed, or were when that was interrupted
+    part TEXT                            -- what the file is if it is no index: "2/8", the second of eight parts
+);
+CREATE TABLE unit(                       -- documents (TAG/PACKAGE) that are done up to the last row of `revision`,
+    name TEXT PRIMARY KEY                -- while others are not yet
+) WITHOUT ROWID;
+CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE package(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE build(                      -- a signature without its stacks
+    id INTEGER PRIMARY KEY,
+    versions TEXT NOT NULL,              -- a JSON array, in the order of the signature
+    compiler TEXT NOT NULL,
+    os TEXT NOT NULL,
+    platform TEXT NOT NULL,
+    target TEXT NOT NULL,
+    variants TEXT NOT NULL,              -- a JSON array, in the order of the signature
+    UNIQUE (versions, compiler, os, platform, target, variants)
+);
+CREATE TABLE stacks(                     -- a set of stacks
+    id INTEGER PRIMARY KEY,
+    names TEXT NOT NULL UNIQUE           -- a JSON array, sorted; [] is no stack
+);
+CREATE TABLE stack(                      -- the members of each set; this order of the key serves the join
+    stacks INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (stacks, name)
+) WITHOUT ROWID;
+CREATE TABLE document(                   -- the last readable version of each document
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    blob TEXT,                           -- its object id; NULL if the document was removed
+    revision INTEGER NOT NULL,           -- that made it so
+    baseline INTEGER,                    -- the first readable version, if it is in revision 0 or after an unreadable one:
+                                         -- its specs came "at or before"; NULL if the document came in a known revision
+    old_compilers INTEGER NOT NULL,      -- whether it writes compilers as before Spack 1.0 (law 1)
+    PRIMARY KEY (tag, package)
+) WITHOUT ROWID;
+CREATE TABLE diagnostic(                 -- a version that could not be compared: the state before it is kept
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (tag, package, revision)
+) WITHOUT ROWID;
+CREATE TABLE interval(                   -- specs of one document and signature that came and went together
+    id INTEGER PRIMARY KEY,
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    build INTEGER NOT NULL,
+    stacks INTEGER NOT NULL,
+    first INTEGER NOT NULL,              -- the first revision that has them
+    last INTEGER,                        -- the first revision that does not; NULL if they are still there
+    size INTEGER NOT NULL,               -- how many specs
+    hashes NOT NULL                      -- see hashes.py. A hash in a row that ends and in one that begins at the same
+                                         -- revision was kept: its stacks changed, or the document writes it differently
+);
+CREATE TABLE spec(                       -- the intervals of a hash; filled when a build is complete
+    prefix INTEGER NOT NULL,             -- the first 40 bits; -1 for a text that is not 32 letters of base32
+    interval INTEGER NOT NULL,
+    PRIMARY KEY (prefix, interval)
+) WITHOUT ROWID;
+CREATE TABLE step(                       -- what a revision did to a document, in specs; not what a baseline has
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    rebuilt INTEGER NOT NULL,            -- pairs of an added and a removed spec with equal signatures
+    compilers_differ INTEGER NOT NULL,   -- whether only one of the two documents writes compilers as before Spack 1.0,
+                                         -- so that a spec without a compiler matches any (law 1)
+    PRIMARY KEY (tag, package, revision)
+) WITHOUT ROWID;
+CREATE TABLE tally(                      -- what a revision did to each set of stacks, in specs. A kept spec that moved
+    tag INTEGER NOT NULL,                -- from {a, b} to {b, c} counts as added to {c} and removed from {a}
+    stacks INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    rebuilt INTEGER NOT NULL,
+    PRIMARY KEY (tag, stacks, revision)
+) WITHOUT ROWID;
+CREATE TABLE cause(                      -- why specs were rebuilt; only recorded catalogues know
+    revision INTEGER NOT NULL,
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    before TEXT NOT NULL,
+    after TEXT NOT NULL,
+    specs INTEGER NOT NULL,
+    PRIMARY KEY (revision, tag, package, what, before, after)
+) WITHOUT ROWID;
+-- Has all that `when` asks for, so that it never touches the rows, which are wide.
+CREATE INDEX interval_by_package ON interval(package, tag, first, build, stacks, last);
+CREATE INDEX interval_by_first ON interval(first);
+CREATE INDEX interval_by_last ON interval(last) WHERE last IS NOT NULL;
+INSERT INTO progress VALUES (1, -1, NULL);
+"""
+
+
+class DamagedIndex(StateError):
+    """The file cannot be read; nothing is lost with it, because it can be built again."""
+
+
+def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where the index of a repository is: as named, else as the environment says, else beside its objects."""
+    named = db or environment.get(VARIABLE)
+    return Path(named) if named else git_dir / NAME
+
+
+def check_is_index(path: Path) -> None:
+    """Raise StateError if there is a file at `path` that is no history index, before anything is made beside it."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror}; name another file with --db") from error
+    # An empty one is where a build ended before its first commit.
+    if header and header[_APPLICATION_ID] not in (_APPLICATION.to_bytes(4), bytes(4)):
+        raise StateError(f"{path}: is no history index; name another file with --db")
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open the index at `path`, made if it is missing or of another version; the caller begins transactions.
+
+    Raises StateError if the file is something else, or cannot be used.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _connect(path, "rwc")
+        _version(connection, path)  # or the file is not ours to change
+        connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        _make_tables(connection, path)
+    except sqlite3.Error as error:
+        raise error_of(path, error) from error
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror}; name another file with --db") from error
+    return connection
+
+
+def error_of(path: Path, error: sqlite3.Error) -> StateError:
+    """Return what to say of an error of SQLite."""
+    # The rest of the code says which kind of it.
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+        return DamagedIndex(f"{path}: {error}; run `cachewatch history drop`, then `cachewatch history build`")
+    return StateError(f"{path}: {error}; try again, or name another file with --db")
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open the index at `path`, which must exist, and see one state of it.
+
+    Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used.
+    """
+    if not path.exists():
+        raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+    try:
+        connection = _connect(path, _reading_mode(path))
+        version = _version(connection, path)
+        # Everything is read in one transaction: a build beside us changes nothing that we see.
+        connection.execute("BEGIN")
+        query = "SELECT CASE WHEN part IS NULL THEN indexed ELSE -1 END FROM progress"
+        indexed = connection.execute(query).fetchone()[0] if version == VERSION else -1
+    except sqlite3.Error as error:
+        raise error_of(path, error) from error
+    if version != VERSION:
+        raise NoHistoryIndex(f"{path}: written by another version; run `cachewatch history build` again")
+    if indexed < 0:
+        raise NoHistoryIndex(f"{path}: the history index is not complete; run `cachewatch history build` again")
+    return connection
+
+
+def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | None]:
+    """Return the number, commit and time of the last revision that is wholly indexed."""
+    query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
+    n, commit, time = connection.execute(query).fetchone()
+    return n, commit, time
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    return connection
+
+
+def _reading_mode(path: Path) -> str:
+    """Return how to open it: in a folder that is not ours to write, SQLite cannot make the memory beside its log."""
+    log = path.with_name(f"{path.name}-wal")
+    is_quiet = not (log.exists() and log.stat().st_size)
+    return "ro&immutable=1" if is_quiet and not os.access(path.parent, os.W_OK) else "ro"
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    application, version, tables = (
+        connection.execute(query).fetchone()[0]
+        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
+    )
+    if application != _APPLICATION and (application or version or tables):
+        raise StateError(f"{path}: is no history index; name another file with --db")
+    return int(version)
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables where there are none; those of another version are dropped, because all of it can be built again."""
+    if _version(connection, path) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if _version(connection, path) != VERSION:  # nobody else made them meanwhile
+        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+        for statement in TABLES.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")

@@ -1,0 +1,63 @@
+"""How many specs a version added, removed and rebuilt, by the laws of the comparison (docs/laws.md)."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+
+from cachewatch.core.compare import compare
+from cachewatch.core.model import Document, MatchKind, Signature, Specs
+from cachewatch.core.package_facts import facts_of
+from cachewatch.core.versions import version_identity
+from cachewatch.history_db.indexed_document import Step, Tally
+from cachewatch.history_db.record_differences import BySpec, Difference
+
+Counts = Counter[Signature]
+# The two states of a document, where the counts of a difference alone do not tell; with whether compilers are old.
+Sides = Callable[[], tuple[tuple[BySpec, bool], tuple[BySpec, bool]]]
+
+
+def count_step(
+    package: str, revision: int, found: Difference, sides: Sides, *, is_compiler_unknown: bool
+) -> tuple[Step | None, list[Tally]]:
+    """Return what `found` is in numbers; no step if it neither added nor removed specs."""
+    went, came = Counter(found.went.values()), Counter(found.came.values())
+    rebuilt = _compared(package, sides) if is_compiler_unknown or _is_written_variously(went + came) else went & came
+    step = Step(revision, came.total(), went.total(), rebuilt.total(), is_compiler_unknown)
+    tallies = list(_tallies(revision, found, went, came, rebuilt))
+    return step if step.added or step.removed else None, tallies
+
+
+def _is_written_variously(signatures: Counts) -> bool:
+    """Tell whether two versions are equal for Spack and written differently (1.2, 1-2)."""
+    versions = {version for signature in signatures for version in signature.versions}
+    return len({version_identity(version) for version in versions}) < len(versions)
+
+
+def _compared(package: str, sides: Sides) -> Counts:
+    """Return the rebuilt specs as the whole comparison finds them."""
+    before, after = (_document(package, specs, is_old=is_old) for specs, is_old in sides())
+    change = compare(package, before, after)
+    rebuilt: Counts = Counter()
+    for match in change.pairings if change else ():
+        if match.rung is MatchKind.REBUILT:
+            rebuilt[match.before] += match.count
+    return rebuilt
+
+
+def _document(package: str, specs: BySpec, *, is_old: bool) -> Document:
+    held = Specs.of(specs)
+    return Document(package=package, tag="", specs=held, facts=facts_of(held.counts), has_old_compilers=is_old)
+
+
+def _tallies(revision: int, found: Difference, went: Counts, came: Counts, rebuilt: Counts) -> Iterator[Tally]:
+    """Yield the counts by set of stacks; the empty set stands for specs that no stack builds."""
+    by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for place, counts in enumerate((came, went, rebuilt)):
+        for signature, count in counts.items():
+            by_stacks[signature.stacks][place] += count
+    for before, after in found.changed.values():
+        for place, (some, others) in enumerate(((after.stacks, before.stacks), (before.stacks, after.stacks))):
+            joined = tuple(stack for stack in some if stack not in others)
+            if joined or (not some and others):
+                by_stacks[joined][place] += 1
+    for stacks, (added, removed, same) in sorted(by_stacks.items()):
+        yield Tally(stacks, revision, added, removed, same)

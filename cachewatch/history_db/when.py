@@ -1,0 +1,129 @@
+"""Since when, and until when, each version of a package was in each stack, and how long after the first stack."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.json import decode
+
+from cachewatch.core.versions import version_key
+from cachewatch.history_db.reading import Index, Point, days_between
+
+SCHEMA = "cachewatch.when/1"
+# An interval that ends in a revision that is not wholly indexed is open, as far as is known.
+QUERY = """
+    SELECT b.versions, b.compiler, b.target, g.stacks, g.begin, g.over
+    FROM (
+        SELECT build, stacks, min(first) AS begin, max(coalesce(last, :open)) AS over FROM interval i
+        WHERE package = :package AND tag = :tag AND first <= :newest GROUP BY build, stacks
+    ) g JOIN build b ON b.id = g.build
+"""
+_OPEN = 2**60
+
+Chooses = Callable[[str], bool]
+
+
+class WhenRow(Struct, frozen=True, kw_only=True):
+    """One version in one stack for one target."""
+
+    version: str
+    stack: str | None  # None: no stack builds it, and the next prune removes it
+    target: str
+    first: Point
+    baseline: bool  # it came in `first` or before
+    last: Point | None  # the first revision without it; None while it is there
+    lag_days: float | None  # after the first stack that had this version; None where `first` is not known exactly
+    lag_is_minimum: bool = False  # the first stack had it at or before the beginning
+
+
+class When(Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    schema: str = SCHEMA
+    indexed: Point
+    package: str
+    tag: str
+    rows: tuple[WhenRow, ...]
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which rows were asked for."""
+
+    version: Chooses
+    stack: Chooses
+    target: Chooses
+    compiler: Chooses
+
+
+class _Key(NamedTuple):
+    version: str
+    stack: str
+    target: str
+
+
+class _Span(NamedTuple):
+    first: int
+    last: int
+
+
+def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
+    """Return the versions of `package` in `tag` by stack and target; lags are those among the wanted targets and compilers."""
+    numbers = {"package": index.package(package), "tag": index.tag(tag), "newest": index.newest, "open": _OPEN}
+    spans = _spans(index, index.rows(QUERY, numbers), wanted)
+    baseline = baseline_of(index, numbers["tag"], numbers["package"])
+    begins = _begins(spans)
+    rows = [
+        _row(index, key, span, begins.get(key.version), baseline)
+        for key, span in sorted(spans.items(), key=_in_order)
+        if wanted.stack(key.stack)
+    ]
+    return When(indexed=index.indexed, package=package, tag=tag, rows=tuple(rows))
+
+
+def baseline_of(index: Index, tag: int, package: int) -> int | None:
+    """Return the revision whose specs of this document came then or before; None where all came in known revisions."""
+    query = "SELECT baseline FROM document WHERE tag = ? AND package = ?"
+    return next((number for (number,) in index.rows(query, (tag, package))), None)
+
+
+def _spans(index: Index, rows: Iterable[tuple[str, str, str, int, int, int]], wanted: Wanted) -> dict[_Key, _Span]:
+    """Join what differs only in its compiler or variants."""
+    spans: dict[_Key, _Span] = {}
+    for versions, compiler, target, stacks, first, last in rows:
+        if not (wanted.target(target) and wanted.compiler(compiler)):
+            continue
+        for version in filter(wanted.version, decode(versions)):
+            for stack in index.stacks(stacks) or ("",):
+                key = _Key(version, stack, target)
+                known = spans.get(key, _Span(first, last))
+                spans[key] = _Span(min(known.first, first), max(known.last, last))
+    return spans
+
+
+def _begins(spans: Mapping[_Key, _Span]) -> dict[str, int]:
+    """Return in which revision the first stack had each version."""
+    begins: dict[str, int] = {}
+    for key, span in spans.items():
+        if key.stack:
+            begins[key.version] = min(begins.get(key.version, span.first), span.first)
+    return begins
+
+
+def _row(index: Index, key: _Key, span: _Span, begin: int | None, baseline: int | None) -> WhenRow:
+    first, is_baseline = index.point(span.first), span.first == baseline
+    is_known = begin is not None and bool(key.stack) and not is_baseline
+    return WhenRow(
+        version=key.version,
+        stack=key.stack or None,
+        target=key.target,
+        first=first,
+        baseline=is_baseline,
+        last=index.point(span.last) if span.last <= index.newest else None,
+        lag_days=days_between(index.point(begin), first) if is_known and begin is not None else None,
+        lag_is_minimum=is_known and begin == baseline,
+    )
+
+
+def _in_order(item: tuple[_Key, _Span]) -> tuple[object, ...]:
+    key, span = item
+    return (version_key(key.version), not key.stack, span.first, key.stack, key.target)

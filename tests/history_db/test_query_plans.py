@@ -1,0 +1,55 @@
+"""The questions that are answered at once look things up: no table is read from one end to the other."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cachewatch.history_db import best_snapshot, blame, churn, log, stacks_at, when
+from cachewatch.history_db.schema import open_for_writing
+
+_PACKAGE = "package = 1 AND tag = 1"
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> sqlite3.Connection:
+    """Return an empty index, of which SQLite knows nothing but the tables."""
+    return open_for_writing(tmp_path / "h.db")
+
+
+@pytest.mark.parametrize(
+    ("query", "lookups"),
+    [
+        (when.QUERY, ["SEARCH i USING COVERING INDEX interval_by_package (package=? AND tag=? AND first<?)"]),
+        (
+            blame.QUERY,
+            [
+                "SEARCH spec USING PRIMARY KEY (prefix>? AND prefix<?)",
+                "SEARCH spec USING PRIMARY KEY (prefix=?)",
+                "SEARCH i USING INTEGER PRIMARY KEY (rowid=?)",
+            ],
+        ),
+        (best_snapshot.QUERY, ["SEARCH s USING PRIMARY KEY (prefix=?)"]),
+        (
+            churn.QUERIES["package"],
+            ["SEARCH step USING PRIMARY KEY (tag=? AND package=? AND revision>? AND revision<?)"],
+        ),
+        (churn.QUERIES["stack"], ["SEARCH tally USING PRIMARY KEY (tag=?)"]),
+        (
+            stacks_at.BASELINES,
+            ["SEARCH i USING INDEX interval_by_package (package=? AND tag=? AND first=?)"],
+        ),
+        (f"{log.BEGIN} WHERE tag = 1 AND first > 1 AND first <= 2", ["INDEX interval_by_first (first>? AND first<?)"]),
+        (f"{log.END} WHERE tag = 1 AND last > 1 AND last <= 2", ["INDEX interval_by_last (last>? AND last<?)"]),
+        (f"{log.END} WHERE {_PACKAGE} AND +last > 1", ["INDEX interval_by_package (package=? AND tag=?)"]),
+    ],
+)
+def test_no_scan(connection: sqlite3.Connection, query: str, lookups: list[str]) -> None:
+    """Each large table is searched by a key or an index."""
+    names = ("package", "tag", "newest", "open", "low", "high", "unusual", "since", "until")
+    values = dict.fromkeys(names, 1) if ":" in query else (1,) * query.count("?")
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+    for lookup in lookups:
+        assert any(lookup in step for step in plan), plan
+    large = ("i", "s", "spec", "interval", "step", "tally")
+    assert not [step for step in plan if step.split()[0] == "SCAN" and step.split()[1] in large]

@@ -1,0 +1,212 @@
+"""Every question, asked of the index, is answered as all documents answer it."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+from history_questions import Everything, Row
+from indexes import Catalogue, Key, build, write
+
+from cachewatch.core.filter_patterns import Globs
+from cachewatch.errors import UsageError
+from cachewatch.history_db.best_snapshot import find_best
+from cachewatch.history_db.blame import Blame, find_blame
+from cachewatch.history_db.churn import ChurnRow, find_churn
+from cachewatch.history_db.log import Range, find_log
+from cachewatch.history_db.reading import Index, Point, as_text
+from cachewatch.history_db.stacks_at import find_stacks_at
+from cachewatch.history_db.when import Wanted, find_when
+
+# The last few are asked while later revisions are being indexed.
+SEEDS = range(14)
+INTERRUPTED = range(10, 14)
+ALL = Wanted(version=Globs(), stack=Globs(), target=Globs(), compiler=Globs())
+
+
+class Case:
+    """A repository, its index, and all its documents."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        """Make 30 revisions, rewrite the last ten of them, and add a few."""
+        self.random = Random(seed)
+        catalogue = Catalogue(seed)
+        repository = write(folder / "c.git", [catalogue.night() for _ in range(30)], seed=seed)
+        build(repository, folder / "h.db")
+        write(repository, [catalogue.night() for _ in range(15)], seed=seed + 100, onto="refs/heads/main~10")
+        build(repository, folder / "h.db")
+        most = 25 if seed in INTERRUPTED else None
+        if most:
+            with sqlite3.connect(folder / "h.db") as connection:
+                connection.execute("UPDATE progress SET indexed = ?", (most - 1,))
+        self.all = Everything(repository, most)
+        self.index = Index(folder / "h.db")
+
+    def number(self, point: Point | None) -> int | None:
+        """Return the number of a revision."""
+        return None if point is None else self.all.commits.index(point.revision)
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+    """Return one of several repositories with everything that happens to a catalogue."""
+    made = Case(tmp_path_factory.mktemp("case"), request.param)
+    with closing(made.index):
+        yield made
+
+
+def test_there_are_questions(case: Case) -> None:
+    """Nothing below is true because there is nothing to ask."""
+    assert len(case.all.timeline) >= 25
+    assert len(case.all.hashes()) >= 15
+    assert case.all.diagnostics
+    assert case.index.indexed.revision == case.all.commits[-1]
+
+
+def test_when(case: Case) -> None:
+    """Each version of each package, in every tag."""
+    for tag, package in case.all.documents:
+        answer = find_when(case.index, package, tag, ALL)
+        found = {
+            (row.version, row.stack, row.target): (
+                case.number(row.first),
+                case.number(row.last),
+                row.baseline,
+                row.lag_days,
+                row.lag_is_minimum,
+            )
+            for row in answer.rows
+        }
+        assert found == case.all.when(tag, package), (tag, package)
+
+
+def test_when_of_some(case: Case) -> None:
+    """A filter of stacks chooses rows, and the lag is still that behind the first of all stacks."""
+    for tag, package in case.all.documents:
+        everything = find_when(case.index, package, tag, ALL).rows
+        wanted = Wanted(version=Globs(["1.*"]), stack=Globs(["e*"]), target=Globs(), compiler=Globs())
+        expected = [row for row in everything if row.stack == "e4s" and row.version.startswith("1.")]
+        assert list(find_when(case.index, package, tag, wanted).rows) == expected
+
+
+def test_blame(case: Case) -> None:
+    """Every hash that was ever there."""
+    for spec_hash in case.all.hashes():
+        assert _told(case, find_blame(case.index, spec_hash)) == case.all.blame(spec_hash), spec_hash
+
+
+def _told(case: Case, answer: Blame) -> dict[Key, tuple[list[Row], Row]]:
+    found = {}
+    for life in answer.lives:
+        newest = len(case.all.timeline)
+        stays = [
+            (case.number(stay.first), stay.stacks, newest if stay.last is None else case.number(stay.last))
+            for stay in answer.intervals
+            if (stay.tag, stay.package) == (life.tag, life.package)
+        ]
+        successors = {(one.match, one.signature, one.count) for one in life.successors}
+        end = (case.number(life.born), life.baseline, case.number(life.died), life.alike, successors)
+        found[life.tag, life.package] = (stays, end)
+    return found
+
+
+def test_blame_of_what_is_gone_everywhere(case: Case) -> None:
+    """A spec died when the last tag lost it."""
+    for spec_hash in case.all.hashes():
+        answer, told = find_blame(case.index, spec_hash), case.all.blame(spec_hash)
+        ends = [life[2] for _, life in told.values()]
+        assert case.number(answer.died) == (None if None in ends else max(ends))
+
+
+def test_seven_letters_are_enough(case: Case) -> None:
+    """The beginning of a hash is as good as all of it, and an ambiguous one lists what begins so."""
+    hashes = sorted(case.all.hashes())
+    for spec_hash in hashes:
+        for letters in (4, 7, 8, 9, len(spec_hash)):
+            beginning = spec_hash[:letters]
+            alike = [one for one in hashes if one.startswith(beginning)]
+            if len(alike) == 1:
+                assert find_blame(case.index, f"/{beginning}").hash == spec_hash
+            else:
+                with pytest.raises(UsageError, match=f"{len(alike):,} specs begin so") as told:
+                    find_blame(case.index, beginning)
+                assert all(f"/{one} " in str(told.value) for one in alike[:20])
+
+
+def test_log(case: Case) -> None:
+    """What each revision did, in every tag and to every package."""
+    last = len(case.all.timeline) - 1
+    asked = [(tag, None) for tag in case.all.tags()] + [(tag, package) for tag, package in case.all.documents]
+    for tag, package in asked:
+        answer = find_log(case.index, tag, package, Range(-1, last, None))
+        found = {
+            (case.all.commits.index(r.revision), r.package, r.change, r.version, r.before): (r.specs, r.stacks)
+            for r in answer.rows
+        }
+        assert len(found) == len(answer.rows)
+        assert found == case.all.log(tag, package), (tag, package)
+
+
+def test_log_of_a_range(case: Case) -> None:
+    """The newest revisions of a range, and how many more there are."""
+    everything = case.all.log("develop")
+    for since, until in _ranges(case):
+        numbers = sorted({key[0] for key in everything if since < key[0] <= until}, reverse=True)
+        answer = find_log(case.index, "develop", None, Range(since, until, 3))
+        shown = list(dict.fromkeys(case.all.commits.index(row.revision) for row in answer.rows))
+        assert (shown, answer.earlier) == (numbers[:3], len(numbers[3:]))
+
+
+def test_churn(case: Case) -> None:
+    """Sums over ranges of revisions."""
+    for tag in case.all.tags():
+        for since, until in _ranges(case):
+            for by in ("package", "stack"):
+                answer = find_churn(case.index, tag, by, since, until)
+                found = {
+                    row.name: (row.added, row.removed, row.net_added, row.net_removed)
+                    for row in answer.rows
+                    if isinstance(row, ChurnRow)
+                }
+                assert found == case.all.churn(tag, by, since, until), (tag, by, since, until)
+
+
+def _ranges(case: Case) -> list[tuple[int, int]]:
+    last = len(case.all.timeline) - 1
+    pairs = [sorted(case.random.sample(range(last + 1), 2)) for _ in range(8)]
+    return [(-1, last), (0, last), (last, last), *((since, until) for since, until in pairs)]
+
+
+def test_stacks_at(case: Case) -> None:
+    """The stacks of every tag in every revision."""
+    for tag in case.all.tags():
+        for number in range(len(case.all.timeline)):
+            answer = find_stacks_at(case.index, tag, number)
+            found = {one.stack: (one.specs, case.number(one.since), one.baseline) for one in answer.stacks}
+            assert found == case.all.stacks_at(tag, number), (tag, number)
+
+
+def test_best_snapshot(case: Case) -> None:
+    """For sets of hashes, the tags that had most of them at once."""
+    hashes = sorted(case.all.hashes())
+    for size in (1, 2, 5, 10, 30):
+        wanted = {*case.random.sample(hashes, min(size, len(hashes))), "z" * 32}
+        answer = find_best(case.index, wanted)
+        found = {
+            one.tag: (one.found, case.all.commits.index(one.revision), case.number(one.since), one.missing)
+            for one in answer.snapshots
+        }
+        assert found == case.all.best(wanted)
+        counts = [one.found for one in answer.snapshots]
+        assert counts == sorted(counts, reverse=True)
+
+
+def test_dates(case: Case) -> None:
+    """A date is the newest revision up to then, though dates go back and forth; a commit is itself."""
+    for time in sorted(case.all.times):
+        expected = max(n for n, own in enumerate(case.all.times) if own <= time)
+        assert case.index.number_of(as_text(time) or "") == expected
+    for number, commit in enumerate(case.all.commits):
+        assert case.index.number_of(commit[:12]) == number

@@ -1,0 +1,99 @@
+"""The file of the history index: how it is made, opened and refused, and how hashes are kept in it."""
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from cachewatch.errors import NoHistoryIndex, StateError
+from cachewatch.history_db.hashes import pack, prefix_of, prefix_range, prefixes, unpack
+from cachewatch.history_db.schema import NAME, VERSION, index_path, open_for_reading, open_for_writing
+
+USUAL = ["abcdefghijklmnopqrstuvwxyz234567", "2" * 32, "z" * 32]
+UNUSUAL = ["0" * 32, "abc", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"]
+
+
+def _complete(path: Path) -> None:
+    connection = open_for_writing(path)
+    connection.execute("UPDATE progress SET indexed = 0")
+    connection.close()
+
+
+def test_an_index_is_made_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "new" / NAME
+    _complete(path)
+    connection = open_for_reading(path)
+    assert connection.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connection.execute("DELETE FROM progress")
+
+
+def test_without_a_complete_index_a_question_names_the_command(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    with pytest.raises(NoHistoryIndex, match="no history index; run `cachewatch history build`"):
+        open_for_reading(path)
+    open_for_writing(path).close()
+    with pytest.raises(NoHistoryIndex, match="not complete; run `cachewatch history build`"):
+        open_for_reading(path)
+
+
+def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    _complete(path)
+    old = sqlite3.connect(path)
+    old.execute(f"PRAGMA user_version = {VERSION + 1}")
+    old.close()
+    with pytest.raises(NoHistoryIndex, match="another version"):
+        open_for_reading(path)
+    assert open_for_writing(path).execute("SELECT indexed FROM progress").fetchall() == [(-1,)]
+
+
+def test_what_is_no_index_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE precious(x)")
+    other.close()
+    before = path.read_bytes()
+    for opened in (open_for_reading, open_for_writing):
+        with pytest.raises(StateError, match="no history index; name another file"):
+            opened(path)
+    assert path.read_bytes() == before
+    path.write_text("text")
+    with pytest.raises(StateError, match="not a database"):
+        open_for_writing(path)
+    assert path.read_text() == "text"
+
+
+def test_it_is_read_where_nobody_may_write(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    _complete(path)
+    path.chmod(stat.S_IRUSR)
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        assert open_for_reading(path).execute("SELECT indexed FROM progress").fetchall() == [(0,)]
+    finally:
+        tmp_path.chmod(stat.S_IRWXU)
+
+
+def test_where_the_index_is(tmp_path: Path) -> None:
+    assert index_path(None, tmp_path, {}) == tmp_path / NAME
+    assert index_path(None, tmp_path, {"CACHEWATCH_HISTORY": "/x/h.db"}) == Path("/x/h.db")
+    assert index_path("y.db", tmp_path, {"CACHEWATCH_HISTORY": "/x/h.db"}) == Path("y.db")
+
+
+@pytest.mark.parametrize("hashes", [[], USUAL, UNUSUAL, USUAL + UNUSUAL])
+def test_hashes_are_kept(hashes: list[str]) -> None:
+    stored = pack(hashes)
+    assert unpack(stored) == sorted(hashes)
+    assert prefixes(stored) == {prefix_of(one) for one in hashes}
+    assert isinstance(stored, bytes) == (not set(hashes) & set(UNUSUAL))
+
+
+def test_the_beginning_of_a_hash_finds_its_prefix() -> None:
+    for one in USUAL:
+        for letters in (1, 7, 8, 32):
+            low, high = prefix_range(one[:letters])
+            assert low <= prefix_of(one) <= high
+            assert not any(low <= prefix_of(other) <= high for other in USUAL if other[0] != one[0])
+    assert prefix_range("abcdefgh") == (prefix_of(USUAL[0]),) * 2

@@ -1,0 +1,202 @@
+"""The answers to questions about a history, from all documents of all revisions and nothing else."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from indexes import Key, Told, listed, run_git
+
+from cachewatch.core.compare import compare
+from cachewatch.core.model import Document, PackageChange, Signature
+
+DAY = 86_400.0
+Row = tuple[Any, ...]
+
+
+class Change(NamedTuple):
+    """What a revision did to a document; a baseline has nothing before it."""
+
+    number: int
+    key: Key
+    change: PackageChange
+    is_baseline: bool
+
+
+class Everything(Told):
+    """The state of all documents in every revision."""
+
+    def __init__(self, folder: Path, most: int | None = None) -> None:
+        """Read everything, or only the first revisions."""
+        super().__init__()
+        self.changes: list[Change] = []
+        self.timeline: list[dict[Key, Document | None]] = []
+        lines = run_git(folder, "rev-list", "--first-parent", "--reverse", "--timestamp", "main").splitlines()[:most]
+        self.times = [int(line.split()[0]) for line in lines]
+        self.commits = [line.split()[1] for line in lines]
+        for number, commit in enumerate(self.commits):
+            self.revision(number, listed(folder, commit), folder)
+            self.timeline.append(dict(self.states))
+
+    def _compare(
+        self, number: int, key: Key, before: Document | None, after: Document | None, *, is_baseline: bool
+    ) -> None:
+        super()._compare(number, key, before, after, is_baseline=is_baseline)
+        change = None if before is None and after is None else compare(key[1], before, after)
+        if change is not None:
+            self.changes.append(Change(number, key, change, is_baseline))
+
+    def tags(self) -> set[str]:
+        """Return the tags that ever had a readable document."""
+        return {tag for tag, _ in self.documents}
+
+    def specs(self, number: int, tag: str) -> Iterator[tuple[str, str, Signature]]:
+        """Yield (package, hash, signature) of a tag in one revision."""
+        for (own, package), document in self.timeline[number].items():
+            if own == tag and document is not None:
+                yield from ((package, spec_hash, signature) for spec_hash, signature in document.specs.items())
+
+    def hashes(self) -> set[str]:
+        """Return every hash that was ever there."""
+        return {h for n in range(len(self.timeline)) for tag in self.tags() for _, h, _ in self.specs(n, tag)}
+
+    def end(self, number: int) -> int | None:
+        """Return the revision after `number`, or None behind the last."""
+        return number + 1 if number + 1 < len(self.timeline) else None
+
+    def when(self, tag: str, package: str) -> dict[Row, Row]:
+        """Return (first, last, whether first is a baseline, lag, whether that is a minimum) by version, stack and target."""
+        seen: defaultdict[Row, list[int]] = defaultdict(list)
+        for number in range(len(self.timeline)):
+            for own, _, s in self.specs(number, tag):
+                for version in s.versions if own == package else ():
+                    for stack in s.stacks or (None,):
+                        seen[version, stack, s.target].append(number)
+        baseline = self.baselines.get((tag, package))
+        found = {}
+        for key, numbers in seen.items():
+            first = numbers[0]
+            begin = min((n[0] for other, n in seen.items() if other[0] == key[0] and other[1]), default=None)
+            is_known = key[1] is not None and first != baseline
+            assert begin is not None or not is_known
+            lag = round((self.times[first] - self.times[begin]) / DAY, 1) if is_known and begin is not None else None
+            found[key] = (first, self.end(numbers[-1]), first == baseline, lag, is_known and begin == baseline)
+        return found
+
+    def blame(self, spec_hash: str) -> dict[Key, tuple[list[Row], Row]]:
+        """Return by document the stays in stacks, and (born, whether then or before, died, alike, successors)."""
+        found = {}
+        for key in self.documents:
+            stays: list[Row] = []
+            for number, state in enumerate(self.timeline):
+                document = state.get(key)
+                if document is None or spec_hash not in document.specs:
+                    continue
+                s = document.specs[spec_hash]
+                if stays and stays[-1][1:] == (s.stacks, number):
+                    stays[-1] = (stays[-1][0], s.stacks, number + 1)
+                else:
+                    stays.append((number, s.stacks, number + 1))
+            if stays:
+                died = self.end(stays[-1][2] - 1)
+                is_baseline = stays[0][0] == self.baselines[key]
+                after = (0, set()) if died is None else self._successors(key, died, spec_hash)
+                found[key] = (stays, (stays[0][0], is_baseline, died, *after))
+        return found
+
+    def _successors(self, key: Key, number: int, spec_hash: str) -> Row:
+        (change,) = (one.change for one in self.changes if (one.number, one.key) == (number, key))
+        own = change.specs_before[spec_hash]
+        pairs = {(p.rung.value, p.after, p.count) for p in change.pairings if p.before == own}
+        return change.went.counts[own], pairs
+
+    def log(self, tag: str, package: str | None = None) -> dict[Row, Row]:
+        """Return (specs, stacks) by revision, package, change, version and the version before."""
+        counts: Counter[Row] = Counter()
+        stacks: defaultdict[Row, set[str]] = defaultdict(set)
+        for number, (own, name), change, is_baseline in self.changes:
+            if own == tag and package in (None, name) and not is_baseline:
+                for item, signature, count in _items(change):
+                    counts[number, name, *item] += count
+                    stacks[number, name, *item].update(signature.stacks)
+        found: dict[Row, Row] = {key: (count, tuple(sorted(stacks[key]))) for key, count in counts.items()}
+        for own, name, number in self.diagnostics:
+            if own == tag and package in (None, name) and number:
+                found[number, name, "unreadable", "", None] = (0, ())
+        return found
+
+    def churn(self, tag: str, by: str, since: int, until: int) -> dict[str, Row]:
+        """Return (added, removed, net added, net removed) by package or stack."""
+        found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        for number, (own, package), change, is_baseline in self.changes:
+            if own != tag or is_baseline or not since < number <= until:
+                continue
+            for name, counts in _packages(package, change) if by == "package" else _stacks(change):
+                found[name] = [a + b for a, b in zip(found[name], counts, strict=True)]
+        return {name: (a, r, a - same, r - same) for name, (a, r, same) in found.items() if a or r}
+
+    def stacks_at(self, tag: str, number: int) -> dict[str, Row]:
+        """Return (specs, since, whether then or before) by stack."""
+        counts = [Counter(stack for _, _, s in self.specs(n, tag) for stack in s.stacks) for n in range(number + 1)]
+        found = {}
+        for stack, specs in counts[number].items():
+            since = number
+            while since and counts[since - 1][stack]:
+                since -= 1
+            is_baseline = any(
+                own == tag and baseline == since and stack in self._stacks_of((own, package), since)
+                for (own, package), baseline in self.baselines.items()
+            )
+            found[stack] = (specs, since, is_baseline)
+        return found
+
+    def _stacks_of(self, key: Key, number: int) -> set[str]:
+        document = self.timeline[number][key]
+        return set() if document is None else {stack for s in document.specs.counts for stack in s.stacks}
+
+    def best(self, wanted: set[str]) -> dict[str, Row]:
+        """Return (found, newest revision that had so many, since when it had, missing) by tag."""
+        found = {}
+        for tag in self.tags():
+            there = [{h for _, h, _ in self.specs(n, tag)} & wanted for n in range(len(self.timeline))]
+            most = max(map(len, there))
+            if most:
+                newest = max(n for n, some in enumerate(there) if len(some) == most)
+                since = newest
+                while since and len(there[since - 1]) == most:
+                    since -= 1
+                found[tag] = (most, newest, since, tuple(sorted(wanted - there[newest])))
+        return found
+
+
+def _items(change: PackageChange) -> Iterator[tuple[Row, Signature, int]]:
+    for pair in change.pairings:
+        before, after = (", ".join(s.versions) for s in (pair.before, pair.after))
+        yield (pair.rung.value, after, None if before == after else before), pair.after, pair.count
+    for name, some in (("new", change.new), ("gone", change.gone)):
+        yield from (((name, ", ".join(one.signature.versions), None), one.signature, one.count) for one in some)
+    for kept in change.restacked:
+        yield ("restacked", ", ".join(kept.after.versions), None), kept.after, 1
+
+
+def _packages(package: str, change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    yield package, (change.counts.added, change.counts.removed, change.counts.rebuilt)
+
+
+def _stacks(change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    old, new = (_by_stack(side) for side in (change.specs_before, change.specs_after))
+    rebuilt: Counter[str] = Counter()
+    for pair in change.pairings:
+        if pair.rung == "rebuilt":
+            rebuilt.update(dict.fromkeys(pair.before.stacks, pair.count))
+    for stack in old.keys() | new.keys():
+        before, after = old.get(stack, set()), new.get(stack, set())
+        yield stack, (len(after - before), len(before - after), rebuilt[stack])
+
+
+def _by_stack(specs: Mapping[str, Signature]) -> dict[str, set[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for spec_hash, signature in specs.items():
+        for stack in signature.stacks:
+            found[stack].add(spec_hash)
+    return found
