@@ -9,6 +9,9 @@ from typing import Any
 
 from helpers import spec_hash
 
+from cachewatch.documents.writing import Binary
+from cachewatch.sources.buildcache.index import Index
+
 Installs = dict[str, dict[str, Any]]
 
 GCC = "g" * 32
@@ -47,6 +50,11 @@ def many(count: int, name: str = "zlib", start: int = 0) -> Installs:
 def database(found: Mapping[str, Any], version: str = "8") -> bytes:
     """Return an index."""
     return json.dumps({"database": {"version": version, "installs": found}}).encode()
+
+
+def binaries(index: Index) -> list[Binary]:
+    """Return what an index says is in the cache, by package."""
+    return [spec.binary for package in index.specs.packages for spec in index.specs.read(package)]
 
 
 def write_v3(

@@ -2,11 +2,13 @@
 
 import itertools
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.causes.step_causes import Step
+from cachewatch.core.causes import Explanation
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UnknownRevision, UsageError
@@ -46,6 +48,12 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
     return Asked(package=package, hashes=hashes, before=before, after=after)
 
 
+def explain_asked(step: Step, asked: Asked) -> Iterator[Explanation]:
+    """Yield why the new specs that were asked about are other ones."""
+    hashes = step.after.hashes(asked.package) if asked.hashes is None else asked.hashes
+    return step.explain(asked.package, hashes)
+
+
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
     """Return the revision before the one that removed a hash, or None if no revision had it."""
     match = _HASH.fullmatch(text)
@@ -61,7 +69,7 @@ def step_of(repository: Repository, asked: Asked, tag: str) -> Step | None:
     """Open the step in which what was asked about came; None if it was there from the first revision on."""
     if asked.before is None:
         return None
-    return Step(RecordedGraph(repository, asked.before.commit, tag), RecordedGraph(repository, asked.after.commit, tag))
+    return Step.between(repository, (asked.before.commit, tag), (asked.after.commit, tag))
 
 
 def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.causes.step_causes import Step
 from cachewatch.core.causes import Explanation
 from cachewatch.core.changesets import Changeset
@@ -22,15 +21,14 @@ def explained(found: Iterable[Changeset], repository: Repository, selection: Sel
 def _explain(repository: Repository, before: Side, after: Side, selection: Selection) -> tuple[Explanation, ...]:
     if not (before.revision and after.revision and before.tag and after.tag):
         return ()
-    step = Step(
-        RecordedGraph(repository, before.revision, before.tag), RecordedGraph(repository, after.revision, after.tag)
+    step = Step.between(repository, (before.revision, before.tag), (after.revision, after.tag))
+    return tuple(
+        one
+        for one in step.explain_packages(selection.packages)
+        if one.is_match and one.causes and _is_chosen(step, one, selection)
     )
-    return tuple(one for name in filter(selection.packages, step.after.packages) for one in _of(step, name, selection))
 
 
-def _of(step: Step, package: str, selection: Selection) -> Iterator[Explanation]:
-    document = step.after.document(package)
-    specs = document.specs if document is not None else {}
-    for one in step.explain(package):
-        if one.is_match and one.causes and selection.chooses(specs[one.spec.hash]):
-            yield one
+def _is_chosen(step: Step, one: Explanation, selection: Selection) -> bool:
+    document = step.after.document(one.spec.name)
+    return document is not None and selection.chooses(document.specs[one.spec.hash])

@@ -4,9 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from cachewatch.core.causes import Explanation, LockChange, Walk
+from msgspec.structs import replace
+
+from cachewatch.core.causes import Explanation, LockChange
 from cachewatch.core.graph import GraphNode, Nodes
-from cachewatch.core.predecessors import PackageNodes, find_predecessor
+from cachewatch.core.graph_walk import Walk
+from cachewatch.core.predecessors import PackageNodes, explain_spec
 from cachewatch.environments.lockfiles import LockGraph, open_lock_graph
 
 
@@ -19,18 +22,10 @@ def compare_locks(before: Path, after: Path) -> LockChange:
     for name in packages_after.keys() & packages_before.keys():
         nodes = PackageNodes(packages_before[name], packages_after[name], {})
         for spec_hash in nodes.new:
-            found = find_predecessor(nodes, spec_hash, walk)
-            assert found is not None  # the package had specs
-            explained.append(
-                Explanation(
-                    spec=nodes.after[spec_hash],
-                    predecessor=nodes.before[found.hash],
-                    is_beside=found.is_beside,
-                    is_paired=found.is_paired,
-                    is_match=found.is_match,
-                    causes=walk.causes(name, found.hash, spec_hash),
-                )
-            )
+            found = explain_spec(nodes, spec_hash, walk)
+            assert found.predecessor is not None  # the package had specs
+            paths = walk.paths(name, found.predecessor.hash, spec_hash)
+            explained.append(replace(found, paths=paths))
     roots = frozenset(new.roots)
     explained.sort(key=lambda one: (one.spec.hash not in roots, one.spec.name, one.spec.hash))
     return LockChange(

@@ -1,13 +1,14 @@
 """The dependency graph of one tag in one revision, read package by package as it is asked for."""
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from types import MappingProxyType
 
 from cachewatch.core.graph import GraphNode, Ingredients
 from cachewatch.core.model import Document, Signature
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, is_name
 from cachewatch.core.spack_spellings import NO_COMPILER
-from cachewatch.documents.graph_files import read_package_graph, read_tag_graph
+from cachewatch.documents.graph_files import Edges, read_package_graph, read_tag_graph
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
@@ -20,8 +21,9 @@ _NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
 class RecordedGraph:
     """The specs of a tag with what they are made of; packages are read when they are needed."""
 
-    def __init__(self, repository: Repository, commit: str, tag: str) -> None:
+    def __init__(self, repository: Repository, commit: str, tag: str, known: Edges | None = None) -> None:
         self._repository = repository
+        self.known: Edges = {} if known is None else known
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._documents: dict[str, Document | None] = {}
@@ -34,17 +36,22 @@ class RecordedGraph:
         """The specs that are no binaries."""
         return self._others.values()
 
+    @cached_property
+    def folders(self) -> Mapping[str, str]:
+        """The ids of the folders of all packages of the tag; equal ids have equal specs and dependencies."""
+        return folders(self._repository, self._folder).ids
+
     @property
     def packages(self) -> tuple[str, ...]:
         """The names of all packages of the tag."""
-        return tuple(sorted(folders(self._repository, self._folder).ids))
+        return tuple(sorted(self.folders))
 
     def find(self, package: str, spec_hash: str) -> GraphNode | None:
         """Return a spec; None if the graph does not describe it."""
         return self.nodes(package).get(spec_hash) or self._others.get(spec_hash)
 
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
-        """Return the binaries of a package, by hash."""
+        """Return the binaries of a package, by hash. Raises a DocumentError where its files cannot be read."""
         if package not in self._packages:
             self._packages[package] = self._read_nodes(package)
         return self._packages[package]
@@ -69,7 +76,7 @@ class RecordedGraph:
         if document is None:
             return _NO_NODES
         content = self._file(f"{package}/{PACKAGE_GRAPH}")
-        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
+        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}", self.known)
         nothing = Ingredients()
         return {h: _node(h, package, s, made_of.get(h, nothing)) for h, s in document.specs.items()}
 

@@ -1,15 +1,17 @@
 """Why the specs that a revision brought have other hashes than their nearest predecessors."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+
+from msgspec.structs import replace
 
 from cachewatch.causes.recorded_graph import RecordedGraph
-from cachewatch.core.causes import Cause, Explanation, Walk, What
+from cachewatch.core.causes import NOT_RECORDED, Explanation
 from cachewatch.core.compare import compare
+from cachewatch.core.graph_walk import Walk
 from cachewatch.core.model import Signature, Specs
-from cachewatch.core.predecessors import PackageNodes, Predecessor, find_predecessor
-
-_NOT_RECORDED = Cause(package="", what=What.NOT_RECORDED)
+from cachewatch.core.predecessors import PackageNodes, explain_spec
+from cachewatch.git.repository import Repository
 
 
 class Step:
@@ -20,41 +22,48 @@ class Step:
         self.after = after
         self._walk = Walk(before, after)
 
+    @classmethod
+    def between(cls, repository: Repository, before: tuple[str, str], after: tuple[str, str]) -> "Step":
+        """Return the step from one state of a tag to another, each a commit and the tag's name."""
+        older = RecordedGraph(repository, *before)
+        return cls(older, RecordedGraph(repository, *after, older.known))
+
     @property
     def is_recorded(self) -> bool:
         """Whether both revisions have a graph."""
         return self.before.is_recorded and self.after.is_recorded
 
-    def explain(self, package: str, wanted: Set[str] | None = None) -> Iterator[Explanation]:
-        """Yield why each new spec of a package is another one, or each of those that are wanted."""
-        nodes = self._nodes(package)
-        for spec_hash in sorted(nodes.new if wanted is None else nodes.new & wanted):
-            yield self._explained(nodes, spec_hash)
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages of the newer revision whose specs or dependencies differ."""
+        had = self.before.folders
+        return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
 
-    def explain_all(self) -> Iterator[Explanation]:
-        """Yield why each new spec of any package is another one."""
-        for package in self.after.packages:
-            yield from self.explain(package)
+    def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
+        """Yield why each new spec of the wanted packages is another one."""
+        for package in filter(wanted, self.packages):
+            yield from self.explain_all(package)
 
-    def _explained(self, nodes: PackageNodes, spec_hash: str) -> Explanation:
-        spec = nodes.after[spec_hash]
-        found: Predecessor | None = find_predecessor(nodes, spec_hash, self._walk)
-        if found is None:
-            return Explanation(spec=spec, causes={})
-        causes = (
-            self._walk.causes(spec.name, found.hash, spec_hash) if self.is_recorded else {_NOT_RECORDED: (spec.name,)}
-        )
-        return Explanation(
-            spec=spec,
-            predecessor=nodes.before[found.hash],
-            is_beside=found.is_beside,
-            is_paired=found.is_paired,
-            is_match=found.is_match,
-            causes=causes,
-        )
+    def explain(self, package: str, wanted: Set[str]) -> Iterator[Explanation]:
+        """Yield why those new specs of a package that are wanted are other ones, with the ways to the causes."""
+        for one in self.explain_all(package):
+            if one.spec.hash in wanted:
+                yield self.with_paths(one)
 
-    def _nodes(self, package: str) -> PackageNodes:
-        return PackageNodes(self.before.nodes(package), self.after.nodes(package), self._matches(package))
+    def explain_all(self, package: str) -> Iterator[Explanation]:
+        """Yield why each new spec of a package is another one."""
+        nodes = PackageNodes(self.before.nodes(package), self.after.nodes(package), self._matches(package))
+        for spec_hash in sorted(nodes.new):
+            found = explain_spec(nodes, spec_hash, self._walk)
+            yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
+
+    def with_paths(self, one: Explanation) -> Explanation:
+        """Return an explanation with the shortest way to each cause."""
+        if one.predecessor is None:
+            return one
+        own = dict.fromkeys(one.causes, (one.spec.name,))
+        paths = self._walk.paths(one.spec.name, one.predecessor.hash, one.spec.hash) if self.is_recorded else own
+        return replace(one, paths=paths)
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
         """Return which vanished specs a new one may have taken the place of, as the comparison pairs signatures."""

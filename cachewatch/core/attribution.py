@@ -18,28 +18,42 @@ class Attributed(Struct, frozen=True, kw_only=True):
 
 def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
     """Return the causes of specs by hash, most specs first; `attributed` has each spec that has any cause once."""
-    specs: defaultdict[Cause, set[str]] = defaultdict(set)
+    alike: defaultdict[frozenset[Cause], list[str]] = defaultdict(list)
     for spec_hash, found in causes.items():
+        alike[frozenset(found)].append(spec_hash)
+    chosen = assign({found: len(hashes) for found, hashes in alike.items()})
+    specs: defaultdict[Cause, list[str]] = defaultdict(list)
+    taken: defaultdict[Cause, list[str]] = defaultdict(list)
+    for found, hashes in alike.items():
         for cause in found:
-            specs[cause].add(spec_hash)
-    taken = _greedily({spec_hash: set(found) for spec_hash, found in causes.items()}, specs)
+            specs[cause] += hashes
+        if found:
+            taken[chosen[found]] += hashes
     done = [
-        Attributed(cause=cause, hashes=tuple(sorted(specs[cause])), attributed=tuple(sorted(taken.get(cause, ()))))
+        Attributed(cause=cause, hashes=tuple(sorted(specs[cause])), attributed=tuple(sorted(taken[cause])))
         for cause in specs
     ]
-    return tuple(sorted(done, key=lambda one: (-len(one.attributed), -len(one.hashes), one.cause.sort_key)))
+    return tuple(sorted(done, key=lambda one: (-len(one.hashes), -len(one.attributed), one.cause.sort_key)))
 
 
-def _greedily(left: dict[str, set[Cause]], specs: Mapping[Cause, set[str]]) -> Mapping[Cause, set[str]]:
-    counts = Counter({cause: len(hashes) for cause, hashes in specs.items()})
-    taken: dict[Cause, set[str]] = {}
-    while counts:
-        cause = min(counts, key=lambda one: (-counts[one], one.what is What.NOT_DESCRIBED, one.sort_key))
-        mine = {spec_hash for spec_hash in specs[cause] if spec_hash in left}
-        if mine:
-            taken[cause] = mine
-        for spec_hash in mine:
-            for other in left.pop(spec_hash):
-                counts[other] -= 1
-        counts = +counts  # without those that explain nothing more
-    return taken
+def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
+    """Return under which of its causes each set of causes is counted; the mapping says how many specs have a set.
+
+    The cause of most specs takes them all, then that of most of the others, and so on.
+    """
+    sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
+    sizes: Counter[Cause] = Counter()
+    for causes, count in counts.items():
+        for cause in causes:
+            sets[cause].append(causes)
+            sizes[cause] += count
+    assigned: dict[frozenset[Cause], Cause] = {}
+    while sizes:
+        cause = min(sizes, key=lambda one: (-sizes[one], one.what is What.NOT_DESCRIBED, one.sort_key))
+        for causes in sets[cause]:
+            if causes not in assigned:
+                assigned[causes] = cause
+                for other in causes:
+                    sizes[other] -= counts[causes]
+        sizes = +sizes  # without those that explain nothing more
+    return assigned

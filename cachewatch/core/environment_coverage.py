@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import target_compatibility
+from cachewatch.core.causes import Cause
 from cachewatch.core.model import Signature
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import Versions, sorted_versions
@@ -95,6 +96,8 @@ class Resolution(Struct, frozen=True):
     differs: tuple[str, ...] = ()  # in what the most alike of them is not what is needed
     versions: tuple[str, ...] = ()  # that are there for the same machines, oldest first; only where the version is not
     elsewhere: tuple[str, ...] = ()  # the other systems that have the version, as linux-rhel8-zen4; likewise
+    # Why the hash of a rebuilt one is another, each with the names on the way to what differs; if that is recorded.
+    causes: tuple[tuple[Cause, tuple[str, ...]], ...] = ()
 
     @property
     def is_met(self) -> bool:
@@ -165,7 +168,7 @@ class CoverageChange(Struct, frozen=True):
 
     @property
     def rebuilt(self) -> tuple[Resolution, ...]:
-        """Those removed that are there with another hash, equal in all else."""
+        """Those removed of which there is an equal build with another hash."""
         return self._removed(Availability.REBUILT)
 
     @property

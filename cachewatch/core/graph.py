@@ -12,7 +12,7 @@ LANGUAGES = ("c", "cxx", "fortran")
 RUNTIMES = frozenset({"compiler-wrapper", "gcc-runtime", "intel-oneapi-runtime", "llvm-runtime", "nvhpc-runtime"})
 
 
-class Dependency(Struct, frozen=True, order=True, omit_defaults=True):
+class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
     """An edge to another spec: how it is used (build, link, run, test), and the virtuals that it provides."""
 
     name: str
@@ -26,7 +26,7 @@ class Dependency(Struct, frozen=True, order=True, omit_defaults=True):
         return tuple(language for language in LANGUAGES if language in self.virtuals)
 
 
-class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What goes into the hash of a spec beside what a document says of it."""
 
     recipe: str = ""  # the hash of the recipe of the package
@@ -37,7 +37,7 @@ class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dependencies: tuple[Dependency, ...] = ()
 
 
-class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One concrete spec. Versions, compilers and variants are spelled as documents spell them."""
 
     hash: str

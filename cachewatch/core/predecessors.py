@@ -3,13 +3,14 @@
 Which spec took the place of which cannot be known, only which is nearest; nobody says that one became the other.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.causes import Walk
+from cachewatch.core.causes import Explanation
 from cachewatch.core.graph import GraphNode
+from cachewatch.core.graph_walk import Walk
 
 
 class Predecessor(Struct, frozen=True):
@@ -44,8 +45,23 @@ def find_predecessor(package: PackageNodes, spec_hash: str, walk: Walk) -> Prede
     new = package.after[spec_hash]
     for hashes, found in _candidates(package, new):
         if hashes:
-            return replace(found, hash=_nearest(new, (package.before[each] for each in hashes), walk))
+            return replace(found, hash=_nearest(package, new, hashes, walk))
     return None
+
+
+def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
+    """Return why a spec of the newer revision is not its nearest predecessor, and for which causes."""
+    spec, found = package.after[spec_hash], find_predecessor(package, spec_hash, walk)
+    if found is None:
+        return Explanation(spec=spec)
+    return Explanation(
+        spec=spec,
+        predecessor=package.before[found.hash],
+        is_beside=found.is_beside,
+        is_paired=found.is_paired,
+        is_match=found.is_match,
+        causes=walk.causes(spec.name, found.hash, spec_hash),
+    )
 
 
 def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collection[str], Predecessor]]:
@@ -67,10 +83,12 @@ def _runs_alike(one: GraphNode, other: GraphNode) -> bool:
     return (one.os, one.target) == (other.os, other.target)
 
 
-def _nearest(new: GraphNode, candidates: Iterable[GraphNode], walk: Walk) -> str:
+def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str], walk: Walk) -> str:
     """Return the one that shares most direct dependencies, of those the one with fewest causes, then by hash."""
+    if len(candidates) == 1:
+        return next(iter(candidates))
     own = {edge.hash for edge in new.dependencies}
-    shared = {node.hash: len(own & {edge.hash for edge in node.dependencies}) for node in candidates}
+    shared = {old: sum(edge.hash in own for edge in package.before[old].dependencies) for old in candidates}
     most = max(shared.values())
-    best = sorted(spec_hash for spec_hash, count in shared.items() if count == most)
-    return min(best, key=lambda old: len(walk.causes(new.name, old, new.hash))) if len(best) > 1 else best[0]
+    best = sorted(old for old, count in shared.items() if count == most)
+    return min(best, key=lambda old: walk.count(new.name, old, new.hash)) if len(best) > 1 else best[0]

@@ -27,6 +27,8 @@ class CacheContents(Struct, frozen=True):
     where: str
     is_pruned: bool
     diagnostics: tuple[Diagnostic, ...] = ()
+    revision: str | None = None
+    tag: str | None = None
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
@@ -48,9 +50,10 @@ def published(cache: Cache, packages: Collection[str]) -> CacheContents:
             if isinstance(found, Failed):
                 raise SourceError(f"{found.tag}: {found.message}")
             if found.tag == cache.tag:
-                specs = {package: found.specs[package] for package in packages if package in found.specs}
                 holdings = {
-                    package: {spec.binary.hash: _signature(spec) for spec in specs[package]} for package in specs
+                    package: {spec.binary.hash: _signature(spec) for spec in found.specs.read(package).listed}
+                    for package in found.specs.packages
+                    if package in packages
                 }
                 where = f"{cache.address} as it is now"
                 return CacheContents(holdings, where, tag_names.is_mutable(cache.tag), found.diagnostics)
@@ -85,7 +88,9 @@ def listed(listing: Listing, name: str) -> CacheContents:
             diagnostics += document.diagnostics
     side = listing.side
     where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
-    return CacheContents(holdings, where, tag_names.is_mutable(side.tag), tuple(diagnostics))
+    return CacheContents(
+        holdings, where, tag_names.is_mutable(side.tag), tuple(diagnostics), revision=side.revision, tag=side.tag
+    )
 
 
 def _parse(content: Content, blob: Blob, known: Known) -> Document | Diagnostic:

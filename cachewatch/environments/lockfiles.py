@@ -17,7 +17,7 @@ from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
 from cachewatch.runtime.untrusted_files import read_inside
 from cachewatch.sources.buildcache.graph_nodes import graph_node_of
-from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, variants_of
+from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, dependencies_of, variants_of
 
 LOCK_FILE = "spack.lock"
 MANIFEST_FILE = "spack.yaml"
@@ -86,18 +86,21 @@ def read_lock(data: bytes, name: str) -> Environment:
 
 
 def open_lock_graph(path: Path) -> LockGraph:
-    """Read the dependency graph of a lock file; raises UsageError where it is none."""
+    """Read the dependency graph of a lock file, which may be named by its folder or its manifest.
+
+    Raises UsageError where it is none.
+    """
+    if path.suffix in (".yaml", ".yml"):
+        path = path.with_name(LOCK_FILE)
     path = path / LOCK_FILE if path.is_dir() else path
     try:
-        lock = _decode_lock(read_inside(path.parent, path.name, most=_LARGEST))
+        nodes, roots = _parts(_decode_lock(read_inside(path.parent, path.name, most=_LARGEST)), str(path))
+        graph = {h: graph_node_of(h, node, _lookup(nodes)) for h, node in nodes.items()}
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a spack.lock or its folder") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is not a Spack lock file ({error})") from error
-    nodes, roots = _parts(lock, str(path))
-    return LockGraph(
-        tuple(sorted(roots & nodes.keys())), {h: graph_node_of(h, node, _lookup(nodes)) for h, node in nodes.items()}
-    )
+    return LockGraph(tuple(sorted(roots & nodes.keys())), graph)
 
 
 def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
@@ -129,7 +132,7 @@ def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
         platform=arch.platform,
         os=arch.platform_os,
         target=arch.target_name,
-        compiler=spack_spellings.compiler(compiler_of(node, _lookup(nodes))),
+        compiler=spack_spellings.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
         variants=spack_spellings.variants(variants_of(node)) if node.has_parameters else None,
         is_root=spec_hash in roots,
     )

@@ -1,7 +1,6 @@
 """Repositories on other machines: cloned into a local folder, and refreshed."""
 
 import fcntl
-import hashlib
 import os
 import re
 import tempfile
@@ -11,12 +10,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.git.addresses import clone_folder, is_url
 from cachewatch.git.hardening import git_command
 from cachewatch.git.repository import Repository, fetch
 from cachewatch.runtime.atomic_files import open_lock
 
 _SCHEMES = ("https", "http", "ssh", "git", "file")
-_SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
 _SECRET = re.compile(r"token|passw|secret|key|auth|sig", re.IGNORECASE)
 _CLONING_SECONDS = 3600.0
 _FETCH = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
@@ -70,13 +69,6 @@ def open_repository(address: str, *, report: Report | None = None) -> Repository
     return Clone(folder, report)
 
 
-def is_url(address: str) -> bool:
-    """Tell whether `address` means another machine, or a URL of this one, rather than a path."""
-    if Path(address).exists():
-        return False
-    return "://" in address or "::" in address or address.startswith("-") or _SCP_LIKE.fullmatch(address) is not None
-
-
 def check_url(url: str) -> None:
     """Raise RefusedAddress unless git can be given `url` without danger."""
     if not url.isprintable():
@@ -100,13 +92,6 @@ def check_url(url: str) -> None:
         raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: remove secrets from the address")
     if host.startswith("-") or (not host and parts.scheme != "file"):
         raise RefusedAddress(f"{url}: there is not a host in this address")
-
-
-def clone_folder(url: str) -> Path:
-    """Return where the clone of `url` lies: below $XDG_CACHE_HOME, or ~/.cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", url.rpartition("://")[2]).strip("-.")[-60:]
-    return cache / "cachewatch" / "clones" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
 
 
 def _clone(url: str, folder: Path, report: Report | None) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.clone_cache import check_url, is_url
+from cachewatch.git.addresses import is_url
+from cachewatch.git.clone_cache import check_url
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
 from cachewatch.git.repository import GitResult, ask, explain

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, is_name
+from cachewatch.core.repository_layout import CATALOGUE, is_name
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.fast_import import AUTHOR, data_of, quoted
@@ -68,20 +68,20 @@ class Recording:
         self._branch = self._read_branch()
         self.head, self._time = self._read_head()
 
-    def documents(self, tag: str, name: str = DOCUMENT) -> Mapping[str, str]:
-        """Return the id of each package's document, or of its other file of that name."""
+    def package_files(self, tag: str) -> Mapping[str, Mapping[str, str]]:
+        """Return the ids of the packages' files, by the name of the file and the package."""
         if self.head is None:
             return {}
         found = self._repository.objects().get(f"{self.head}:{CATALOGUE}/{tag}")
         if found is None or found.type != "tree":
             return {}
-        documents: dict[str, str] = {}
+        files: dict[str, dict[str, str]] = {}
         for entry in self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0"):
             fields, _, path = entry.partition(b"\t")
-            package, _, file = path.partition(b"/")
-            if file == name.encode() and is_name(package):
-                documents[package.decode()] = fields.split()[2].decode()
-        return documents
+            package, _, name = path.partition(b"/")
+            if is_name(package) and is_name(name):
+                files.setdefault(name.decode(), {})[package.decode()] = fields.split()[2].decode()
+        return files
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
         """Yield the contents of documents, but for those that are larger than any document of ours."""

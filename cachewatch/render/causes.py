@@ -7,18 +7,15 @@ from typing import Any
 from cachewatch.core.attribution import Attributed, attribute
 from cachewatch.core.causes import Cause, Causes, Explanation, LockChange, Value, What
 from cachewatch.core.graph import GraphNode
-from cachewatch.core.model import Side
 from cachewatch.core.untrusted_text import safe
-from cachewatch.render.compared_revisions import days
-from cachewatch.render.json_packages import encode
+from cachewatch.render.ascii_json import encode
 from cachewatch.render.statement_phrases import number
 
 SCHEMA = "cachewatch.why/1"
 SHORT = 7  # characters of a hash
 
 _MOST_NAMES = 6
-_MOST_SPECS = 20
-_MOST_CAUSES = 20
+MOST_CAUSES = 20
 
 # What several packages may have in common.
 _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.EXTERNAL})
@@ -71,7 +68,7 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
     predecessor = None
     if one.predecessor is not None:
         predecessor = spec_json(one.predecessor) | {"beside": one.is_beside, "paired": one.is_paired}
-    return {"spec": spec_json(one.spec), "predecessor": predecessor, "causes": causes_json(one.causes)}
+    return {"spec": spec_json(one.spec), "predecessor": predecessor, "causes": causes_json(one.paths)}
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
@@ -111,34 +108,16 @@ def _encoded(values: dict[str, Any]) -> bytes:
     return encode({"schema": SCHEMA, **values}) + b"\n"
 
 
-def explained_lines(package: str, before: Side | None, after: Side, found: Sequence[Explanation]) -> Iterator[str]:
-    """Yield why specs of one package were rebuilt, as lines for people."""
-    if before is None:
-        yield f"{safe(package)}: was there in the first recorded revision; there is no predecessor to compare with."
-        return
-    yield _heading(package, before, after)
-    if not found:
-        yield "no new specs between these revisions"
-    with_predecessor = [one for one in found if one.predecessor is not None]
-    for one in with_predecessor[:_MOST_SPECS]:
-        yield ""
-        yield from _explanation_lines(one)
-    if len(with_predecessor) > _MOST_SPECS:
-        yield f"... and {len(with_predecessor) - _MOST_SPECS:,} more specs (--format json has all)"
-    if new := len(found) - len(with_predecessor):
-        yield f"{number(new, 'new spec')}: the package had none before"
-
-
 def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
     """Yield a section of a report: why specs were rebuilt."""
     yield "WHY"
     if found:
-        yield from _attributed_lines(found, "with another hash than their nearest predecessors")
+        yield from attributed_lines(found, "with another hash than their nearest predecessors")
     else:
         yield "  no specs were rebuilt"
 
 
-def markdown_causes(found: Sequence[Explanation]) -> list[dict[str, object]]:
+def markdown_causes(found: Sequence[Explanation]) -> list[dict[str, Any]]:
     """Return the causes as the template takes them: what, how many specs, of which packages."""
     return [
         {"count": count, "cause": in_words(group[0].cause, _names_of(group)), "packages": packages}
@@ -146,46 +125,15 @@ def markdown_causes(found: Sequence[Explanation]) -> list[dict[str, object]]:
     ]
 
 
-def night_lines(before: Side, after: Side, found: Sequence[Explanation]) -> Iterator[str]:
-    """Yield the causes of all rebuilt specs between two revisions, as lines for people."""
-    yield _heading(after.tag or "", before, after)
-    matched = [one for one in found if one.is_match and one.causes]
-    rebuilt = [one for one in matched if not _is_changed_itself(one)]
-    if rebuilt:
-        yield from _attributed_lines(rebuilt, "rebuilt, or built once more beside an older one")
-    else:
-        yield "no specs were rebuilt between these revisions"
-    if own := len(matched) - len(rebuilt):
-        names = sorted({safe(one.spec.name) for one in matched if _is_changed_itself(one)})
-        yield f"{number(own, 'more new spec')} changed in itself: {_listed(names)}"
-    if others := len(found) - len(matched):
-        names = sorted({safe(one.spec.name) for one in found if not one.is_match})
-        more = f": {_listed(names)}; `cachewatch why PACKAGE` names the nearest older spec" if names else ""
-        yield f"{number(others, 'more new spec')} that no older one matches{more}"
-
-
-def lock_lines(change: LockChange, before: str, after: str) -> Iterator[str]:
-    """Yield why two lock files differ, root causes first, as lines for people."""
-    yield f"{safe(before)} -> {safe(after)}: {len(change.explained):,} of {number(change.specs, 'spec')} with another hash"
-    if change.explained:
-        yield from _attributed_lines(change.explained, "with another hash")
-    for word, nodes in (("added", change.added), ("removed", change.removed)):
-        if nodes:
-            yield f"{word}: {_listed([safe(f'{node.name}@{node.version}') for node in nodes])}"
-    roots = [one for one in change.explained if one.spec.hash in change.roots]
-    for one in roots[:_MOST_SPECS]:
-        yield ""
-        yield from _explanation_lines(one)
-
-
-def _attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
+def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
+    """Yield how many specs there are, and the causes by how many of them each accounts for."""
     yield f"{number(len(explained), 'spec')} {what}:"
     found = _grouped(explained)
-    for count, group, packages in found[:_MOST_CAUSES]:
+    for count, group, packages in found[:MOST_CAUSES]:
         yield f"  {count:>6,}  {in_words(group[0].cause, _names_of(group))}"
-        yield f"          {_listed(packages)}"
-    if rest := sum(count for count, _, _ in found[_MOST_CAUSES:]):
-        yield f"  {rest:>6,}  for {number(len(found) - _MOST_CAUSES, 'other reason')} (--format json has all)"
+        yield f"          {listed(packages)}"
+    if rest := sum(count for count, _, _ in found[MOST_CAUSES:]):
+        yield f"  {rest:>6,}  for {number(len(found) - MOST_CAUSES, 'other reason')} (--format json has all)"
 
 
 def _grouped(explained: Sequence[Explanation]) -> list[tuple[int, list[Attributed], list[str]]]:
@@ -206,27 +154,7 @@ def _grouped(explained: Sequence[Explanation]) -> list[tuple[int, list[Attribute
 
 
 def _names_of(group: Sequence[Attributed]) -> str:
-    return _listed(sorted({_compiled(one.cause) for one in group}))
-
-
-def _explanation_lines(one: Explanation) -> Iterator[str]:
-    if one.predecessor is None:
-        return
-    where = ", which is still there" if one.is_beside else ""
-    unlike = "" if one.is_paired else ", for another operating system or target"
-    yield f"{short(one.spec)}: nearest predecessor {short(one.predecessor)}{where}{unlike}"
-    for line in cause_lines(one.causes):
-        yield f"  {line}"
-
-
-def _is_changed_itself(one: Explanation) -> bool:
-    """Tell whether it has another version, variant or compiler itself, and so is no mere rebuild."""
-    return any(cause.package == one.spec.name and cause.what is not What.RECIPE for cause in one.causes)
-
-
-def _heading(name: str, before: Side, after: Side) -> str:
-    revisions = f"({(before.revision or '')[:SHORT]} -> {(after.revision or '')[:SHORT]})"
-    return "  ".join(filter(None, (safe(name), days(before.time, after.time), revisions)))
+    return listed(sorted({_compiled(one.cause) for one in group}))
 
 
 def short(node: GraphNode) -> str:
@@ -235,17 +163,24 @@ def short(node: GraphNode) -> str:
 
 
 def cause_lines(causes: Causes) -> Iterator[str]:
-    """Yield each cause in words, with the shortest path to it; what changed alike in several packages is one line."""
+    """Yield each cause in words, with the shortest path to it below."""
+    for cause, path in causes_in_words(causes):
+        yield cause
+        if path:
+            yield f"    {path_in_words(path)}"
+
+
+def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield each cause in words, with the shortest path to it; what changed alike in several packages is one without a path."""
     alike: defaultdict[tuple[What, Value, Value], list[Cause]] = defaultdict(list)
     for cause in sorted(causes, key=lambda one: one.sort_key):
         alike[_group(cause)].append(cause)
     for group in alike.values():
         if len(group) > 1:
-            yield f"{in_words(group[0], _listed([_compiled(cause) for cause in group]))}"
-            continue
-        yield in_words(group[0])
-        if len(causes[group[0]]) > 1:
-            yield f"    {path_in_words(causes[group[0]])}"
+            yield in_words(group[0], listed([_compiled(cause) for cause in group])), ()
+        else:
+            path = causes[group[0]]
+            yield in_words(group[0]), path if len(path) > 1 else ()
 
 
 def _group(cause: Cause) -> tuple[What, Value, Value]:
@@ -268,6 +203,11 @@ def in_words(cause: Cause, names: str = "") -> str:
     )
 
 
+def change_in_words(cause: Cause) -> str:
+    """Say what was there before and what is there now: 1.3 -> 1.3.1."""
+    return f"{_text(cause.before) or 'none'} -> {_text(cause.after) or 'none'}"
+
+
 def _compiled(cause: Cause) -> str:
     languages = f" ({', '.join(cause.languages)})" if cause.languages else ""
     return f"{safe(cause.package)}{languages}"
@@ -277,7 +217,8 @@ def _text(value: Value) -> str:
     return safe(value if isinstance(value, str) else " ".join(value))
 
 
-def _listed(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
-    return ", ".join(listed[:_MOST_NAMES]) + more
+def listed(names: Iterable[str]) -> str:
+    """Return a few names, and how many more there are."""
+    all_names = list(names)
+    more = f" and {len(all_names) - _MOST_NAMES} more" if len(all_names) > _MOST_NAMES else ""
+    return ", ".join(all_names[:_MOST_NAMES]) + more

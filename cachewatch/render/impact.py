@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cachewatch.core.impact import Impact
 from cachewatch.core.untrusted_text import safe
-from cachewatch.render.json_packages import encode
+from cachewatch.render.ascii_json import encode
 from cachewatch.render.statement_phrases import number
 
 SCHEMA = "cachewatch.impact/1"
@@ -27,13 +27,30 @@ def impact_json(asked: str, found: Impact) -> bytes:
     return encode(values) + b"\n"
 
 
+def impact_markdown(asked: str, where: str, found: Impact) -> bytes:
+    """Return an impact as Markdown."""
+    from cachewatch.render.templates import render  # noqa: PLC0415  Jinja2 is slow to load
+
+    packages = [{"name": p, "specs": f"{n:,}", "direct": p in found.direct} for p, n in found.packages.items()]
+    return render(
+        "impact.md.j2",
+        asked=asked,
+        where=where,
+        summary=_summary(found),
+        stacks=[{"stack": s, "specs": f"{n:,}", "packages": f"{p:,}"} for s, (n, p) in found.stacks.items()],
+        packages=packages[:_MOST_PACKAGES],
+        more=number(len(packages) - _MOST_PACKAGES, "package") if len(packages) > _MOST_PACKAGES else "",
+    ).encode()
+
+
+def _summary(found: Impact) -> str:
+    packages = number(len(found.packages), "package")
+    return f"{number(found.specs, 'dependent spec')} of {packages} (of {found.of_specs:,} specs in the tag)"
+
+
 def impact_lines(asked: str, where: str, found: Impact) -> Iterator[str]:
     """Yield an impact as lines for people."""
-    packages = number(len(found.packages), "package")
-    yield (
-        f"{safe(asked)} in {safe(where)}: {number(found.specs, 'dependent spec')} of {packages}"
-        f" ({found.of_specs:,} specs in all)"
-    )
+    yield f"{safe(asked)} in {safe(where)}: {_summary(found)}"
     if not found.specs:
         return
     yield ""

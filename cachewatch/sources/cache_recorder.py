@@ -61,6 +61,7 @@ class Recorded(Struct, frozen=True):
     """What a call of `record` did."""
 
     commit: str | None  # the new revision; None if nothing is different
+    before: str | None = None  # the newest revision until then; None if this is the first
     tags: tuple[TagCounts, ...] = ()  # those that were read
     held: tuple[Held, ...] = ()
     failed: tuple[Failed, ...] = ()
@@ -100,11 +101,14 @@ def record(
             work.take(found)
             tell(f"reading {cache.address} after {found.tag or 'the list'}")
         tell(f"writing the revision of {repository}")
+        before = recording.head
         commit = work.commit(cache.address, now or datetime.now(UTC))
         read = {count.tag for count in work.counts}
         known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read} | work.fresh
         _write_state(recording, _State(recording.head or "", {**state.known, key: known}))
-        return Recorded(commit, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.diagnostics))
+        return Recorded(
+            commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.diagnostics)
+        )
 
 
 class _Work:
@@ -128,12 +132,13 @@ class _Work:
             self.failed.append(found)
             return
         self.diagnostics += found.diagnostics
-        before = self._recording.documents(found.tag) if found.tag else {}
+        before = self._recording.package_files(found.tag) if found.tag else {}
+        documents = before.get(DOCUMENT, {})
         if found.tag:
-            if (reason := self._suspicion(found, before)) and not self._is_confirmed:
+            if (reason := self._suspicion(found, documents)) and not self._is_confirmed:
                 self.held.append(Held(found.tag, reason))
                 return
-            self._write(found, before)
+            self._write(found, documents, before.get(PACKAGE_GRAPH, {}))
             self._stacks[found.tag] = frozenset(found.stacks)
         if found.tag or not (self.held or self.failed):
             self.fresh |= found.fresh
@@ -143,44 +148,48 @@ class _Work:
         self._write_tags()
         return self._recording.commit(_message(address, self.counts), now)
 
-    def _write(self, found: Published, before: Mapping[str, str]) -> None:
-        sizes = self._sizes(found, before) if self._wants_sizes else {}
+    def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:
+        """Write what is different from these files of the newest revision, package by package."""
+        sizes = self._sizes(found, documents) if self._wants_sizes else {}
         new = changed = 0
-        for package in sorted(found.specs):
-            content = write_document(package, found.tag, _sized(found.specs[package], sizes))
-            if before.get(package) != self._recording.id_of(content):
-                self._recording.write(f"{CATALOGUE}/{found.tag}/{package}/{DOCUMENT}", content)
-                changed += package in before
-                new += package not in before
-        vanished = sorted(before.keys() - found.specs.keys())
-        for package in vanished:
-            self._recording.remove(f"{CATALOGUE}/{found.tag}/{package}/{DOCUMENT}")
-        self.counts.append(TagCounts(found.tag, found.size, len(found.specs), new, changed, len(vanished)))
-        self._write_graph(found)
+        for package in found.specs.packages:
+            specs = found.specs.read(package)
+            content = write_document(package, found.tag, _sized(specs.listed, sizes))
+            if self._put(found.tag, package, DOCUMENT, content, documents):
+                changed += package in documents
+                new += package not in documents
+            self._put(found.tag, package, PACKAGE_GRAPH, write_graph(specs.graph), graphs)
+        vanished = documents.keys() - {*found.specs.packages}
+        self._remove(found.tag, vanished, DOCUMENT)
+        self._remove(found.tag, graphs.keys() - {*found.specs.packages}, PACKAGE_GRAPH)
+        counts = TagCounts(found.tag, found.specs.size, len(found.specs.packages), new, changed, len(vanished))
+        self.counts.append(counts)
+        self._write_tag_graph(found)
 
-    def _write_graph(self, found: Published) -> None:
-        """Record what each spec is made of: it cannot be had later."""
-        folder = f"{CATALOGUE}/{found.tag}"
-        before = self._recording.documents(found.tag, PACKAGE_GRAPH)
-        for package in sorted(found.specs):
-            records = {spec.binary.hash: found.graph[spec.binary.hash] for spec in found.specs[package]}
-            content = write_graph(records)
-            if before.get(package) != self._recording.id_of(content):
-                self._recording.write(f"{folder}/{package}/{PACKAGE_GRAPH}", content)
-        for package in sorted(before.keys() - found.specs.keys()):
-            self._recording.remove(f"{folder}/{package}/{PACKAGE_GRAPH}")
+    def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
+        """Write a file of a package if it is different, and tell whether it is."""
+        if before.get(package) == self._recording.id_of(content):
+            return False
+        self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
+        return True
+
+    def _remove(self, tag: str, packages: Iterable[str], name: str) -> None:
+        for package in packages:
+            self._recording.remove(f"{CATALOGUE}/{tag}/{package}/{name}")
+
+    def _write_tag_graph(self, found: Published) -> None:
+        path = f"{CATALOGUE}/{found.tag}/{TAG_GRAPH}"
         content = write_graph(found.other_nodes)
-        if content != self._recording.file(f"{folder}/{TAG_GRAPH}"):
-            self._recording.write(f"{folder}/{TAG_GRAPH}", content)
+        if content != self._recording.file(path):
+            self._recording.write(path, content)
 
     def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
         """Return why it cannot be believed that a tag is what it is said to be; "" if it can."""
-        if not found.size:
+        has = found.specs.by_stack
+        if not found.specs.size:
             return "the index is empty"
-        had = self._counts(before)
-        has = Counter(stack for specs in found.specs.values() for spec in specs for stack in spec.stacks)
-        has[UNION_STACK] = found.size
-        lost = [(stack, count, has[stack]) for stack, count in sorted(had.items()) if has[stack] <= count * SHARE_LEFT]
+        had = [(stack, count, has.get(stack, 0)) for stack, count in sorted(self._counts(before).items())]
+        lost = [(stack, before, after) for stack, before, after in had if after <= before * SHARE_LEFT]
         if not lost:
             return ""
         told = ", ".join(
@@ -204,7 +213,8 @@ class _Work:
             for content in self._recording.read(list(before.values()))
             for spec_hash, size in _SIZE.findall(content)
         }
-        asked = [spec.binary for specs in found.specs.values() for spec in specs if spec.binary.hash not in known]
+        listed = (spec for package in found.specs.packages for spec in found.specs.read(package).listed)
+        asked = [spec.binary for spec in listed if spec.binary.hash not in known]
         said = zip(asked, self._source.sizes(asked), strict=True)
         return known | {binary.hash: size for binary, size in said if size is not None}
 

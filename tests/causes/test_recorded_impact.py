@@ -35,7 +35,7 @@ def test_for_people(run: Run, histories: dict[str, History]) -> None:
     assert gcc.output.startswith("gcc in develop at ")
     assert "\ncache       " in gcc.output
     assert " *\n" in gcc.output
-    assert leaf.output.endswith(": 0 dependent specs of 0 packages (9 specs in all)\n")
+    assert leaf.output.endswith(": 0 dependent specs of 0 packages (of 9 specs in the tag)\n")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from caches import Installs, database, installs, many, node, put, write_manifests, write_v2, write_v3
@@ -21,6 +22,7 @@ from servers import Answers, Asked, Says, files, serving
 
 from cachewatch.config import model as config
 from cachewatch.errors import HttpError, SourceError, UsageError
+from cachewatch.git.repository import Repository
 from cachewatch.http import Limits
 from cachewatch.notify.watched_cache import RecordedHistory
 from cachewatch.sources.buildcache.opening import Cache
@@ -72,6 +74,23 @@ def test_the_same_index_twice_is_one_revision(mirror: Path, into: Path) -> None:
     assert [done.commit for done in (again, forgotten, reordered)] == [None] * 3
     assert [len(done.tags) for done in (again, forgotten, reordered)] == [0, 1, 1]
     assert commits(into) == 1
+
+
+def test_a_tag_is_listed_once(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One listing has the documents and the files of the graph."""
+    add(mirror, into)
+    commands: list[str] = []
+    run = Repository.run
+
+    def noted(self: Repository, command: list[str], **more: Any) -> bytes:
+        commands.append(command[0])
+        return run(self, command, **more)
+
+    monkeypatch.setattr(Repository, "run", noted)
+    write_v3(mirror, database(many(21)))
+
+    assert add(mirror, into).commit
+    assert commands.count("ls-tree") == 1
 
 
 def test_bytes_do_not_depend_on_the_order_of_the_index(mirror: Path, tmp_path: Path) -> None:
@@ -279,6 +298,7 @@ def test_a_catalogue_of_many_stacks(tmp_path: Path, into: Path) -> None:
 
     document = git(into, "show", "HEAD:_cache/develop/zlib/specs.md")
     assert '"num_specs_by_stack": {"e4s": 3, "root": 5}' in document
+    assert [(count.tag, count.specs) for count in done.tags] == [("develop", 5), ("v1.0.0", 2)]
     assert [(failed.tag, "half published" in failed.message) for failed in done.failed] == [
         ("develop-2025-01-05", True)
     ]

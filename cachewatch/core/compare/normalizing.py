@@ -1,7 +1,6 @@
 """One form for both sides of a package: what is only written differently did not change."""
 
-import logging
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from msgspec.structs import replace
 
@@ -10,8 +9,6 @@ from cachewatch.core.model import Signature, Specs
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.untrusted_text import safe
 from cachewatch.core.versions import VersionKey, version_identity
-
-logger = logging.getLogger(__name__)
 
 
 def in_one_form(package: str, old: Specs, new: Specs, kept: Set[str]) -> tuple[Specs, Specs]:
@@ -40,13 +37,22 @@ def _by_dots(version: str) -> tuple[int, str]:
     return (sum(map(version.count, "_-")), version)
 
 
+def one_spelling(versions: Iterable[str]) -> Callable[[Signature], Signature]:
+    """Return what writes each of `versions` in one way, wherever a signature has it."""
+    spellings = _spellings(versions)
+    return (lambda signature: _spelled(signature, spellings)) if spellings else (lambda signature: signature)
+
+
 def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
-    respelled = {s: s for s in specs.counts}
-    for s in specs.counts:
-        if not spellings.keys().isdisjoint(s.versions):
-            versions = dict.fromkeys(spellings.get(version, version) for version in s.versions)
-            respelled[s] = replace(s, versions=tuple(versions))
+    respelled = {s: _spelled(s, spellings) for s in specs.counts}
     return Specs.of({spec_hash: respelled[s] for spec_hash, s in specs.items()})
+
+
+def _spelled(signature: Signature, spellings: Mapping[str, str]) -> Signature:
+    if spellings.keys().isdisjoint(signature.versions):
+        return signature
+    versions = dict.fromkeys(spellings.get(version, version) for version in signature.versions)
+    return replace(signature, versions=tuple(versions))
 
 
 def _with(specs: Specs, rewritten: Mapping[str, Signature]) -> Specs:
@@ -64,9 +70,16 @@ def _rewritten(package: str, old: Specs, new: Specs, kept: Set[str]) -> Mapping[
         before, after = old[spec_hash], new[spec_hash]
         form = differing_fields(before, after) - {"stacks"} if before != after else frozenset()
         if form:
-            logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
+            _log(package, spec_hash, form)
             rewritten[spec_hash] = min(before, after, key=_named_first)
     return rewritten
+
+
+def _log(package: str, spec_hash: str, form: Iterable[str]) -> None:
+    import logging  # noqa: PLC0415  a question to the history loads this module, and logs nothing
+
+    logger = logging.getLogger(__name__)
+    logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
 
 
 def _named_first(signature: Signature) -> tuple[object, ...]:

@@ -5,15 +5,18 @@ happened to the tag as a whole; `statements_of` tells the items that somebody se
 """
 
 from cachewatch.core.statements.assembling import statements_of
+from cachewatch.core.statements.rebuild_causes import RebuiltSpecs, with_causes
 from cachewatch.core.statements.spec_items import items_of
-from cachewatch.core.statements.values import Items, Line, Severity, Statement, StatementKind
+from cachewatch.core.statements.values import CauseCount, Items, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.whole_tag_changes import Judgement, Observation, Survey, judge
 
 __all__ = [
+    "CauseCount",
     "Items",
     "Judgement",
     "Line",
     "Observation",
+    "RebuiltSpecs",
     "Severity",
     "Statement",
     "StatementKind",
@@ -21,4 +24,5 @@ __all__ = [
     "items_of",
     "judge",
     "statements_of",
+    "with_causes",
 ]

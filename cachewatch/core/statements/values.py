@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from cachewatch.core.causes import Cause
 from cachewatch.core.model import Kind, Place
 
 
@@ -181,6 +182,14 @@ class Effect(Struct, frozen=True):
     packages: tuple[str, ...]
 
 
+class CauseCount(Struct, frozen=True):
+    """Of how many rebuilt specs something is the cause, and of which packages; each spec is counted once."""
+
+    cause: Cause
+    specs: int
+    packages: tuple[str, ...]
+
+
 class Statement(Struct, frozen=True, kw_only=True):
     """One cause, and everything that it explains."""
 
@@ -196,6 +205,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     of_packages: int = 0  # packages of the whole tag before, where it is about the whole tag
     exceptions: tuple[str, ...] = ()  # packages to which it did not happen, though it could have
     effects: tuple[Effect, ...] = ()
+    causes: tuple[CauseCount, ...] = ()  # of rebuilds, most specs first; empty where no graph is recorded
     lines: tuple[Line, ...] = ()
     kinds: frozenset[Kind] = frozenset()
     severity: Severity

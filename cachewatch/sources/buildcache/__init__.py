@@ -1,9 +1,10 @@
 """Build caches as Spack's clients publish them, read at their index.
 
 `address.py` says what an address means and how files are got from there, `layouts.py`
-finds the index in a mirror of layout 2 or 3 and `oci.py` in a registry, `index.py` and
-`nodes.py` make specs of it, `catalogue.py` reads the list of all of Spack's public
-caches, and `sizes.py` asks for the sizes of tarballs.
+finds the index in a mirror of layout 2 or 3 and `oci.py` in a registry, `record_slices.py`
+finds its records, `index.py` and `nodes.py` make specs of them, `spec_store.py` keeps them in
+a temporary file, `published_specs.py` puts those of several indexes together, `catalogue.py`
+reads the list of all of Spack's public caches, and `sizes.py` asks for the sizes of tarballs.
 """
 
 from typing import Protocol

@@ -1,17 +1,19 @@
 """The node of one spec as a node of the dependency graph."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from cachewatch.core import spack_spellings
 from cachewatch.core.graph import Dependency, GraphNode, Ingredients
 from cachewatch.core.spack_spellings import NO_COMPILER
-from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, edges, flags_of, variants_of
+from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, dependencies_of, flags_of, variants_of
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup) -> GraphNode:
     """Return `node` as the graph has it, spelled as documents are."""
     arch = node.arch or Arch("", "", "")
-    compiler = spack_spellings.compiler(compiler_of(node, lookup))
+    dependencies = dependencies_of(node)
+    compiler = spack_spellings.compiler(compiler_of(node, lookup, dependencies))
     return GraphNode(
         hash=spec_hash,
         name=node.name,
@@ -20,24 +22,19 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup) -> GraphNode:
         os=arch.platform_os,
         target=arch.target_name,
         variants=spack_spellings.variants(variants_of(node)),
-        ingredients=ingredients_of(node),
+        ingredients=ingredients_of(node, dependencies),
     )
 
 
-def ingredients_of(node: Node) -> Ingredients:
-    """Return what documents do not say of a node."""
+def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> Ingredients:
+    """Return what documents do not say of a node with these `dependencies`."""
     return Ingredients(
         recipe=_text(node.package_hash),
         namespace=_text(node.namespace),
         external=_external(node.external),
         flags=flags_of(node),
         spliced=_spliced(node.build_spec),
-        dependencies=tuple(
-            sorted(
-                Dependency(edge.name, edge.hash, tuple(sorted(edge.types)), tuple(sorted(edge.virtuals)))
-                for edge in edges(node)
-            )
-        ),
+        dependencies=tuple(sorted(dependencies)),
     )
 
 

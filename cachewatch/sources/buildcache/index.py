@@ -3,13 +3,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
+from cachewatch.core.graph import Dependency
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import is_name
 from cachewatch.documents.graph_files import encode_record
@@ -17,7 +18,16 @@ from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile
 from cachewatch.sources.buildcache.graph_nodes import graph_node_of, ingredients_of
-from cachewatch.sources.buildcache.nodes import Node, compiler_of, read_node, variants_of
+from cachewatch.sources.buildcache.nodes import Node, compiler_of, dependencies_of, read_node, variants_of
+from cachewatch.sources.buildcache.record_slices import (
+    Database,
+    DecodedRecords,
+    NotSliced,
+    Records,
+    RecordSlices,
+    decode_file,
+)
+from cachewatch.sources.buildcache.spec_store import SpecStore
 
 # Database versions whose specs were seen; what comes after is read as if it were the last of them.
 KNOWN_VERSIONS = ("5", "6", "7", "8")
@@ -35,11 +45,10 @@ class Index(Struct, frozen=True):
     """What an index says is in the cache."""
 
     version: str
-    binaries: tuple[Binary, ...]
+    specs: SpecStore
     others: int  # records of externals, and of dependencies that are not in the cache
     diagnostics: tuple[Diagnostic, ...] = ()
-    graph: Mapping[str, bytes] = MappingProxyType({})  # what each binary is made of, encoded; empty if nobody asked
-    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # the records that are no binaries, encoded
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # those records, encoded; empty if nobody asked
 
 
 class _Record(Struct):
@@ -47,17 +56,13 @@ class _Record(Struct):
     in_buildcache: bool = False
 
 
-class _Database(Struct):
-    version: str | int | float
-    installs: dict[str, Raw]
+class _PlainRecord(Struct):
+    spec: Node
+    in_buildcache: bool = False
 
 
-class _File(Struct):
-    database: _Database
-
-
-_decode_file = msgspec.json.Decoder(_File).decode
 _decode_record = msgspec.json.Decoder(_Record).decode
+_decode_plain = msgspec.json.Decoder(_PlainRecord).decode
 
 
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Index:
@@ -66,15 +71,28 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Inde
     A record that cannot be read is named among the faults, and the others are read.
     """
     try:
-        database = _decode_file(content).database
+        records = RecordSlices(content)
+        return _read(records, records.version, where, wants_graph=wants_graph)
+    except NotSliced:
+        return _read_whole(content, where, wants_graph=wants_graph)
+
+
+def _read_whole(content: bytes, where: str, *, wants_graph: bool) -> Index:
+    """Read an index that is not written as Spack writes it, with more memory."""
+    try:
+        database = decode_file(content).database
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{where}: the index cannot be read ({error})") from error
-    version = str(database.version)
-    reader = _Reader(database.installs, where, wants_graph=wants_graph)
-    binaries = tuple(reader.binaries())
-    diagnostics = (*_unknown_version(version, where), *_twice(content, database, where), *reader.diagnostics())
-    others = len(database.installs) - len(binaries) - reader.broken
-    return Index(version, binaries, others, diagnostics, reader.graph, reader.other_nodes)
+    records = DecodedRecords(database.installs)
+    return _read(records, str(database.version), where, _twice(content, database, where), wants_graph=wants_graph)
+
+
+def _read(records: Records, version: str, where: str, twice: Iterable[Diagnostic] = (), *, wants_graph: bool) -> Index:
+    reader = _Reader(records, where, wants_graph=wants_graph)
+    reader.read()
+    diagnostics = (*_unknown_version(version, where), *twice, *reader.diagnostics())
+    others = len(records) - len(reader.specs) - reader.broken
+    return Index(version, reader.specs, others, diagnostics, reader.other_nodes)
 
 
 def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
@@ -83,7 +101,7 @@ def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
         yield Diagnostic(where, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 
 
-def _twice(content: bytes, database: _Database, where: str) -> Iterable[Diagnostic]:
+def _twice(content: bytes, database: Database, where: str) -> Iterable[Diagnostic]:
     """Name the hashes of which there are two records: JSON allows that, and whoever reads it gets the last."""
     count = len(database.installs)
     # Spack writes both keys into each record, and they are counted ten times as fast as hashes.
@@ -118,30 +136,31 @@ def _repeated(content: bytes) -> list[str]:
     return list(found)
 
 
-def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> Index:
-    """Read all indexes that a cache has, and put them together."""
-    found = [read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more)]
-    if len(found) == 1:
-        return found[0]
-    binaries = {binary.hash: binary for index in found for binary in index.binaries}
-    return Index(
-        max((index.version for index in found), key=lambda version: (len(version), version)),
-        tuple(binaries.values()),
-        sum(index.others for index in found),
-        tuple(dict.fromkeys(diagnostic for index in found for diagnostic in index.diagnostics)),
-        {spec_hash: record for index in found for spec_hash, record in index.graph.items()},
-        {spec_hash: record for index in found for spec_hash, record in index.other_nodes.items()},
-    )
+def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> tuple[Index, ...]:
+    """Read all indexes that a cache has."""
+    return tuple(read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more))
+
+
+def _decoded(raw: bytes | Raw) -> _PlainRecord | _Record:
+    """Decode a record at once, or else without its spec, which may be of a form of its own."""
+    try:
+        return _decode_plain(raw)
+    except msgspec.ValidationError:
+        return _decode_record(raw)
+
+
+def _node(record: _PlainRecord | _Record) -> Node:
+    return record.spec if isinstance(record, _PlainRecord) else read_node(record.spec)
 
 
 class _Reader:
     """Reads records one by one, so that a bad one spoils no other."""
 
-    def __init__(self, installs: dict[str, Raw], where: str, *, wants_graph: bool = False) -> None:
-        self._installs = installs
+    def __init__(self, records: Records, where: str, *, wants_graph: bool = False) -> None:
+        self._records = records
         self._where = where
         self._wants_graph = wants_graph
-        self.graph: dict[str, bytes] = {}
+        self.specs = SpecStore()
         self.other_nodes: dict[str, bytes] = {}
         self._reasons: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
@@ -153,22 +172,25 @@ class _Reader:
         """How many records could not be read."""
         return self._reasons.total()
 
-    def binaries(self) -> Iterable[Binary]:
-        """Yield what is in the cache."""
-        for spec_hash, raw in self._installs.items():
+    def read(self) -> None:
+        """Read all records; raises NotSliced where one is no JSON, so that it may have been cut out wrongly."""
+        for spec_hash, raw in self._records.items():
             try:
-                record = _decode_record(raw)
-                if record.in_buildcache:
-                    node = read_node(record.spec)
-                    binary = self._binary(spec_hash, node)
-                    if self._wants_graph:
-                        self.graph[spec_hash] = encode_record(ingredients_of(node))
-                    yield binary
-                elif self._wants_graph and _HASH.fullmatch(spec_hash):
-                    other = graph_node_of(spec_hash, read_node(record.spec), self._lookup)
-                    self.other_nodes[spec_hash] = encode_record(other)
+                self._read_record(spec_hash, raw)
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+                self._records.check(raw)
                 self._note(spec_hash, str(error))
+
+    def _read_record(self, spec_hash: str, raw: bytes | Raw) -> None:
+        record = _decoded(raw)
+        if record.in_buildcache:
+            node = _node(record)
+            dependencies = dependencies_of(node)
+            binary = self._binary(spec_hash, node, dependencies)
+            graph = encode_record(ingredients_of(node, dependencies)) if self._wants_graph else b""
+            self.specs.add(binary, graph)
+        elif self._wants_graph and _HASH.fullmatch(spec_hash):
+            self.other_nodes[spec_hash] = encode_record(graph_node_of(spec_hash, _node(record), self._lookup))
 
     def diagnostics(self) -> Iterable[Diagnostic]:
         """Yield what could not be read and why, equal reasons counted together."""
@@ -185,10 +207,10 @@ class _Reader:
             message = f"record {key!a} says that its hash is {said[:64]!a}; taken by its key, as Spack does{more}"
             yield Diagnostic(self._where, DiagnosticKind.INCONSISTENT, message)
 
-    def _binary(self, spec_hash: str, node: Node) -> Binary:
+    def _binary(self, spec_hash: str, node: Node, dependencies: Sequence[Dependency]) -> Binary:
         if not _HASH.fullmatch(spec_hash):
             raise ValueError("its key is not a hash")
-        if not is_name(node.name.encode()):
+        if node.name not in self.specs.packages and not is_name(node.name.encode()):
             raise ValueError("no package can have its name")
         if node.arch is None:
             raise ValueError("it has no arch")
@@ -196,13 +218,13 @@ class _Reader:
             package=node.name,
             hash=spec_hash,
             version=node.version,
-            compiler=compiler_of(node, self._lookup),
+            compiler=compiler_of(node, self._lookup, dependencies),
             os=node.arch.platform_os,
             platform=node.arch.platform,
             target=node.arch.target_name,
             variants=variants_of(node),
         )
-        if any("\0" in text for text in (binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
+        if "\0" in "".join((binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
             raise ValueError("it holds a NUL character")
         if isinstance(node.hash, str) and node.hash != spec_hash:
             self._misnamed[spec_hash] = node.hash
@@ -214,7 +236,7 @@ class _Reader:
         return self._versions[spec_hash]
 
     def _name_and_version(self, spec_hash: str) -> tuple[str, str] | None:
-        raw = self._installs.get(spec_hash)
+        raw = self._records.find(spec_hash)
         try:
             node = read_node(_decode_record(raw).spec) if raw is not None else None
         except (msgspec.MsgspecError, RecursionError):

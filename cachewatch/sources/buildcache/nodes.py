@@ -8,17 +8,17 @@ that were migrated mix them.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from cachewatch.core.graph import LANGUAGES, Dependency
 from cachewatch.core.spack_spellings import NO_COMPILER
 
 _FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})
-_LANGUAGES = ("c", "cxx", "fortran")
 _PLAIN = re.compile(r"[a-zA-Z0-9,/_.\-\[\]]+")
 _PATCH_DIGITS = 7
 
@@ -50,7 +50,7 @@ class Node(Struct, frozen=True):
     parameters: msgspec.Raw = msgspec.Raw(b"{}")
     patches: tuple[str, ...] = ()
     propagate: tuple[str, ...] = ()
-    dependencies: Any = None
+    dependencies: msgspec.Raw = msgspec.Raw(b"null")
     external: Any = None
     annotations: Any = None
     namespace: Any = None
@@ -63,16 +63,17 @@ class Node(Struct, frozen=True):
         return bytes(self.parameters) != b"{}"
 
 
-class Edge(Struct, frozen=True):
-    """A dependency."""
+class _Edge(Struct, frozen=True):
+    """A dependency of form 4 or 5."""
 
     name: str
     hash: str
-    virtuals: tuple[str, ...]
-    types: tuple[str, ...] = ()
+    parameters: msgspec.Raw
 
 
 _decode_node = msgspec.json.Decoder(Node).decode
+_decode_edges = msgspec.json.Decoder(list[_Edge]).decode
+_decode_any = msgspec.json.Decoder().decode
 _decode_wrapped = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_parameters = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -93,9 +94,11 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
     return node
 
 
-def compiler_of(node: Node, lookup: Lookup) -> str:
+def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
     """Return what compiled `node`: by its own word, by its dependencies, by its past, or `none`."""
-    return _spelled(node.compiler) or _compiler_edge(node, lookup) or _spelled(_past_compiler(node)) or NO_COMPILER
+    return (
+        _spelled(node.compiler) or _compiler_edge(dependencies, lookup) or _spelled(_past_compiler(node)) or NO_COMPILER
+    )
 
 
 def _past_compiler(node: Node) -> Any:
@@ -111,32 +114,54 @@ def _spelled(compiler: Any) -> str:
     return f"{compiler['name']}@{version.removeprefix('=')}" if isinstance(version, str) else compiler["name"]
 
 
-def _compiler_edge(node: Node, lookup: Lookup) -> str:
+def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
     """Return the compiler of C, or else of C++, or else of Fortran."""
-    by_language = {virtual: edge for edge in edges(node) for virtual in edge.virtuals if virtual in _LANGUAGES}
-    for language in _LANGUAGES:
+    by_language = {virtual: edge for edge in dependencies for virtual in edge.virtuals}
+    for language in LANGUAGES:
         if (edge := by_language.get(language)) is not None:
             found = lookup(edge.hash)
             return f"{found[0]}@{found[1]}" if found else edge.name
     return ""
 
 
-def edges(node: Node) -> Iterator[Edge]:
-    """Yield the dependencies of `node`, whatever form they have."""
-    listed = node.dependencies
+def dependencies_of(node: Node) -> list[Dependency]:
+    """Return the dependencies of `node`, whatever form they have."""
+    data = bytes(node.dependencies)
+    try:
+        return [Dependency(edge.name, edge.hash, *_uses(bytes(edge.parameters))) for edge in _decode_edges(data)]
+    except (msgspec.ValidationError, _OtherForm):
+        return list(_any_edges(_decode_any(data)))
+
+
+class _OtherForm(Exception):
+    """The parameters of a dependency are no mapping."""
+
+
+@lru_cache(maxsize=4096)
+def _uses(parameters: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return how a dependency is used, and the virtuals that it provides."""
+    values = _decode_any(parameters)
+    if not isinstance(values, dict):
+        raise _OtherForm
+    return _described(values)
+
+
+def _any_edges(listed: Any) -> Iterator[Dependency]:
     if isinstance(listed, dict):
         listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
     for edge in listed if isinstance(listed, list) else ():
-        if not (isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str)):
-            continue
-        parameters = edge.get("parameters")
-        described = parameters if isinstance(parameters, dict) else edge
-        types = described.get("deptypes", described.get("type"))
-        yield Edge(edge["name"], edge["hash"], _texts(described.get("virtuals")), _texts(types))
+        if isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str):
+            parameters = edge.get("parameters")
+            described = parameters if isinstance(parameters, dict) else edge
+            yield Dependency(edge["name"], edge["hash"], *_described(described))
+
+
+def _described(values: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return _texts(values.get("deptypes", values.get("type"))), _texts(values.get("virtuals"))
 
 
 def _texts(listed: Any) -> tuple[str, ...]:
-    return tuple(text for text in listed if isinstance(text, str)) if isinstance(listed, list) else ()
+    return tuple(sorted(text for text in listed if isinstance(text, str))) if isinstance(listed, list) else ()
 
 
 def variants_of(node: Node) -> tuple[str, ...]:

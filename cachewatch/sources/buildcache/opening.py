@@ -10,7 +10,7 @@ from msgspec import Struct
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import is_name
 from cachewatch.core.spack_spellings import UNION_STACK
-from cachewatch.documents.writing import Binary, Listed
+from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.http import Limits, basic, bearer, check_secrecy
 from cachewatch.sources.buildcache import IndexFile, Mirror, Validator
@@ -19,6 +19,7 @@ from cachewatch.sources.buildcache.catalogue import CatalogueEntry, CatalogueLis
 from cachewatch.sources.buildcache.index import Index, read_indexes
 from cachewatch.sources.buildcache.layouts import fetch_index
 from cachewatch.sources.buildcache.oci import Image
+from cachewatch.sources.buildcache.published_specs import PublishedSpecs
 from cachewatch.sources.buildcache.sizes import sizes_in_mirror, tag_of
 
 # What the list of Spack's public caches is called.
@@ -45,16 +46,10 @@ class Published(Struct, frozen=True):
 
     tag: str
     stacks: tuple[str, ...]
-    specs: Mapping[str, Sequence[Listed]]  # by package
+    specs: PublishedSpecs
     fresh: Mapping[str, Validator]  # by what to know the tag's indexes again
     diagnostics: tuple[Diagnostic, ...] = ()
-    graph: Mapping[str, bytes] = MappingProxyType({})  # what each spec was made of, encoded, by hash
     other_nodes: Mapping[str, bytes] = MappingProxyType({})  # what is no binary, encoded, by hash
-
-    @property
-    def size(self) -> int:
-        """How many specs there are."""
-        return sum(map(len, self.specs.values()))
 
 
 class Failed(Struct, frozen=True):
@@ -156,7 +151,7 @@ class CacheSource:
             if published is not None:
                 yield published
         if is_all_read:
-            yield Published("", (), {}, {key: listing.fresh}, _ignored(mirror, listing))
+            yield Published("", (), PublishedSpecs(()), {key: listing.fresh}, _ignored(mirror, listing))
 
     def _read_tag(
         self, mirror: Mirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
@@ -183,7 +178,7 @@ class CacheSource:
         return _read(file, wants_graph=self._wants_graph)
 
 
-_Read = tuple[Index, Validator]
+_Read = tuple[tuple[Index, ...], Validator]
 
 
 def _read(file: IndexFile, *, wants_graph: bool) -> _Read:
@@ -197,23 +192,14 @@ def _read(file: IndexFile, *, wants_graph: bool) -> _Read:
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
     """Put the indexes of a tag together: a spec is in the tag if it is in any of them."""
-    binaries: dict[str, Binary] = {}
-    stacks: dict[str, list[str]] = {}
     diagnostics: list[Diagnostic] = []
-    graph: dict[str, bytes] = {}
     other_nodes: dict[str, bytes] = {}
-    for label, (index, _) in read.items():
-        diagnostics += index.diagnostics
-        graph |= index.graph
-        other_nodes |= index.other_nodes
-        for binary in index.binaries:
-            binaries.setdefault(binary.hash, binary)
-            stacks.setdefault(binary.hash, []).append(label)
-    shared = {names: names for names in map(tuple, stacks.values())}  # a handful, for a hundred thousand specs
-    specs: dict[str, list[Listed]] = {}
-    for spec_hash, binary in binaries.items():
-        specs.setdefault(binary.package, []).append(Listed(binary, shared[tuple(stacks[spec_hash])]))
-    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), graph, other_nodes)
+    for indexes, _ in read.values():
+        diagnostics += dict.fromkeys(diagnostic for index in indexes for diagnostic in index.diagnostics)
+        for index in indexes:
+            other_nodes |= index.other_nodes
+    specs = PublishedSpecs([(label, index.specs) for label, (indexes, _) in read.items() for index in indexes])
+    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), other_nodes)
 
 
 def _ignored(mirror: Mirror, listing: CatalogueListing) -> tuple[Diagnostic, ...]:

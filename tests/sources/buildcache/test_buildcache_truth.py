@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from caches import binaries
 from conftest import Run
 from servers import files, serving
 from truths import STATES, TRANSITIONS, V3, History, Truth, expected, row
@@ -25,9 +26,9 @@ def check(place: str | Path, truth: Truth) -> None:
     mirror.close()
 
     assert (index.version, index.diagnostics) == (truth.version, ())
-    assert {binary.hash: row(binary) for binary in index.binaries} == expected(truth)
+    assert {binary.hash: row(binary) for binary in binaries(index)} == expected(truth)
     assert index.others == truth.records - len(truth.specs)
-    assert {binary.platform for binary in index.binaries} == {"linux"}
+    assert {binary.platform for binary in binaries(index)} == {"linux"}
     assert again is None
 
 

@@ -1,0 +1,245 @@
+"""How one spec differs from another in itself, and which specs below them differ."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from cachewatch.core.causes import Cause, What
+from cachewatch.core.graph import LANGUAGES, RUNTIMES, Dependency, Graph, GraphNode
+
+# A package, and the hashes of two of its specs.
+SpecPair = tuple[str, str, str]
+
+
+class SpecDifference(Struct, frozen=True):
+    """What differs in a spec itself, and the pairs of specs below it that differ."""
+
+    own: Sequence[Cause]
+    below: Sequence[SpecPair]
+
+
+class _Edges(Struct, frozen=True):
+    both: Sequence[tuple[Dependency, Dependency]]
+    removed: Sequence[Dependency]
+    added: Sequence[Dependency]
+
+
+# What compiles a spec, by language; by "" where its node only names one.
+_Compilers = Mapping[str, str]
+# How the dependencies of either side are called.
+_Namers = tuple[Callable[[Dependency], str], Callable[[Dependency], str]]
+
+
+def compare_specs(pair: SpecPair, before: Graph, after: Graph) -> SpecDifference | None:
+    """Compare two specs of a package; None where either is not described."""
+    package, old_hash, new_hash = pair
+    old, new = before.find(package, old_hash), after.find(package, new_hash)
+    if old is None or new is None:
+        return None
+    if (others := _only_other_hashes(old, new)) is not None:
+        return SpecDifference((), tuple((one.name, one.hash, other.hash) for one, other in others))
+    compilers = _compiler_changes(old, new, before, after)
+    edges = _matched(old, new, has_other_compiler=bool(compilers))
+    own = [*_own(old, new, edges, (_namer(before), _namer(after))), *compilers]
+    recipes = old.ingredients.recipe, new.ingredients.recipe
+    # A new version has another recipe anyway, and old clients do not say which it is.
+    if not own and all(recipes) and recipes[0] != recipes[1]:
+        own = [Cause(package=package, what=What.RECIPE, before=recipes[0], after=recipes[1])]
+    below = tuple((other.name, one.hash, other.hash) for one, other in edges.both if one.hash != other.hash)
+    return SpecDifference(own, below)
+
+
+def _only_other_hashes(old: GraphNode, new: GraphNode) -> Sequence[tuple[Dependency, Dependency]] | None:
+    """Return the edges that differ, if two specs differ in nothing but the hashes of the same dependencies.
+
+    Most specs of a night do, and so are compared in a fraction of the time.
+    """
+    if not _is_alike(old, new) or len(old.dependencies) != len(new.dependencies):
+        return None
+    pairs = [(one, other) for one, other in zip(old.dependencies, new.dependencies, strict=True) if one is not other]
+    if any((one.name, one.types, one.virtuals) != (other.name, other.types, other.virtuals) for one, other in pairs):
+        return None
+    pairs = [(one, other) for one, other in pairs if one.hash != other.hash]
+    names = {one.name for one, _ in pairs}
+    is_plain = len(names) == len(pairs) and not any(one.languages for one, _ in pairs) and names.isdisjoint(RUNTIMES)
+    return pairs if is_plain else None
+
+
+def _is_alike(old: GraphNode, new: GraphNode) -> bool:
+    """Tell whether two specs are equal but for their hashes and dependencies."""
+    one, other = old.ingredients, new.ingredients
+    return (
+        old.version == new.version
+        and old.variants == new.variants
+        and (old.compiler, old.os, old.target) == (new.compiler, new.os, new.target)
+        and one.recipe == other.recipe
+        and (one.namespace, one.external, one.flags, one.spliced)
+        == (other.namespace, other.external, other.flags, other.spliced)
+    )
+
+
+def _namer(graph: Graph) -> Callable[[Dependency], str]:
+    def name(edge: Dependency) -> str:
+        found = graph.find(edge.name, edge.hash)
+        return edge.name if found is None else f"{edge.name}@{found.version}"
+
+    return name
+
+
+def _compilers_of(node: GraphNode, graph: Graph) -> _Compilers:
+    found: dict[str, str] = {}
+    for edge in node.dependencies:
+        if edge.virtuals and (languages := edge.languages):
+            found |= dict.fromkeys(languages, _namer(graph)(edge))
+    return found or ({"": node.compiler} if node.compiler else {})
+
+
+def _is_of_compiler(edge: Dependency) -> bool:
+    return bool(edge.languages) or edge.name in RUNTIMES
+
+
+def _matched(old: GraphNode, new: GraphNode, *, has_other_compiler: bool) -> _Edges:
+    """Pair the edges of two specs by package; those of another compiler belong to the change of the compiler."""
+    sides = [
+        [edge for edge in node.dependencies if not (has_other_compiler and _is_of_compiler(edge))]
+        for node in (old, new)
+    ]
+    if [edge.name for edge in sides[0]] == [edge.name for edge in sides[1]]:
+        names = {edge.name for edge in sides[0]}
+        if len(names) == len(sides[0]):  # the usual case: both depend on the same packages, on each once
+            return _Edges(list(zip(*sides, strict=True)), (), ())
+    return _matched_by_name(*sides)
+
+
+def _matched_by_name(old: Sequence[Dependency], new: Sequence[Dependency]) -> _Edges:
+    both: list[tuple[Dependency, Dependency]] = []
+    removed: list[Dependency] = []
+    added: list[Dependency] = []
+    by_name: defaultdict[str, tuple[list[Dependency], list[Dependency]]] = defaultdict(lambda: ([], []))
+    for side, edges in enumerate((old, new)):
+        for edge in edges:
+            by_name[edge.name][side].append(edge)
+    for those, these in by_name.values():
+        pairs, gone, came = _paired(those, these)
+        both += pairs
+        removed += gone
+        added += came
+    return _Edges(both, removed, added)
+
+
+def _paired(
+    old: Sequence[Dependency], new: Sequence[Dependency]
+) -> tuple[list[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
+    """Pair edges to specs of one package: equal hashes first, then those that are used alike, then in order."""
+    pairs: list[tuple[Dependency, Dependency]] = []
+    for key in (_hash_of, _use_of):
+        found, old, new = _paired_by(key, old, new)
+        pairs += found
+    count = min(len(old), len(new))
+    pairs += zip(old[:count], new[:count], strict=True)
+    return pairs, old[count:], new[count:]
+
+
+def _paired_by(
+    key: Callable[[Dependency], Hashable], old: Sequence[Dependency], new: Sequence[Dependency]
+) -> tuple[list[tuple[Dependency, Dependency]], list[Dependency], list[Dependency]]:
+    waiting: defaultdict[Hashable, deque[Dependency]] = defaultdict(deque)
+    for edge in new:
+        waiting[key(edge)].append(edge)
+    pairs: list[tuple[Dependency, Dependency]] = []
+    left: list[Dependency] = []
+    for edge in old:
+        if others := waiting[key(edge)]:
+            pairs.append((edge, others.popleft()))
+        else:
+            left.append(edge)
+    taken = {id(other) for _, other in pairs}
+    return pairs, left, [edge for edge in new if id(edge) not in taken]
+
+
+def _hash_of(edge: Dependency) -> Hashable:
+    return edge.hash
+
+
+def _use_of(edge: Dependency) -> Hashable:
+    return edge.types, edge.virtuals
+
+
+def _own(old: GraphNode, new: GraphNode, edges: _Edges, name_of: _Namers) -> list[Cause]:
+    """Return what differs in the spec itself beside its compiler."""
+    name = new.name
+    found = list(_attributes(old, new))
+    found += [Cause(package=name, what=What.DEPENDENCY_REMOVED, before=name_of[0](edge)) for edge in edges.removed]
+    found += [Cause(package=name, what=What.DEPENDENCY_ADDED, after=name_of[1](edge)) for edge in edges.added]
+    found += [
+        Cause(
+            package=name,
+            what=What.DEPENDENCY_CHANGED,
+            before=name_of[0](one) + _used(one),
+            after=name_of[1](other) + _used(other),
+        )
+        for one, other in edges.both
+        if _use_of(one) != _use_of(other)
+    ]
+    return found
+
+
+def _used(edge: Dependency) -> str:
+    virtuals = f" as {','.join(edge.virtuals)}" if edge.virtuals else ""
+    return f" ({', '.join(edge.types)}){virtuals}"
+
+
+def _attributes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
+    name = new.name
+    singles: tuple[tuple[What, str, str], ...] = (
+        (What.VERSION, old.version, new.version),
+        (What.OS, old.os, new.os),
+        (What.TARGET, old.target, new.target),
+        (What.EXTERNAL, old.ingredients.external, new.ingredients.external),
+        (What.NAMESPACE, old.ingredients.namespace, new.ingredients.namespace),
+        (What.SPLICE, old.ingredients.spliced, new.ingredients.spliced),
+    )
+    for what, before, after in singles:
+        if before != after:
+            yield Cause(package=name, what=what, before=before, after=after)
+    if old.variants == new.variants and old.ingredients.flags == new.ingredients.flags:
+        return
+    patches = [_patches(node.variants) for node in (old, new)]
+    options = [{*node.variants, *node.ingredients.flags} for node in (old, new)]
+    lists = (
+        (What.VARIANTS, options[0] - patches[0], options[1] - patches[1]),
+        (What.PATCHES, patches[0], patches[1]),
+    )
+    for what, had, has in lists:
+        if had != has:
+            yield Cause(package=name, what=what, before=tuple(sorted(had - has)), after=tuple(sorted(has - had)))
+
+
+def _patches(variants: Iterable[str]) -> set[str]:
+    return {variant for variant in variants if variant.partition("=")[0].rstrip(":=") == "patches"}
+
+
+def _compiler_changes(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> list[Cause]:
+    """Return the changes of the compiler: one for all languages that changed alike."""
+    if old.is_external or new.is_external:
+        return []
+    had, has = _compilers_of(old, before), _compilers_of(new, after)
+    if "" in had or "" in has:
+        # Old Spack names one compiler, also of what nothing compiles, such as bundles; newer Spack names none there.
+        one, other = (_first(compilers) for compilers in (had, has))
+        is_change = one and other and one != other
+        return [Cause(package=new.name, what=What.COMPILER, before=one, after=other)] if is_change else []
+    changed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for language in LANGUAGES:
+        change = had.get(language, ""), has.get(language, "")
+        if change[0] != change[1]:
+            changed[change].append(language)
+    return [
+        Cause(package=new.name, what=What.COMPILER, before=one, after=other, languages=tuple(languages))
+        for (one, other), languages in changed.items()
+    ]
+
+
+def _first(compilers: _Compilers) -> str:
+    return next((compilers[language] for language in ("", *LANGUAGES) if language in compilers), "")

@@ -1,0 +1,169 @@
+"""What `cachewatch why` says to people: of a package, of all specs between two revisions, of two lock files."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from cachewatch.core.causes import Cause, Explanation, LockChange, What
+from cachewatch.core.model import Side
+from cachewatch.core.untrusted_text import safe
+from cachewatch.render.causes import (
+    MOST_CAUSES,
+    SHORT,
+    attributed_lines,
+    cause_lines,
+    causes_in_words,
+    change_in_words,
+    listed,
+    markdown_causes,
+    short,
+)
+from cachewatch.render.compared_revisions import days
+from cachewatch.render.statement_phrases import number
+
+_MOST_SPECS = 20
+_MOST_DIFFERENCES = 4
+
+
+class WhyReport(Struct, frozen=True, kw_only=True):
+    """Causes that are counted, specs that are explained one by one, and sentences between and after them."""
+
+    heading: str
+    counted: tuple[Explanation, ...] = ()
+    are: str = ""  # what the counted specs are: rebuilt
+    notes: tuple[str, ...] = ()
+    explained: tuple[Explanation, ...] = ()
+    more: tuple[str, ...] = ()
+
+
+def package_report(package: str, before: Side | None, after: Side, found: Sequence[Explanation]) -> WhyReport:
+    """Return why specs of one package were rebuilt."""
+    if before is None:
+        name = safe(package)
+        return WhyReport(
+            heading=f"{name}: was there in the first recorded revision; there is no predecessor to compare with."
+        )
+    explained = tuple(one for one in found if one.predecessor is not None)
+    more = []
+    if len(explained) > _MOST_SPECS:
+        more.append(f"... and {len(explained) - _MOST_SPECS:,} more specs (--format json has all)")
+    if new := len(found) - len(explained):
+        more.append(f"{number(new, 'new spec')}: the package had none before")
+    return WhyReport(
+        heading=_heading(package, before, after),
+        notes=() if found else ("no new specs between these revisions",),
+        explained=explained[:_MOST_SPECS],
+        more=tuple(more),
+    )
+
+
+def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) -> WhyReport:
+    """Return the causes of all rebuilt specs between two revisions."""
+    rebuilt = tuple(one for one in found if one.is_match and one.causes and not _own_causes(one))
+    notes = [] if rebuilt else ["no specs were rebuilt between these revisions"]
+    return WhyReport(
+        heading=_heading(after.tag or "", before, after),
+        counted=rebuilt,
+        are="rebuilt, in place of an older build or beside it",
+        notes=(*notes, *_no_rebuilds([one for one in found if one not in rebuilt])),
+    )
+
+
+def _no_rebuilds(others: Sequence[Explanation]) -> Iterator[str]:
+    """Say of new specs that are no rebuilds what they are: other versions, for other targets, of new packages."""
+    groups: defaultdict[str, list[Explanation]] = defaultdict(list)
+    for one in others:
+        groups[_difference(one)].append(one)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    for difference, found in ordered[:_MOST_DIFFERENCES]:
+        names = listed(sorted({safe(one.spec.name) for one in found}))
+        yield f"{number(len(found), 'new spec')}, {difference}: {names}"
+    if rest := sum(len(found) for _, found in ordered[_MOST_DIFFERENCES:]):
+        yield f"{number(rest, 'new spec')}, with other differences; `cachewatch why PACKAGE` names them"
+
+
+def _difference(one: Explanation) -> str:
+    if one.predecessor is None:
+        return "of packages that were not there before"
+    own = _own_causes(one)
+    if not own:
+        return "without a graph to compare, or in other stacks than any older one"
+    told = ", ".join(f"{cause.what} {change_in_words(cause)}" for cause in sorted(own, key=lambda c: c.sort_key))
+    return f"with {told}"
+
+
+def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
+    """Return why two lock files differ: root causes first, then each root of the environment."""
+    specs = f"{len(change.explained):,} of {number(change.specs, 'spec')} with another hash"
+    notes = [
+        f"{word}: {listed([safe(f'{node.name}@{node.version}') for node in nodes])}"
+        for word, nodes in (("added", change.added), ("removed", change.removed))
+        if nodes
+    ]
+    roots = tuple(one for one in change.explained if one.spec.hash in change.roots)
+    return WhyReport(
+        heading=f"{safe(before)} -> {safe(after)}: {specs}",
+        counted=change.explained,
+        are="with another hash",
+        notes=tuple(notes),
+        explained=roots[:_MOST_SPECS],
+    )
+
+
+def report_lines(report: WhyReport) -> Iterator[str]:
+    """Yield a report as lines of text."""
+    yield report.heading
+    if report.counted:
+        yield from attributed_lines(report.counted, report.are)
+    yield from report.notes
+    for one in report.explained:
+        yield ""
+        yield f"{short(one.spec)}: {_predecessor(one)}"
+        for line in cause_lines(one.paths):
+            yield f"  {line}"
+    yield from report.more
+
+
+def report_markdown(report: WhyReport) -> bytes:
+    """Return a report as Markdown."""
+    from cachewatch.render.templates import render  # noqa: PLC0415  Jinja2 is slow to load
+
+    explained = [
+        {
+            "spec": short(one.spec),
+            "predecessor": _predecessor(one),
+            "causes": [{"cause": cause, "path": list(path)} for cause, path in causes_in_words(one.paths)],
+        }
+        for one in report.explained
+    ]
+    counted = markdown_causes(report.counted)
+    return render(
+        "why.md.j2",
+        heading=report.heading,
+        specs=number(len(report.counted), "spec"),
+        are=report.are,
+        counted=counted[:MOST_CAUSES],
+        other_specs=number(sum(one["count"] for one in counted[MOST_CAUSES:]), "spec"),
+        others=number(len(counted) - MOST_CAUSES, "other reason") if len(counted) > MOST_CAUSES else "",
+        notes=report.notes,
+        explained=explained,
+        more=report.more,
+    ).encode()
+
+
+def _predecessor(one: Explanation) -> str:
+    assert one.predecessor is not None
+    where = ", which is still there" if one.is_beside else ""
+    unlike = "" if one.is_paired else ", for another operating system or target"
+    return f"nearest predecessor {short(one.predecessor)}{where}{unlike}"
+
+
+def _own_causes(one: Explanation) -> list[Cause]:
+    """Return what differs in the spec itself beside its recipe: its version, its compiler; then it is no mere rebuild."""
+    return [cause for cause in one.causes if cause.package == one.spec.name and cause.what is not What.RECIPE]
+
+
+def _heading(name: str, before: Side, after: Side) -> str:
+    revisions = f"({(before.revision or '')[:SHORT]} -> {(after.revision or '')[:SHORT]})"
+    return "  ".join(filter(None, (safe(name), days(before.time, after.time), revisions)))

@@ -1,0 +1,85 @@
+"""What `why` and `impact` print as JSON is what their schemas say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from conftest import Run
+from truths import V3, History
+
+
+def schema_of(run: Run, name: str) -> Any:
+    """Return a schema as the program prints it."""
+    return json.loads(run("schema", name).output)
+
+
+def check(run: Run, name: str, *arguments: object) -> dict[str, Any]:
+    """Run a command, check its JSON, and return it."""
+    result = run(name, *arguments, "--format", "json")
+    assert (result.exit_code, result.error) == (0, "")
+    found: dict[str, Any] = json.loads(result.output)
+    jsonschema.validate(found, schema_of(run, name), cls=jsonschema.Draft202012Validator)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "members"),
+    [
+        (("/eegwaws",), {"spec", "predecessor", "causes"}),
+        (("zlib",), {"spec", "predecessor", "causes"}),
+        (("cw-torch", "--rev", V3[6]), {"package", "specs"}),
+        (("cw-torch", "--between", V3[6], V3[6]), {"package", "specs"}),
+        (("zlib", "--rev", V3[0]), {"package", "specs"}),
+        *(((("--between", V3[number], V3[number + 1])), {"causes"}) for number in range(len(V3) - 1)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_why(run: Run, histories: dict[str, History], asked: tuple[str, ...], members: set[str]) -> None:
+    """One spec, several of a package, none, and all between two revisions."""
+    history = histories["v3"]
+    found = check(run, "why", *(history.revisions.get(word, word) for word in asked), "--repo", history.folder)
+
+    assert found.keys() == {"schema", "recorded"} | members
+
+
+@pytest.mark.parametrize("kind", ["v3", "v2"])
+@pytest.mark.parametrize("numbers", [(4, 7), (7, 8), (2, 3), (4, 4)])
+def test_lock_files(run: Run, buildcaches: Path, kind: str, numbers: tuple[int, int]) -> None:
+    locks = [buildcaches / kind / "env" / str(number) for number in numbers]
+    found = check(run, "why", "--lock", *locks)
+
+    assert found.keys() == {"schema", "recorded", "causes", "specs", "added", "removed"}
+
+
+@pytest.mark.parametrize("asked", [("py-build",), ("--between", "HEAD~1", "HEAD")])
+def test_why_without_a_graph(run: Run, demo_repository: Path, asked: tuple[str, ...]) -> None:
+    assert check(run, "why", *asked, "--repo", demo_repository)["recorded"] is False
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("v3", "zlib"), ("v3", "gcc"), ("v3", "cw-stack@2026.05"), ("v2", "zlib")])
+def test_impact(run: Run, histories: dict[str, History], kind: str, asked: str) -> None:
+    """Of a library, of a compiler that is no binary, and of what nothing depends on."""
+    check(run, "impact", asked, "--repo", histories[kind].folder, "--rev", histories[kind].revisions[V3[6]])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"causes": 3}, "is not valid under any"),
+        ({"spec": {}}, "is not valid under any"),
+        ({"recorded": None}, "is not of type 'boolean'"),
+        ({"schema": "cachewatch.why/2"}, "was expected"),
+        ({"causes": [{"package": None, "what": "luck", "before": "", "after": "", "path": []}]}, "is not valid"),
+        ({"causes": [{"package": "a", "what": "compiler", "before": "", "after": "", "path": []}]}, "is not valid"),
+        ({"specs": []}, "is not valid"),
+    ],
+)
+def test_the_schema_refuses_anything_else(
+    run: Run, histories: dict[str, History], change: dict[str, Any], said: str
+) -> None:
+    found = check(run, "why", "/eegwaws", "--repo", histories["v3"].folder) | change
+
+    with pytest.raises(jsonschema.ValidationError, match=said):
+        jsonschema.validate(found, schema_of(run, "why"), cls=jsonschema.Draft202012Validator)

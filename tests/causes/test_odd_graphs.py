@@ -1,0 +1,224 @@
+"""Graphs that no Spack of today writes, or a damaged index has: recorded, and explained by `why`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from caches import database, edge, node, write_v2, write_v3
+from conftest import ROOT, Run
+from helpers import spec_hash
+
+NODES = {name: spec_hash(number) for number, name in enumerate(("hdf5", "zlib", "python", "old-python", "mpi"), 10)}
+NEW = {name: spec_hash(number) for number, name in enumerate(("hdf5", "zlib", "python", "old-python", "mpi"), 20)}
+OLD_COMPILER = {"name": "gcc", "version": "12.2.0"}
+
+Index = dict[str, dict[str, Any]]
+
+
+def spec(name: str, version: str = "1.0", *edges: Mapping[str, Any], **values: Any) -> dict[str, Any]:
+    """Return a node with these dependencies and no compiler."""
+    return node(name, version, dependencies=list(edges)) | {"package_hash": "recipe", "namespace": "builtin"} | values
+
+
+def index(hashes: Mapping[str, str], *nodes: dict[str, Any], others: tuple[str, ...] = ()) -> Index:
+    """Return records of these nodes, by the hashes of their packages; `others` are no binaries."""
+    return {
+        hashes[each["name"]]: {"spec": each, "ref_count": 0, "in_buildcache": each["name"] not in others}
+        for each in nodes
+    }
+
+
+def why(run: Run, tmp_path: Path, states: list[bytes], *asked: str, warning: str = "", layout: int = 3) -> str:
+    """Record these states, and return what `why` says of the last step; its JSON is what the schema says."""
+    repository = tmp_path / "catalogue.git"
+    for state in states:
+        (write_v3 if layout == 3 else write_v2)(tmp_path / "mirror", state)
+        recorded = run("record", tmp_path / "mirror", "--into", repository, "--force")
+        assert recorded.exit_code == 0, recorded.error
+        assert warning in recorded.error
+    text = run("why", *asked, "--repo", repository)
+    found = run("why", *asked, "--repo", repository, "--format", "json")
+    assert (text.exit_code, text.error, found.exit_code) == (0, "", 0)
+    schema = json.loads((ROOT / "config" / "why.schema.json").read_text())
+    jsonschema.validate(json.loads(found.output), schema, cls=jsonschema.Draft202012Validator)
+    return text.output
+
+
+def both(before: Index, after: Index) -> list[bytes]:
+    """Return two indexes."""
+    return [database(before), database(after)]
+
+
+def test_a_dependency_that_the_index_does_not_have(run: Run, tmp_path: Path) -> None:
+    """It is named; what it is, nobody can know."""
+    states = both(
+        index(NODES, spec("hdf5", "1.0", edge("zlib", NODES["zlib"])), spec("zlib")),
+        index(NEW, spec("hdf5", "1.0", edge("zlib", NEW["zlib"]))),
+    )
+    output = why(run, tmp_path, states, "hdf5")
+
+    assert "\n  zlib differs, and the recorded graph does not describe it\n      hdf5 <- zlib\n" in output
+
+
+def test_dependencies_that_neither_index_has(run: Run, tmp_path: Path) -> None:
+    states = both(
+        index(NODES, spec("hdf5", "1.0", edge("zlib", NODES["zlib"]))),
+        index(NEW, spec("hdf5", "1.0", edge("zlib", NEW["zlib"]))),
+    )
+
+    assert "\n  zlib differs, and the recorded graph does not describe it\n" in why(run, tmp_path, states, "hdf5")
+
+
+def test_specs_that_depend_on_each_other(run: Run, tmp_path: Path) -> None:
+    """The cause on the way round is found from either."""
+    states = both(
+        index(
+            NODES, spec("hdf5", "1.0", edge("zlib", NODES["zlib"])), spec("zlib", "1.3", edge("hdf5", NODES["hdf5"]))
+        ),
+        index(NEW, spec("hdf5", "1.0", edge("zlib", NEW["zlib"])), spec("zlib", "1.4", edge("hdf5", NEW["hdf5"]))),
+    )
+
+    assert "\n  zlib 1.3 -> 1.4\n      hdf5 <- zlib\n" in why(run, tmp_path, states, "hdf5")
+    assert "       1  zlib 1.3 -> 1.4\n          hdf5\n" in run("why", "--repo", tmp_path / "catalogue.git").output
+
+
+def test_a_spec_that_depends_on_itself(run: Run, tmp_path: Path) -> None:
+    states = both(
+        index(NODES, spec("zlib", "1.3", edge("zlib", NODES["zlib"]))),
+        index(NEW, spec("zlib", "1.3", edge("zlib", NEW["zlib"]), package_hash="other")),
+    )
+
+    assert "\n  the recipe of zlib changed\n" in why(run, tmp_path, states, "zlib")
+
+
+def test_two_specs_of_one_name(run: Run, tmp_path: Path) -> None:
+    """A Python to build with and one to link to: each is compared with its like."""
+
+    def state(hashes: Mapping[str, str], version: str) -> Index:
+        build, link = edge("python", hashes["old-python"]), edge("python", hashes["python"])
+        link = link | {"parameters": {"deptypes": ["link", "run"], "virtuals": []}}
+        found = index(hashes, spec("hdf5", "1.0", build, link), spec("python", version))
+        found[hashes["old-python"]] = {"spec": spec("python", "3.9"), "in_buildcache": True}
+        return found
+
+    output = why(run, tmp_path, both(state(NODES, "3.12"), state(NEW, "3.13")), "hdf5")
+    assert "\n  python 3.12 -> 3.13\n      hdf5 <- python\n" in output
+    assert "3.9" not in output
+
+
+def test_an_index_of_a_newer_spack(run: Run, tmp_path: Path) -> None:
+    """What is unknown is left out, and a warning says that the version is; what is known is explained."""
+
+    def state(hashes: Mapping[str, str], version: str) -> bytes:
+        link = edge("zlib", hashes["zlib"]) | {"direct": True, "provenance": {"a": [1]}}
+        link["parameters"] |= {"depth": 1}
+        unknown = {"annotations": {"original_specfile_version": 9}, "toolchain": {"c": "gcc"}, "sbom": [1, {}]}
+        found = index(hashes, spec("hdf5", "1.0", link, **unknown), spec("zlib", version, **unknown))
+        return database({key: {"origin": {"a": 1}} | record for key, record in found.items()}, version="11")
+
+    output = why(
+        run, tmp_path, [state(NODES, "1.3"), state(NEW, "1.4")], "hdf5", warning="has version '11', newest known"
+    )
+    assert "\n  zlib 1.3 -> 1.4\n      hdf5 <- zlib\n" in output
+
+
+def test_a_spliced_spec(run: Run, tmp_path: Path) -> None:
+    """Its dependencies were replaced after it was built."""
+    build_spec = {"name": "hdf5", "hash": NODES["hdf5"]}
+    states = both(
+        index(NODES, spec("hdf5", "1.0", edge("mpi", NODES["mpi"])), spec("mpi", "1")),
+        index(NEW, spec("hdf5", "1.0", edge("mpi", NEW["mpi"]), build_spec=build_spec), spec("mpi", "2")),
+    )
+    output = why(run, tmp_path, states, "hdf5")
+
+    assert "\n  the dependencies of hdf5 were replaced after it was built (spliced)\n" in output
+    assert "\n  mpi 1 -> 2\n      hdf5 <- mpi\n" in output
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"path": "/usr", "module": None}, {"path": "/opt/mpi", "module": None}, "/usr -> /opt/mpi"),
+        ({"path": "/usr"}, {"path": None, "module": ["mpi/4", "cray"]}, "/usr -> mpi/4,cray"),
+        ({"path": None}, {"path": "/usr"}, "unknown -> /usr"),
+        (None, {"path": "/usr"}, "none -> /usr"),
+    ],
+)
+def test_an_external(run: Run, tmp_path: Path, before: object, after: object, said: str) -> None:
+    """Another path or module is a cause, and so is that it is one now."""
+    states = both(
+        index(NODES, spec("hdf5", "1.0", edge("mpi", NODES["mpi"])), spec("mpi", external=before), others=("mpi",)),
+        index(NEW, spec("hdf5", "1.0", edge("mpi", NEW["mpi"])), spec("mpi", external=after), others=("mpi",)),
+    )
+
+    assert f"\n  external of mpi: {said}\n      hdf5 <- mpi\n" in why(run, tmp_path, states, "hdf5")
+
+
+@pytest.mark.parametrize(
+    "compilers",
+    [
+        (OLD_COMPILER, {"name": "gcc", "version": "13.3.0"}),
+        ("gcc@=12.2.0", "gcc@=13.3.0"),
+    ],
+)
+def test_a_compiler_that_stands_in_the_node(run: Run, tmp_path: Path, compilers: tuple[object, object]) -> None:
+    """Spack before 1.0 writes it into each node; one line for all."""
+    states = both(
+        *(
+            index(
+                hashes,
+                spec("hdf5", "1.0", edge("zlib", hashes["zlib"]), compiler=compiler),
+                spec("zlib", compiler=compiler),
+            )
+            for hashes, compiler in zip((NODES, NEW), compilers, strict=True)
+        )
+    )
+    output = why(run, tmp_path, states, "hdf5", layout=2)
+
+    assert output.endswith("\n  compiler of hdf5, zlib: gcc@12.2.0 -> gcc@13.3.0\n")
+
+
+def test_dependencies_by_name(run: Run, tmp_path: Path) -> None:
+    """Spack before 0.17 writes a mapping, and the node under the name of its package."""
+
+    def state(hashes: Mapping[str, str], zlib: str) -> bytes:
+        edges = {"zlib": {"hash": hashes["zlib"], "type": ["build", "link"]}}
+        old = spec("hdf5", compiler=OLD_COMPILER) | {"dependencies": edges}
+        del old["name"]
+        found = index(hashes, spec("zlib", zlib, compiler=OLD_COMPILER))
+        return database({hashes["hdf5"]: {"spec": {"hdf5": old}, "in_buildcache": True}} | found, version="5")
+
+    output = why(run, tmp_path, [state(NODES, "1.3"), state(NEW, "1.4")], "hdf5", layout=2)
+    assert "\n  zlib 1.3 -> 1.4\n      hdf5 <- zlib\n" in output
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (None, None, "nothing that is recorded differs: another version of Spack wrote it"),
+        ("a", None, "nothing that is recorded differs: another version of Spack wrote it"),
+        (None, "a", "nothing that is recorded differs: another version of Spack wrote it"),
+        ("a", "b", "the recipe of zlib changed"),
+    ],
+)
+def test_specs_without_the_hash_of_their_recipe(
+    run: Run, tmp_path: Path, before: object, after: object, said: str
+) -> None:
+    """Spack before 0.18 writes none: then nobody knows whether the recipe changed."""
+    states = both(index(NODES, spec("zlib", package_hash=before)), index(NEW, spec("zlib", package_hash=after)))
+
+    assert f"\n  {said}\n" in why(run, tmp_path, states, "zlib")
+
+
+@pytest.mark.parametrize("bad", [{"name": "zlib"}, {"hash": "x"}, 3, None, {"name": 1, "hash": 2}, []])
+def test_an_edge_that_is_none(run: Run, tmp_path: Path, bad: object) -> None:
+    """It is left out, and the others are followed."""
+    states = [
+        database(index(hashes, spec("hdf5", "1.0", edge("zlib", hashes["zlib"]), bad), spec("zlib", version)))  # type: ignore[arg-type]
+        for hashes, version in ((NODES, "1.3"), (NEW, "1.4"))
+    ]
+
+    assert "\n  zlib 1.3 -> 1.4\n      hdf5 <- zlib\n" in why(run, tmp_path, states, "hdf5")

@@ -1,0 +1,139 @@
+"""The walk of two graphs against one that follows every way and remembers nothing."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from cachewatch.core.attribution import attribute
+from cachewatch.core.causes import SPACK, Cause, What
+from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
+from cachewatch.core.graph_walk import Walk
+
+_GRAPHS = 1000
+
+
+class Graphs:
+    """Two random graphs of the same packages. Every hash differs; a version, a recipe or an edge does here and there.
+
+    Some have cycles, some edges lead to what is not described.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.packages = [f"p{n}" for n in range(self._random.randint(1, 9))]
+        self._has_cycles = seed % 3 == 0
+        before = {package: self._drawn(package, n) for n, package in enumerate(self.packages)}
+        after = {package: self._changed(node) for package, node in before.items()}
+        self.before = self._as_nodes(before, "old")
+        self.after = self._as_nodes(after, "new")
+
+    def _drawn(self, package: str, place: int) -> tuple[str, str, frozenset[str]]:
+        below = [p for p in (self.packages if self._has_cycles else self.packages[place + 1 :]) if p != package]
+        return "1", "r1", frozenset(self._random.sample(below, self._random.randint(0, min(3, len(below)))))
+
+    def _changed(self, node: tuple[str, str, frozenset[str]]) -> tuple[str, str, frozenset[str]]:
+        version, recipe, below = node
+        chance = self._random.random()
+        if chance < 0.15:
+            return "2", "r2", below
+        if chance < 0.3:
+            return version, "r2", below
+        if chance < 0.4 and below:
+            return version, recipe, below - {min(below)}
+        return node
+
+    def _as_nodes(self, nodes: dict[str, tuple[str, str, frozenset[str]]], side: str) -> Nodes:
+        described = {package: node for package, node in nodes.items() if self._random.random() > 0.03}
+        return Nodes(
+            {
+                f"{side}-{package}": GraphNode(
+                    hash=f"{side}-{package}",
+                    name=package,
+                    version=version,
+                    ingredients=Ingredients(
+                        recipe=recipe,
+                        dependencies=tuple(Dependency(each, f"{side}-{each}", ("link",)) for each in sorted(below)),
+                    ),
+                )
+                for package, (version, recipe, below) in described.items()
+            }
+        )
+
+
+def every_way(graphs: Graphs, package: str, way: tuple[str, ...]) -> Iterator[tuple[Cause, tuple[str, ...]]]:
+    """Yield each cause with each way to it that goes nowhere twice."""
+    way = (*way, package)
+    old = graphs.before.find(package, f"old-{package}")
+    new = graphs.after.find(package, f"new-{package}")
+    if old is None or new is None:
+        yield Cause(package=package, what=What.NOT_DESCRIBED), way
+        return
+    had, has = ({edge.name for edge in node.dependencies} for node in (old, new))
+    is_changed = False
+    if old.version != new.version:
+        is_changed = True
+        yield Cause(package=package, what=What.VERSION, before=old.version, after=new.version), way
+    for name in had - has:
+        is_changed = True
+        gone = graphs.before.find(name, f"old-{name}")
+        yield (
+            Cause(package=package, what=What.DEPENDENCY_REMOVED, before=f"{name}@{gone.version}" if gone else name),
+            way,
+        )
+    recipes = old.ingredients.recipe, new.ingredients.recipe
+    if not is_changed and recipes[0] != recipes[1]:
+        yield Cause(package=package, what=What.RECIPE, before=recipes[0], after=recipes[1]), way
+    for name in had & has:
+        if name not in way:
+            yield from every_way(graphs, name, way)
+
+
+def test_it_agrees_with_every_way() -> None:
+    """Same causes, whatever was asked before; each path is a shortest one; the greedy choice covers all specs."""
+    compared = 0
+    for seed in range(_GRAPHS):
+        graphs = Graphs(seed)
+        walk = Walk(graphs.before, graphs.after)
+        found = {}
+        for package in graphs.packages:
+            asked = (package, f"old-{package}", f"new-{package}")
+            ways: dict[Cause, list[tuple[str, ...]]] = {}
+            for cause, way in every_way(graphs, package, ()):
+                ways.setdefault(cause, []).append(way)
+            expected = set(ways) or {SPACK}
+            found[package] = walk.causes(*asked)
+            paths = walk.paths(*asked)
+            assert set(found[package]) == set(paths) == expected, (seed, package)
+            assert walk.count(*asked) == len(expected), (seed, package)
+            for cause, path in paths.items():
+                assert len(path) == min(map(len, ways.get(cause, [path]))), (seed, package)
+            compared += len(expected)
+        done = attribute(found)
+        assert sorted(each for one in done for each in one.attributed) == sorted(graphs.packages), seed
+    assert compared > _GRAPHS
+
+
+@pytest.mark.parametrize("first", ["a", "b", "c"])
+def test_specs_of_a_cycle_have_the_same_causes_whichever_is_asked_first(first: str) -> None:
+    """A damaged graph may have cycles; what was found on the way round them is no less."""
+    nodes = [
+        Nodes(
+            {
+                f"{name}{side}": GraphNode(
+                    hash=f"{name}{side}",
+                    name=name,
+                    version=str(side) if name == "d" else "1",
+                    ingredients=Ingredients(dependencies=tuple(Dependency(to, f"{to}{side}") for to in below)),
+                )
+                for name, below in {"a": "b", "b": "c", "c": "ad", "d": ""}.items()
+            }
+        )
+        for side in (1, 2)
+    ]
+    walk = Walk(*nodes)
+    walk.causes(first, f"{first}1", f"{first}2")
+
+    causes = {name: walk.causes(name, f"{name}1", f"{name}2") for name in "abc"}
+
+    assert set(causes.values()) == {(Cause(package="d", what=What.VERSION, before="1", after="2"),)}
