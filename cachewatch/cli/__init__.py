@@ -78,6 +78,7 @@ def main() -> NoReturn:
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     if COMPLETING in os.environ:
         importlib.import_module("cachewatch.cli.bash_completion")
+        importlib.import_module("cachewatch.cli.fish_and_zsh_completion")
     try:
         status = cli.main(prog_name="cachewatch", standalone_mode=False)
     except click.exceptions.Abort:

@@ -17,7 +17,7 @@ _SOURCE = """\
         esac
     done < <(env CACHEWATCH_LINE="${COMP_LINE:0:COMP_POINT}" %(complete_var)s=bash_complete "$1")
 }
-complete -o nosort -F %(complete_func)s %(prog_name)s
+complete -o nosort -o bashdefault -o default -F %(complete_func)s %(prog_name)s
 """
 _LAST_BREAK = re.compile(r".*[:@=]")
 

@@ -24,6 +24,10 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "coverage": Entry("coverage", "Show which specs of an environment have binaries."),
         "why": Entry("why", "Explain why the specs of a package were rebuilt."),
         "impact": Entry("impact", "Show what would be rebuilt if a package changed."),
+        "log": Entry("log", "Show what each revision did to a package."),
+        "when": Entry("when", "Show since when a version is in each stack."),
+        "blame": Entry("blame", "Show when a spec was born and died."),
+        "churn": Entry("churn", "Show how many specs come and go."),
         "kinds": Entry("kinds_and_schema", "List the kinds of change, worst first."),
     },
     "Notify": {
@@ -41,12 +45,13 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "deliveries": Entry("deliveries", "List, retry, release or drop deliveries."),
         "backup": Entry("backup", "Back up the state database."),
         "record": Entry("record", "Record the current contents of a build cache."),
+        "history": Entry("history", "Build the history index, or keep it up to date."),
         "site": Entry("site", "Generate a static site about a catalogue."),
     },
     "Begin": {
         "demo": Entry("demo", "Compare two revisions of a bundled sample catalogue."),
         "completion": Entry("completion", "Print the completion of commands for your shell."),
-        "schema": Entry("kinds_and_schema", "Print the JSON Schema of differences or digests."),
+        "schema": Entry("kinds_and_schema", "Print the JSON Schema of differences, digests or causes."),
     },
 }
 COMMANDS: Mapping[str, Entry] = {name: entry for section in SECTIONS.values() for name, entry in section.items()}

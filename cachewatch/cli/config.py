@@ -12,13 +12,17 @@ from cachewatch.cli.load_configuration import CONFIG_OPTION, configured_without_
 from cachewatch.cli.output import FORMAT_OPTION, write, write_json
 from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.config.advice import advise, channels_of
-from cachewatch.config.model import Config, Subscription
+from cachewatch.config.model import Config, Match, Subscription
 from cachewatch.core.durations import duration_in_words
 from cachewatch.core.schedule import Schedule, parse_when, quiet_until
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import ConfigError, UsageError
 
 _NEXT = 3
+_FILTERS = ("tags", "packages", "stacks", "targets", "oses", "compilers")
+_UNASKED = (
+    "whether the sources have what the filters name was not checked; `cachewatch config check --source` does that"
+)
 
 
 @click.group(cls=SuggestingGroup)
@@ -51,8 +55,19 @@ def check(
         click.echo(line)
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
         click.echo(f"cachewatch: note: {advice}", err=True)
+    if not is_source_asked and _has_filters(config):
+        click.echo(f"cachewatch: note: {_UNASKED}", err=True)
     if is_source_asked:
         context.exit(2 if _warn_of_filters(config) and strict else 0)
+
+
+def _has_filters(config: Config) -> bool:
+    """Tell whether anything is named that the sources may not have."""
+    matches: list[Match] = [subscription.match for subscription in config.subscriptions.values()]
+    matches += [silence.match for silence in config.silences]
+    return any(source.tags for source in config.sources.values()) or any(
+        getattr(match, key) for match in matches for key in _FILTERS
+    )
 
 
 def _warn_of_filters(config: Config) -> bool:
@@ -62,6 +77,8 @@ def _warn_of_filters(config: Config) -> bool:
 
     with elsewhere(config) as context:
         found = list(unknown_filters(context))
+    if not found:
+        click.echo("filters: each matches something in the newest revisions")
     for each in found:
         click.echo(f"cachewatch: warning: {safe(each)}", err=True)
     return bool(found)

@@ -2,20 +2,27 @@
 
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
+from cachewatch.cli.best_snapshot import PUBLIC_MIRROR, show_best
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.open_history import DB_OPTION
 from cachewatch.cli.output import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.core.environment_coverage import Availability, Coverage, cover
 from cachewatch.core.untrusted_text import safe
-from cachewatch.environments.lockfiles import open_environment
-from cachewatch.errors import UsageError
+from cachewatch.environments.lockfiles import open_environment, open_lock_graph
+from cachewatch.errors import DocumentError, UsageError
 from cachewatch.render.coverage import coverage_json, render_coverage
+
+if TYPE_CHECKING:
+    from cachewatch.environments.cache_contents import CacheContents
+    from cachewatch.git.repository import Repository
 
 _NOT_THERE = "not-there"
 _UNREFERENCED = "unreferenced"
@@ -26,6 +33,8 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
     epilog=examples(
         "cachewatch coverage spack.lock --rev yesterday",
         "cachewatch coverage . --source https://binaries.example.org/cache --fail-on lost",
+        "cachewatch coverage spack.lock --best",
+        "cachewatch coverage spack.lock --best --pin",
     )
 )
 @click.argument("lockfile", type=Path)
@@ -48,6 +57,17 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
     metavar="WHAT",
     help=f"Exit with 1 if any spec is {', '.join(_FAILURES[:-1])} or {_FAILURES[-1]}; repeatable.",
 )
+@click.option("--best", is_flag=True, help="Ask the history index which tag and revision had most of it at once.")
+@click.option(
+    "--pin", is_flag=True, help="With --best: print only the command that adds the best tag that can be used now."
+)
+@click.option(
+    "--mirror",
+    metavar="URL",
+    show_default=PUBLIC_MIRROR,
+    help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
+)
+@DB_OPTION
 @COLOR_OPTION
 @OUTPUT_OPTION
 @click.pass_context
@@ -65,6 +85,10 @@ def coverage(
     login_file: Path | None,
     format_: str,
     fail_on: tuple[str, ...],
+    best: bool,
+    pin: bool,
+    mirror: str | None,
+    db: Path | None,
     color: str,
     output: str | None,
 ) -> None:
@@ -72,7 +96,16 @@ def coverage(
 
     LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
     It is compared with a recorded revision (--repo) or with a live build cache (--source).
+
+    --best looks for the tag and revision that had most of its hashes at once, in the history index (`cachewatch
+    history build`).
     """
+    if best:
+        _refuse_beside_best(context)
+        show_best(open_environment(lockfile), repo, db, mirror=mirror, is_pin=pin, format_=format_, output=output)
+        return
+    if pin or mirror is not None or db is not None:
+        raise UsageError("--pin, --mirror and --db belong to --best; give --best too")
     from cachewatch.cli.build_cache_options import single_tag  # noqa: PLC0415
     from cachewatch.environments import cache_contents  # noqa: PLC0415
 
@@ -85,11 +118,13 @@ def coverage(
             held = cache_contents.recorded_in(
                 opened, repo or str(opened.path), f"{rev}:{tag}" if tag else rev, environment.packages
             )
+            found = cover(environment, held.holdings, is_pruned=held.is_pruned)
+            found = _with_causes(found, opened, held, lockfile)
     else:
         held = cache_contents.published(
             single_tag(source, tag, view=view, token_file=token_file, login_file=login_file), environment.packages
         )
-    found = cover(environment, held.holdings, is_pruned=held.is_pruned)
+        found = cover(environment, held.holdings, is_pruned=held.is_pruned)
     if format_ == "json":
         write([coverage_json(found, held.where)], output)
     else:
@@ -102,6 +137,29 @@ def coverage(
     if any(diagnostic.is_loss for diagnostic in held.diagnostics):
         context.exit(4)
     context.exit(int(any(_happened(what, found) for what in fail_on)))
+
+
+def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", lockfile: Path) -> Coverage:
+    """Say why specs have other hashes, where there are hashes and a recorded graph."""
+    from cachewatch.causes.environment_causes import add_causes, find_causes, replaced_in  # noqa: PLC0415  git is slow to load
+    from cachewatch.causes.recorded_graph import RecordedGraph  # noqa: PLC0415
+
+    replaced = replaced_in(found)
+    if not (replaced and held.revision and held.tag):
+        return found
+    try:
+        graph = RecordedGraph(opened, held.revision, held.tag)
+    except DocumentError as error:
+        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
+        return found
+    return add_causes(found, find_causes(open_lock_graph(lockfile), [graph], replaced))
+
+
+def _refuse_beside_best(context: click.Context) -> None:
+    for name in ("rev", "source", "tag", "view", "token_file", "login_file", "fail_on"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = name.replace("_", "-")
+            raise UsageError(f"--best looks at all tags and revisions that are indexed; leave out --{option}")
 
 
 def _happened(what: str, found: Coverage) -> bool:

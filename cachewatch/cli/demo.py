@@ -1,5 +1,6 @@
 """`cachewatch demo`: see a report within seconds, on bundled documents."""
 
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -18,18 +19,20 @@ $ cachewatch diff HEAD~1 HEAD --tag develop --repo {repository}
 """
 
 _AFTER = """
-Where to go next, in a clone of a catalogue (or with --repo PATH or URL):
+Where to go next:
 
-  cachewatch diff HEAD~7 HEAD                          what a week brought
-  cachewatch diff 2025-06-01 yesterday                 the same by dates
+  {keep}
+  cachewatch tags                                      what there is to compare
+  cachewatch diff 2025-05-25 2025-06-01                the same by dates, for all tags
   cachewatch diff HEAD:develop-2025-05-25 HEAD:develop-2025-06-01
                                                        what moving to a newer snapshot means
   cachewatch diff HEAD~1 HEAD --stack 'ml-linux-*' --format json
                                                        for one team, for a script
   cachewatch show py-build                             what there is of one package, and where
 
-{kept}
+Outside of this folder, `cachewatch diff` compares the newest two revisions of Spack's public build cache.
 """
+_DEFAULT = "my-demo.git"
 
 
 @click.command(epilog=examples("cachewatch demo", "cachewatch demo my-demo.git"))
@@ -50,13 +53,15 @@ def demo(context: click.Context, *, folder: str | None) -> None:
             "diff", ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)], parent=context
         ) as inner:
             status = _invoke(inner)
-    kept = (
-        f"The repository of this demo is {folder}."
-        if folder
-        else "`cachewatch demo FOLDER` keeps the repository to play with."
-    )
-    click.echo(_AFTER.format(kept=kept))
+    click.echo(_AFTER.format(keep=_keep(folder)), nl=False)
     context.exit(status)
+
+
+def _keep(folder: str | None) -> str:
+    """Return the command after which all others can be typed as they are printed."""
+    if folder is not None:
+        return f"cd {shlex.quote(folder)}"
+    return f"cachewatch demo {_DEFAULT} > /dev/null && cd {_DEFAULT}"
 
 
 def _invoke(context: click.Context) -> int:

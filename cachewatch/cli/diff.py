@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from itertools import chain
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,6 +60,7 @@ _STREAMED = ("json", "jsonl", "csv")
 _EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
+_MOST_TAGS = 5
 
 Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
 Format = tuple[Callable[[], Collector], Write]
@@ -96,6 +99,12 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("before", required=False, shell_complete=completing("revisions"))
 @click.argument("after", required=False, shell_complete=completing("revisions"))
+@click.option(
+    "--since",
+    metavar="REVISION",
+    shell_complete=completing("revisions"),
+    help="Everything that changed since this revision or the end of this day; the same as BEFORE.",
+)
 @REPO_OPTION
 @_filters
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
@@ -128,6 +137,7 @@ def diff(
     *,
     before: str | None,
     after: str | None,
+    since: str | None,
     repo: str | None,
     format_: str,
     stat: bool,
@@ -147,7 +157,8 @@ def diff(
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
     "3 days ago"), REVISION:TAG for one tag of a revision, or the path of a document, a folder of
     documents or a whole catalogue, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if
-    omitted. Without either, the newest revision is compared with the one before it.
+    omitted. Without either, the newest revision is compared with the one before it. There is a report on
+    each tag that changed; --tag selects.
     """
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     if stat and format_ != "text":
@@ -160,7 +171,7 @@ def diff(
     )
     line = progress_line(is_wanted=not no_progress)
     done: list[Outcome] = []
-    named = _named(before, after)
+    named = _named(*_since(since, before, after))
     opened: list[Repository] = []
 
     def open_repository() -> "Repository":
@@ -183,6 +194,8 @@ def diff(
         if why:
             found = stack.enter_context(_explained(found, opened, selection))
         pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
+        if format_ == "text" and not filters["tag"]:
+            pieces = chain(_naming_tags(comparison), pieces)
         # What nobody can read at once is written as it comes, and what is wrong with the filters is said after it.
         if format_ not in _STREAMED or stat:
             pieces = iter(list(pieces))
@@ -190,6 +203,15 @@ def diff(
         write(pieces, output, is_for_people=stat or format_ == "text")
     _warn(done, is_all=is_all)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
+
+
+def _since(since: str | None, before: str | None, after: str | None) -> tuple[str | None, str | None]:
+    """Return the two sides: `--since` names the first one, and leaves the other as it is if it is omitted."""
+    if since is None:
+        return before, after
+    if before is not None:
+        raise UsageError(f"--since is another way to name BEFORE; write `cachewatch diff {since} {after or before}`")
+    return since, None
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
@@ -293,6 +315,15 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
 
 def _width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
+
+
+def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
+    """Say which tags are compared if there are several, and how to choose one: a report on each follows."""
+    tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
+    if len(tags) > 1:
+        more = f" and {len(tags) - _MOST_TAGS:,} more" if len(tags) > _MOST_TAGS else ""
+        text = f"{len(tags):,} tags compared: {', '.join(tags[:_MOST_TAGS])}{more} (--tag {tags[0]} selects one)"
+        yield "".join(f"{line}\n" for line in wrap(text, _width(), break_on_hyphens=False)).encode() + b"\n"
 
 
 def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changeset]:

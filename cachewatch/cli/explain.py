@@ -48,9 +48,9 @@ def _warn(package: str, names: set[str]) -> None:
 
 
 def _lines(found: Explanation) -> Iterator[str]:
-    yield f"{found.subscription}  {'is notified' if found.is_told else 'is not notified'}"
+    yield f"{found.subscription}  {'would be notified' if found.is_notified else 'would not be notified'}"
     yield from (f"  {reason}" for reason in found.reasons)
-    if found.is_told:
+    if found.is_notified:
         yield f"  {found.when}, through {'; '.join(found.where)}"
     if found.urgent:
         yield f"  at once through {'; '.join(found.urgent)}"

@@ -7,9 +7,9 @@ import click
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.output import FORMAT_OPTION, OUTPUT_OPTION, write
+from cachewatch.cli.output import OUTPUT_OPTION, REPORT_FORMAT_OPTION, write
 from cachewatch.cli.progress import progress_line
-from cachewatch.render.impact import impact_json, impact_lines
+from cachewatch.render.impact import impact_json, impact_lines, impact_markdown
 
 
 @click.command(
@@ -24,7 +24,7 @@ from cachewatch.render.impact import impact_json, impact_lines
 )
 @click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
 @REPO_OPTION
-@FORMAT_OPTION
+@REPORT_FORMAT_OPTION
 @OUTPUT_OPTION
 def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, output: str | None) -> None:
     """Show what would be rebuilt if a package changed: all specs that depend on it, by stack.
@@ -38,8 +38,10 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         found = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
+    where = f"{tag} at {revision.commit[:7]}"
     if format_ == "json":
         write([impact_json(package, found)], output)
+    elif format_ == "markdown":
+        write([impact_markdown(package, where, found)], output)
     else:
-        where = f"{tag} at {revision.commit[:7]}"
         write([f"{line}\n".encode() for line in impact_lines(package, where, found)], output, is_for_people=True)

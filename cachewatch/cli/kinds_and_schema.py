@@ -23,7 +23,8 @@ def kinds(*, format_: str) -> None:
             }
         )
         return
-    lines = [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
+    lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
+    lines += [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
     lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
     for word, group in GROUPS.items():
         if word not in ("default", "all"):
@@ -32,7 +33,7 @@ def kinds(*, format_: str) -> None:
 
 
 @click.command(epilog=examples("cachewatch schema > changesets.schema.json", "cachewatch schema digest"))
-@click.argument("what", type=click.Choice(["changesets", "digest"]), default="changesets")
+@click.argument("what", type=click.Choice(["changesets", "digest", "why", "impact"]), default="changesets")
 def schema(*, what: str) -> None:
-    """Print the JSON Schema of `diff --format json` or of a digest."""
+    """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""
     click.echo(resources.config(f"{what}.schema.json"), nl=False)

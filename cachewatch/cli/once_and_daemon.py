@@ -1,6 +1,7 @@
 """`cachewatch once` and `cachewatch daemon`: do what is due, now or for good."""
 
 import os
+from collections.abc import Callable
 
 import click
 
@@ -9,6 +10,7 @@ from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import log_format
 from cachewatch.cli.output import is_on_terminal
+from cachewatch.cli.waiting import log_stream, steps
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
 from cachewatch.core.untrusted_text import safe
@@ -42,11 +44,12 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     """
     os.umask(0o077)
     with only_one(config.state):
-        service = _service(config, log_format)
-        before, begun = read_status(service), utc_now()
-        if is_on_terminal():
-            _say_what_comes(before)
-        result = run_pass(service)
+        with steps() as doing:
+            service = _service(config, log_format, doing)
+            before, begun = read_status(service), utc_now()
+            if is_on_terminal():
+                _say_what_comes(before)
+            result = run_pass(service)
         if is_on_terminal():
             for line in pass_summary.lines(pass_summary.summarize(service, before, begun)):
                 click.echo(safe(line))
@@ -93,9 +96,10 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
     context.exit(code)
 
 
-def _service(config: Config, form: str) -> Context:
-    """Open the state, which is ours alone now."""
+def _service(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
+    """Open the state, which is ours alone now; `doing` hears what is being done."""
     database = Database(config.state, is_checked=True, clock=utc_now)
-    service = Context(config=config, database=database, log=open_log(form), clock=utc_now)
+    log = open_log(form, log_stream() if doing else None)
+    service = Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
     resume(service)
     return service

@@ -3,7 +3,7 @@
 Git and the configuration are slow to load; the configuration is loaded only if the user stands in no catalogue.
 """
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
 
 VARIABLE = "CACHEWATCH_REPO"
+_MOST_BESIDE = 20
 
 REPO_OPTION = click.option(
     "--repo",
     envvar=VARIABLE,
     show_envvar=True,
-    show_default="the one you stand in, else the configured one, else Spack's public cache",
+    show_default="the one you stand in, else the configured one, else one in this folder, else Spack's public cache",
     metavar="PATH|URL",
     help="Catalogue repository.",
 )
@@ -38,7 +39,7 @@ class _Default(Struct, frozen=True):
 
 
 def open_catalogue(repo: str | None, line: ProgressLine | None = None) -> "Repository":
-    """Open the repository `repo`; without one, where the user stands, what is configured, or Spack's public cache.
+    """Open the repository `repo`, or else the first there is: where the user stands, configured, beside it, public.
 
     Says which one is read if nobody named it and the user does not stand in it. A clone draws on `line`.
     """
@@ -59,7 +60,8 @@ def open_catalogue(repo: str | None, line: ProgressLine | None = None) -> "Repos
 
 def open_as_fetched(repo: str | None) -> "Repository | None":
     """Open the same repository silently and without the network; None if it was never fetched."""
-    from cachewatch.git.clone_cache import Clone, clone_folder, is_url, open_repository  # noqa: PLC0415
+    from cachewatch.git.addresses import clone_folder, is_url  # noqa: PLC0415
+    from cachewatch.git.clone_cache import Clone, open_repository  # noqa: PLC0415
 
     if repo is None and (here := _here()) is not None:
         return here
@@ -79,10 +81,14 @@ def _here() -> "Repository | None":
     if not is_in_repository(here):
         return None
     repository = Repository(here)
-    if repository.objects().get(f"HEAD:{CATALOGUE}") is not None:
+    if _has_catalogue(repository):
         return repository
     repository.close()
     return None
+
+
+def _has_catalogue(repository: "Repository") -> bool:
+    return repository.objects().get(f"HEAD:{CATALOGUE}") is not None
 
 
 def _why_not_here() -> str:
@@ -92,7 +98,7 @@ def _why_not_here() -> str:
 
 
 def _default() -> _Default:
-    return _configured() or _public()
+    return _configured() or _beside() or _public()
 
 
 def _configured() -> _Default | None:
@@ -120,8 +126,33 @@ def _configured() -> _Default | None:
     return _Default(address, f"reading the source {source.name} of {file}: {address}")
 
 
+def _beside() -> _Default | None:
+    """Return the catalogue that `record` or `demo` left in this folder; several are a UsageError."""
+    names = [f"./{path.name}" for path in sorted(_bare_repositories()) if _is_catalogue(path)]
+    if len(names) > 1:
+        options = ", ".join(f"--repo {safe(name)}" for name in names)
+        raise UsageError(f"this folder has several catalogues; choose one: {options}")
+    return _Default(names[0], f"reading the catalogue {names[0]}") if names else None
+
+
+def _bare_repositories() -> list[Path]:
+    """Return the bare repositories in this folder; none if there are so many that looking into each takes long."""
+    with suppress(OSError):
+        found = [path for path in Path().iterdir() if (path / "HEAD").is_file() and (path / "objects").is_dir()]
+        return found if len(found) <= _MOST_BESIDE else []
+    return []
+
+
+def _is_catalogue(path: Path) -> bool:
+    from cachewatch.git.repository import Repository  # noqa: PLC0415
+
+    with suppress(SourceError), closing(Repository(path)) as repository:
+        return _has_catalogue(repository)
+    return False
+
+
 def _public() -> _Default:
-    from cachewatch.git.clone_cache import clone_folder  # noqa: PLC0415
+    from cachewatch.git.addresses import clone_folder  # noqa: PLC0415
 
     folder = clone_folder(PUBLIC_REPOSITORY)
     first = "" if folder.exists() else f", which is first cloned into {folder}"

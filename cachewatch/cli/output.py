@@ -3,7 +3,6 @@
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +14,9 @@ from cachewatch.render.colour import Palette
 
 FORMAT_OPTION = click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+REPORT_FORMAT_OPTION = click.option(
+    "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text", help="Output format."
 )
 OUTPUT_OPTION = click.option(
     "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
@@ -104,6 +106,8 @@ def _write_stdout(pieces: Iterable[bytes]) -> None:
 
 
 def _write_file(pieces: Iterable[bytes], path: Path) -> None:
+    import tempfile  # noqa: PLC0415  slow to load, and most output goes to standard output
+
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -20,7 +21,7 @@ _MOST_DELIVERIES = 500
 class PassSummary(Struct, frozen=True):
     """The state before and after a pass, and what it made or tried to deliver."""
 
-    begun: datetime
+    begun: datetime  # in the time zone of the configuration
     before: Status
     after: Status
     delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None: for operators
@@ -39,7 +40,7 @@ def summarize(context: Context, before: Status, begun: datetime) -> PassSummary:
         delivered = tuple(
             (digests.find(connection, key), tuple(each for each in touched if each.digest == key)) for key in keys
         )
-    return PassSummary(begun, before, after, delivered)
+    return PassSummary(begun.astimezone(ZoneInfo(context.config.timezone)), before, after, delivered)
 
 
 def lines(summary: PassSummary) -> Iterator[str]:
@@ -100,7 +101,7 @@ def _regular(streams: Sequence[StreamStatus]) -> list[StreamStatus]:
 def _next(stream: StreamStatus, summary: PassSummary) -> str:
     due = f"next {when(stream.due, summary.begun)}" if stream.due else f"next {stream.schedule}"
     if any(source.revision is None for source in summary.before.sources):
-        return f"it begins here, {due} (`cachewatch preview {stream.subscription} --since yesterday` shows one)"
+        return f"it begins here, {due} (`cachewatch preview {stream.subscription} --since HEAD~1` shows one)"
     return due
 
 

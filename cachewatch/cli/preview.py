@@ -30,7 +30,7 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
     )
 )
 @configured
-@click.argument("subscription", shell_complete=completing("subscriptions"))
+@click.argument("subscription", required=False, shell_complete=completing("subscriptions"))
 @click.option("--since", metavar="REVISION", help="Start at this revision or date, not at the last reported one.")
 @click.option("--urgent", is_flag=True, help="Preview the urgent digest, not the regular one.")
 @click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="Output format.")
@@ -47,7 +47,7 @@ def preview(
     /,
     *,
     config: Config,
-    subscription: str,
+    subscription: str | None,
     since: str | None,
     urgent: bool,
     form: str,
@@ -56,17 +56,24 @@ def preview(
 ) -> None:
     """Print the digest that SUBSCRIPTION would receive now.
 
-    The output is byte for byte what would be sent. Nothing is sent or stored.
+    It may be left out if there is only one. The output is byte for byte what would be sent. Nothing is sent or stored.
     """
-    stream = _stream(config, subscription, URGENT if urgent else REGULAR)
+    stream = _stream(config, subscription or _only_subscription(config), URGENT if urgent else REGULAR)
     with reading(config) as service:
         draft = compose(service, stream, since=since)
         packed = _through(channel, build_messages(config, stream, draft.digest))
         _warn_of_unfetched(service, stream)
-    _say(draft, stream)
+    _say(draft, stream, since)
     if lint:
         context.exit(_lint(config, packed))
     sys.stdout.buffer.write(_sent(config, packed, form))
+
+
+def _only_subscription(config: Config) -> str:
+    """Return the name of the only subscription, or raise UsageError with the names of all."""
+    if len(config.subscriptions) != 1:
+        raise UsageError(f"preview needs a subscription; configured: {', '.join(config.subscriptions) or 'none'}")
+    return next(iter(config.subscriptions))
 
 
 def _stream(config: Config, subscription: str, name: str) -> Stream:
@@ -89,10 +96,16 @@ def _warn_of_unfetched(service: Context, stream: Stream) -> None:
         )
 
 
-def _say(draft: PendingDigest, stream: Stream) -> None:
+def _say(draft: PendingDigest, stream: Stream, since: str | None) -> None:
     if draft.is_empty:
+        name = stream.subscription.name
         what = "nothing would be sent" if stream.subscription.if_empty == "skip" else "the digest says so"
-        click.echo(f"cachewatch: no changes match {stream.subscription.name}: {what}", err=True)
+        earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since HEAD~1`"
+        click.echo(
+            f"cachewatch: no changes since {since or 'the last report'} match {name}: {what}; "
+            f"{earlier} shows older changes",
+            err=True,
+        )
     if draft.hold:
         click.echo(f"cachewatch: this digest would be held for the operators: {draft.hold}", err=True)
 

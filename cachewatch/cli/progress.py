@@ -1,12 +1,18 @@
 """One line on a terminal that says how far long work is, and vanishes when it is done."""
 
 import sys
+import time
 from collections.abc import Callable
 
 from cachewatch.core.untrusted_text import safe
 
 # About half a second of work; less needs no line.
 LONG_BYTES = 12 * 2**20
+
+_MANY_PIECES = 500
+# An estimate made sooner would jump about.
+_SECONDS_BEFORE_ESTIMATE = 3.0
+_MINUTE, _HOUR = 60, 3600
 
 _ERASE = "\r\x1b[K"
 
@@ -19,8 +25,13 @@ def progress_line(*, is_wanted: bool = True, doing: str = "comparing") -> "Progr
 class ProgressLine:
     """Draws on standard error, or nothing at all."""
 
-    def __init__(self, *, is_shown: bool, doing: str = "comparing") -> None:
+    def __init__(
+        self, *, is_shown: bool, doing: str = "comparing", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._doing = doing
+        self._clock = clock
+        self._start = 0.0
+        self._done_at_start = 0
         self._is_shown = is_shown
         self._total = 0
         self._done = 0
@@ -33,14 +44,34 @@ class ProgressLine:
 
     def begin(self, total: int) -> None:
         """Begin work on `total` bytes."""
-        self._total = total if self._is_shown and total >= LONG_BYTES else 0
+        self._begin(total if total >= LONG_BYTES else 0, 0)
+
+    def begin_pieces(self, total: int, done: int) -> None:
+        """Begin work on `total` pieces, some of which are `done`; `advance` then counts pieces."""
+        self._begin(total if total - done >= _MANY_PIECES else 0, done)
+
+    def _begin(self, total: int, done: int) -> None:
+        self._total = total if self._is_shown else 0
+        self._done = self._done_at_start = done
+        self._start = self._clock()
 
     def advance(self, size: int) -> None:
-        """Note that `size` more bytes are done."""
+        """Note that `size` more bytes, or pieces, are done."""
         if self._total:
             self._done += size
             share = self._done / self._total
-            self._draw("" if share >= 1 else f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}")
+            bar = f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{self._left()}"
+            self._draw("" if share >= 1 else bar)
+
+    def _left(self) -> str:
+        """Say how long it will take, as long as what was done took."""
+        elapsed, done = self._clock() - self._start, self._done - self._done_at_start
+        if elapsed < _SECONDS_BEFORE_ESTIMATE or not done:
+            return ""
+        seconds = elapsed / done * (self._total - self._done)
+        if seconds < _MINUTE:
+            return f", {seconds:.0f} s left"
+        return f", {seconds / _MINUTE:.0f} min left" if seconds < _HOUR else f", {seconds / _HOUR:.1f} h left"
 
     def count(self, done: int) -> None:
         """Note that `done` more pieces are done, of which nobody knows how many there are."""

@@ -1,11 +1,13 @@
 """`cachewatch record`: keep the history of a build cache."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from cachewatch.cli.build_cache_options import cache_of, cache_options
+from cachewatch.cli.garbage_collection import searching_seldom
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.output import FORMAT_OPTION, write_json
 from cachewatch.cli.waiting import waiting
@@ -53,7 +55,7 @@ def record(
     from cachewatch.sources.cache_recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
 
     doing = [f"opening {source}"]
-    with waiting(lambda: doing[-1]):
+    with waiting(lambda: doing[-1]), searching_seldom():
         done = add_revision(
             cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append
         )
@@ -74,6 +76,13 @@ def _tell(done: "Recorded", into: str) -> None:
     for count in done.tags:
         if count.is_different:
             click.echo(f"  {_counted(count)}")
+    click.echo(_next(done, shlex.quote(into)))
+
+
+def _next(done: "Recorded", into: str) -> str:
+    if done.before is None:
+        return f"Next: `cachewatch packages --repo {into}` lists its packages; record again when the cache has changed."
+    return f"Next: `cachewatch diff --repo {into}` shows what changed."
 
 
 def _counted(count: "TagCounts") -> str:

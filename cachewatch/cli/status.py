@@ -1,6 +1,7 @@
 """`cachewatch status`: the health of sources and channels, and which digests are due next."""
 
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -37,11 +38,12 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, format_
     """Show the health of sources and channels, and what is due."""
     with reading(config) as context:
         found = read_status(context)
-    readiness = judge(found, config, utc_now())
+    now = utc_now().astimezone(ZoneInfo(config.timezone))
+    readiness = judge(found, config, now)
     if format_ == "json":
         write_json(readiness if is_check else found)
     else:
-        write_lines(map(safe, _findings(readiness) if is_check else _lines(found, utc_now())))
+        write_lines(map(safe, _findings(readiness) if is_check else _lines(found, now)))
     command.exit(int(is_check and not readiness.is_ready))
 
 
@@ -129,14 +131,14 @@ def _silence(silence: SilenceStatus) -> str:
 
 
 def _alert(alert: AlertStatus, now: datetime) -> list[str]:
-    lines = [f"  {alert.title}", f"    since {when(alert.since, now)}"]
-    return [*lines[:1], f"{lines[1]}: {alert.detail}"] if alert.detail else lines
+    lines = [f"  {alert.title}", f"    open since {when(alert.since, now)}"]
+    return [*lines, f"    {alert.detail}"] if alert.detail else lines
 
 
 def when(moment: datetime | None, now: datetime) -> str:
-    """Say a moment, and how far away it is."""
+    """Say a moment, in the time zone of `now`, and how far away it is."""
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
     span = how_long(abs(seconds))
-    return f"{moment:%Y-%m-%d %H:%M} UTC ({f'{span} ago' if seconds >= 0 else f'in {span}'})"
+    return f"{moment.astimezone(now.tzinfo):%Y-%m-%d %H:%M %Z} ({f'{span} ago' if seconds >= 0 else f'in {span}'})"

@@ -9,10 +9,18 @@ import click
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.output import FORMAT_OPTION, OUTPUT_OPTION, write
+from cachewatch.cli.output import OUTPUT_OPTION, REPORT_FORMAT_OPTION, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.errors import UsageError
-from cachewatch.render.causes import explained_json, explained_lines, lock_json, lock_lines, night_json, night_lines
+from cachewatch.render.causes import explained_json, lock_json, night_json
+from cachewatch.render.why_reports import (
+    WhyReport,
+    lock_report,
+    package_report,
+    report_lines,
+    report_markdown,
+    revisions_report,
+)
 
 if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
@@ -51,7 +59,7 @@ if TYPE_CHECKING:
 )
 @click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
 @REPO_OPTION
-@FORMAT_OPTION
+@REPORT_FORMAT_OPTION
 @OUTPUT_OPTION
 def why(
     *,
@@ -67,8 +75,8 @@ def why(
     """Explain why specs were rebuilt: what changed in them, or in what they depend on.
 
     Each new spec is compared with its nearest predecessor. Without a spec, all causes between two revisions are
-    counted. The dependency graph is in repositories that `cachewatch record` writes; upstream's documents do not
-    have it.
+    counted. This needs a repository that `cachewatch record` writes: Spack's public catalogue has no dependency
+    graph.
     """
     if lock and (spec or between):
         raise UsageError("--lock compares two whole lock files; leave out the spec and --between")
@@ -76,42 +84,45 @@ def why(
         from cachewatch.causes.lock_causes import compare_locks  # noqa: PLC0415  slow to load
 
         change = compare_locks(*lock)
-        values, lines = lock_json(change), list(lock_lines(change, *map(str, lock)))
+        values, report = lock_json(change), lock_report(change, *map(str, lock))
     else:
         with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
-            values, lines = _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
+            values, report = (
+                _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
+            )
     if format_ == "json":
         write([values], output)
+    elif format_ == "markdown":
+        write([report_markdown(report)], output)
     else:
-        write([f"{line}\n".encode() for line in lines], output, is_for_people=True)
+        write([f"{line}\n".encode() for line in report_lines(report)], output, is_for_people=True)
 
 
-_Answer = tuple[bytes, list[str]]
+_Answer = tuple[bytes, WhyReport]  # as JSON, and for people
 
 
 def _of_spec(repository: "Repository", spec: str, between: tuple[str, str] | None, rev: str, tag: str) -> _Answer:
-    from cachewatch.causes.asked_specs import find_asked, step_of  # noqa: PLC0415  git is slow to load
+    from cachewatch.causes.asked_specs import explain_asked, find_asked, step_of  # noqa: PLC0415  git is slow to load
 
     asked = find_asked(repository, spec, tag, between, rev)
     step = step_of(repository, asked, tag)
-    found = [] if step is None else list(step.explain(asked.package, asked.hashes))
+    found = [] if step is None else list(explain_asked(step, asked))
     is_recorded = step is not None and step.is_recorded
     before = None if asked.before is None else asked.before.side()
     return (
         explained_json(asked.package, found, is_recorded=is_recorded),
-        list(explained_lines(asked.package, before, asked.after.side(), found)),
+        package_report(asked.package, before, asked.after.side(), found),
     )
 
 
 def _of_all(repository: "Repository", between: tuple[str, str] | None, tag: str) -> _Answer:
-    from cachewatch.causes.recorded_graph import RecordedGraph  # noqa: PLC0415  git is slow to load
-    from cachewatch.causes.step_causes import Step  # noqa: PLC0415
+    from cachewatch.causes.step_causes import Step  # noqa: PLC0415  git is slow to load
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     before, after = (resolve(repository, name) for name in between or ("HEAD~1", "HEAD"))
-    step = Step(RecordedGraph(repository, before.commit, tag), RecordedGraph(repository, after.commit, tag))
-    found = list(step.explain_all())
+    step = Step.between(repository, (before.commit, tag), (after.commit, tag))
+    found = list(step.explain_packages(lambda _: True))
     return (
         night_json(found, is_recorded=step.is_recorded),
-        list(night_lines(before.side(tag), after.side(tag), found)),
+        revisions_report(before.side(tag), after.side(tag), found),
     )

@@ -50,6 +50,7 @@ def days(before: str | None, after: str | None) -> str:
     if start == end:
         return last
     if start.date() == end.date():
-        return f"{last}, {start:%H:%M} -> {end:%H:%M} UTC"
+        clock = "%H:%M:%S" if (start.hour, start.minute) == (end.hour, end.minute) else "%H:%M"
+        return f"{last}, {start:{clock}} -> {end:{clock}} UTC"
     first = f"{start.day} {start:%b}" if start.year == end.year else f"{start.day} {start:%b %Y}"
     return f"{first} -> {last}"

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from cachewatch.core.environment_coverage import Availability, Coverage, Resolution
 from cachewatch.core.untrusted_text import safe
+from cachewatch.render.ascii_json import encode
+from cachewatch.render.causes import causes_json
 from cachewatch.render.colour import Palette
-from cachewatch.render.json_packages import encode
+from cachewatch.render.rebuild_reasons import reasons_in_words
 from cachewatch.render.statement_phrases import number
 
 SCHEMA = "cachewatch.coverage/2"
@@ -13,7 +15,7 @@ SCHEMA = "cachewatch.coverage/2"
 # What each verdict means, in the order of good to bad.
 MEANINGS = {
     Availability.THERE: "in the cache, by its hash",
-    Availability.REBUILT: "there with another hash, equal in all else",
+    Availability.REBUILT: "the same version, target and variants, another hash",
     Availability.USABLE: "another build of the version that these machines run",
     Availability.LOST: "no build of the version that these machines run",
 }
@@ -26,10 +28,11 @@ _LEFT = {
     Availability.LOST: "it needs a source build",
 }
 _MOST_NAMED = 5
+_MOST_CAUSES = 3
 
 
 def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Iterator[str]:
-    """Yield lines for people; `against` says what the environment was held against."""
+    """Yield lines for people; `against` says what the environment was compared with."""
     environment = coverage.environment
     externals = f" and {number(environment.externals, 'external')}" if environment.externals else ""
     yield f"{safe(environment.name)}: {number(len(environment.needs), 'spec')}{externals}, against {safe(against)}"
@@ -42,7 +45,8 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
         yield f"{standing.value:<12}  {meaning.ljust(width)}  {count:>6,}  {_share(count, len(coverage.needs))}"
     yield f"{'unreferenced':<12}  {UNREFERENCED.ljust(width)}  {len(coverage.unreferenced):>6,}"
     for standing, colour in _COLOURS.items():
-        yield from _section(f"{standing.value}: {MEANINGS[standing]}", coverage.of(standing), palette, colour)
+        heading = f"{standing.value}: {MEANINGS[standing]}"
+        yield from _section(heading, coverage.of(standing), palette, colour)
     yield from _section(f"unreferenced: {UNREFERENCED}", coverage.unreferenced, palette, "yellow")
 
 
@@ -75,7 +79,7 @@ def _instead(covered: Resolution) -> str:
     if covered.standing is not Availability.LOST:
         more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
         differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
-        return f"there is /{covered.others[0][:7]}{differs}{more}"
+        return f"there is /{covered.others[0][:7]}{differs}{more}{_because(covered)}"
     newest = f"the newest there is {covered.suggestion}" if covered.suggestion else ""
     named = covered.elsewhere[:_MOST_NAMED]
     more = f" and {len(covered.elsewhere) - len(named):,} more" if len(covered.elsewhere) > len(named) else ""
@@ -103,6 +107,13 @@ def _section(heading: str, listed: tuple[Resolution, ...], palette: Palette, col
         yield f"  {name.ljust(width)}  {safe(remark(covered))}".rstrip()
 
 
+def _because(covered: Resolution) -> str:
+    """Say why the hash is another one: ` because of zlib 1.3 -> 1.3.1`."""
+    words = reasons_in_words(cause for cause, _ in covered.causes)
+    more = f" and {len(words) - _MOST_CAUSES} more reasons" if len(words) > _MOST_CAUSES else ""
+    return f" {', '.join(words[:_MOST_CAUSES])}{more}" if words else ""
+
+
 def _name(covered: Resolution) -> str:
     need = covered.need
     version = f"@{need.version}" if need.version else ""
@@ -126,4 +137,5 @@ def _values(covered: Resolution) -> dict[str, object]:
         "differs": list(covered.differs),
         "other_versions": list(covered.versions),
         "elsewhere": list(covered.elsewhere),
+        "causes": causes_json(dict(covered.causes)),
     }

@@ -133,9 +133,14 @@ def _spec(spec: Spec) -> dict[str, str]:
 
 def csv_table(lines: Iterable[Line]) -> bytes:
     """Return `lines` as CSV, each on one line, with nothing in them that a spreadsheet would run."""
+    return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
+
+
+def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:
+    """Return `rows` as CSV, with nothing in them that a spreadsheet would run; None is an empty cell."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows(
-        [_cell(line[name]) if name in line else "" for name in COLUMNS] for line in lines
+        ["" if value is None else _cell(value) for value in row] for row in rows
     )
     return text.getvalue().encode("utf-8")
 

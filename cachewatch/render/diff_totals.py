@@ -14,9 +14,9 @@ Shares = Mapping[str, Counts]
 
 
 def signed(counts: Counts) -> str:
-    """Return how many specs came, went, and stayed in other stacks: `+12 -3 =1`."""
-    signs = (("+", counts.new), ("-", counts.vanished), ("=", counts.kept))
-    return " ".join(f"{sign}{count:,}" for sign, count in signs if count)
+    """Return how many specs came, went, and stayed with changed stacks: `+12 -3, 1 spec kept`."""
+    changed = " ".join(f"{sign}{count:,}" for sign, count in (("+", counts.new), ("-", counts.vanished)) if count)
+    return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
 def total(report: Report, wants: Wants) -> str:
@@ -71,7 +71,7 @@ def _shares(shares: Shares) -> str:
     else:
         parts = [f"+{sum(came.values()):,}: {_listed(came)}"] if any(came.values()) else []
         parts += [f"-{sum(went.values()):,}: {_listed(went)}"] if any(went.values()) else []
-    parts += [f"={sum(moved.values()):,}: {_listed(moved)}"] if any(moved.values()) else []
+    parts += [f"{sum(moved.values()):,} kept with changed stacks: {_listed(moved)}"] if any(moved.values()) else []
     return "; ".join(parts)
 
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from cachewatch.core.delivery import Attachment, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.render import subject_and_headline
+from cachewatch.render.ascii_json import encode
 from cachewatch.render.csv import COLUMNS, csv_table
 from cachewatch.render.digest_collector import MOST_CSV
-from cachewatch.render.json_packages import encode
 from cachewatch.render.template_context import DigestForm, cleaner, is_cut, view
 from cachewatch.render.templates import render_all, source
 from cachewatch.report.digest import Digest

@@ -19,11 +19,13 @@ def span(report: Report) -> str:
 
 
 def how_long(seconds: float) -> str:
-    """Say how long that is, in the unit that a person would use: 5 days, 3 hours, 20 minutes."""
+    """Say how long that is, in the unit that a person would use: 5 days, 3 hours, 20 minutes, 7 seconds."""
     if seconds >= 36 * 3600:
         return number(round(seconds / 86400), "day")
     if abs(seconds - 86400) < 1800:
         return number(1, "day")
     if seconds >= 90 * 60:
         return number(round(seconds / 3600), "hour")
-    return number(max(1, round(seconds / 60)), "minute")
+    if seconds >= 90:
+        return number(round(seconds / 60), "minute")
+    return number(max(1, round(seconds)), "second")

@@ -11,12 +11,13 @@ from cachewatch.core.untrusted_text import safe
 from cachewatch.render.elapsed_time import how_long
 from cachewatch.render.statement_phrases import number
 
-# What means something in the middle of a line; our templates never begin one with data.
-_MARKDOWN = re.compile(r"([\\`*_\[\]<|~&]|:(?=//)|\.(?<=www\.))")
+# What means something in the middle of a line; our templates never begin one with data. A single underscore within
+# a word (x86_64) means nothing, and people read these files as they are, too.
+_MARKDOWN = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|\.(?<=www\.))")
 
 
 def markdown(text: str) -> str:
-    """Escape everything that Markdown would take for its own."""
+    """Escape everything that Markdown would take for its own, where it stands."""
     return _MARKDOWN.sub(r"\\\1", safe(text))
 
 
@@ -67,8 +68,8 @@ def short(revision: str | None) -> str:
     return (revision or "")[:10]
 
 
-def told(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Choose the tags of which there is something to do, to tell, to add up, or to warn of."""
+def with_news(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Choose the tags of which there is something to do, to report, to add up, or to warn of."""
     return [
         tag
         for tag in tags
@@ -100,5 +101,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "arrows": arrows,
     "shares": shares,
     "short": short,
-    "told": told,
+    "with_news": with_news,
 }

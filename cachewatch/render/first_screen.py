@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from cachewatch.core.statements import Severity, Statement, StatementKind
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
+from cachewatch.render import rebuild_reasons
+from cachewatch.render.rebuild_reasons import Reason
 from cachewatch.render.statement_phrases import fact, names, number, replaced
 from cachewatch.report.digest import Return
 
@@ -84,10 +86,8 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
         for kind, found in counts.items()
         if kind in _ROUTINE
     ]
-    rebuilt_packages = sorted({p for one in routine if one.kind is StatementKind.REBUILT for p in one.packages})
-    if rebuilt_packages and len(rebuilt_packages) <= _FEW_NAMES:
-        said[-1] += f" ({names(rebuilt_packages, _FEW_NAMES)})"
-    said += [f"{number(one.counts.new, 'spec')} rebuilt in place of the old ones" for one in wave]
+    said += [_rebuilt_in_place(one) for one in routine if one.kind is StatementKind.REBUILT]
+    said += [f"{number(one.counts.new, 'spec')} rebuilt in place of the old ones{_reasons(one)}" for one in wave]
     others = [
         one for one in rest if one.kind is not StatementKind.REBUILD_WAVE and one.severity is not Severity.ROUTINE
     ]
@@ -97,13 +97,30 @@ def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
     return "; ".join(said)
 
 
+def reasons(statements: Sequence[Statement], rest: Sequence[Statement]) -> list[Reason]:
+    """Return why specs were rebuilt, whether that was asked for or not."""
+    return rebuild_reasons.reasons_of(cause for one in (*statements, *rest) for cause in one.causes)
+
+
+def _rebuilt_in_place(one: Statement) -> str:
+    few = f" ({names(one.packages, _FEW_NAMES)})" if len(one.packages) <= _FEW_NAMES else ""
+    why = _reasons(one) or ", nothing else about them changed"
+    return f"{number(one.counts.specs, 'spec')} rebuilt{few}{why}"
+
+
+def _reasons(one: Statement) -> str:
+    """Say why specs were rebuilt, behind how many: ` because of zlib 1.3 -> 1.3.1`, or a list of shares."""
+    told = rebuild_reasons.shares(one)
+    return f"{': ' if told[0].isdigit() else ' '}{told}" if told else ""
+
+
 def sentence_of_tag(one: Statement, base: str = "") -> str:
     """Say what happened to the whole tag, with those to whom it did not happen.
 
     `base` is the snapshot that a new one is compared with.
     """
     if base and one.kind is StatementKind.REBUILD_WAVE:
-        return f"{rebuilt(one)} since {safe_name(base)}, so pinned hashes differ: {_sizes(one)}"
+        return f"{rebuilt(one)} since {safe_name(base)}, so pinned hashes differ: {_sizes(one)}{_behind(one)}"
     packages, specs = number(len(one.packages), "package"), number(one.counts.specs, "spec")
     of = f" of the tag's {one.of:,} changes" if one.of and one.of != one.counts.total else ""
     return _SENTENCES[one.kind](one, packages, specs + of)
@@ -137,8 +154,15 @@ def _migration(one: Statement, packages: str, specs: str) -> str:
 def _wave(one: Statement, packages: str, specs: str) -> str:
     if is_beside(one):
         new = number(one.counts.new, "new spec")
-        return f"{rebuilt(one)} ({packages}, {new}); the old builds are still there and go at the next prune"
-    return f"{rebuilt(one)}, in place of the old builds: {packages}, {specs}"
+        still = "the old builds are still there and go at the next prune"
+        return f"{rebuilt(one)} ({packages}, {new}){_behind(one)}; {still}"
+    return f"{rebuilt(one)}, in place of the old builds: {packages}, {specs}{_behind(one)}"
+
+
+def _behind(one: Statement) -> str:
+    """Say why a tag was rebuilt, behind a sentence that ends with numbers."""
+    told = rebuild_reasons.shares(one)
+    return f"; {told}" if told else ""
 
 
 def is_beside(wave: Statement) -> bool:
@@ -271,7 +295,6 @@ _ROUTINE = {
     StatementKind.PRUNED: "{:,} specs pruned that no stack built",
     StatementKind.SURPLUS: "{:,} copies fewer",
     StatementKind.EXTRA_COPY: "{:,} more copies",
-    StatementKind.REBUILT: "{:,} specs rebuilt, nothing else about them changed",
 }
 
 

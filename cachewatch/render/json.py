@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
+from cachewatch.render.ascii_json import encode
 from cachewatch.render.causes import attributed, attributed_json
 from cachewatch.render.json_packages import (
     SCHEMA,
-    encode,
     event_values,
     fault_values,
     package_json,

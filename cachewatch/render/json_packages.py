@@ -1,10 +1,8 @@
 """A package change as JSON, fast: a hundred specs of one signature encode it once.
 
-The form is that of config/changesets.schema.json. All output is ASCII, so that it does no
-harm wherever it is shown.
+The form is that of config/changesets.schema.json.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,25 +23,13 @@ from cachewatch.core.model import (
     Specs,
     StackChange,
 )
-from cachewatch.core.statements import Statement
+from cachewatch.core.statements import CauseCount, Statement
 from cachewatch.core.untrusted_text import safe
+from cachewatch.render.ascii_json import ascii_only
 
 SCHEMA = "cachewatch.changesets/2"
 
-_NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 _encode = msgspec.json.encode
-
-
-def encode(value: Any) -> bytes:
-    """Encode plain values as JSON in ASCII."""
-    return ascii_only(_encode(value))
-
-
-def ascii_only(data: bytes) -> bytes:
-    """Escape everything in JSON `data` that is not plain ASCII."""
-    if data.isascii() and b"\x7f" not in data:
-        return data
-    return _NOT_ASCII.sub(_escape, data.decode("utf-8")).encode("ascii")
 
 
 def package_json(change: PackageChange) -> bytes:
@@ -125,6 +111,18 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "of": statement.of,
         "exceptions": statement.exceptions,
         "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
+    } | ({"causes": [_cause_values(one) for one in statement.causes]} if statement.causes else {})
+
+
+def _cause_values(one: CauseCount) -> dict[str, Any]:
+    cause = one.cause
+    return {
+        "package": cause.package or None,
+        "what": cause.what,
+        "before": cause.before,
+        "after": cause.after,
+        "specs": one.specs,
+        "packages": one.packages,
     }
 
 
@@ -150,9 +148,3 @@ def _specs(specs: Specs) -> bytes:
 
 def _restacked(entry: StackChange) -> dict[str, Any]:
     return {"hash": entry.hash, "gained": entry.gained, "lost": entry.lost}
-
-
-def _escape(match: re.Match[str]) -> str:
-    # JSON has escapes of 16 bits; what lies beyond takes two.
-    units = match[0].encode("utf-16-be")
-    return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))

@@ -1,11 +1,13 @@
-"""Lists of tags, stacks and packages: as a table for people, as names, or as JSON."""
+"""Lists of tags, stacks and packages: as a table for people, as names, JSON, CSV or Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from cachewatch.core.untrusted_text import safe_name
+from cachewatch.render.answer_table import Table, write_table
 from cachewatch.render.colour import Palette
 
 # Names that are longer come from no build cache: one must not widen every line.
@@ -46,9 +48,13 @@ _NAMED = ("versions", "targets")
 
 
 def write_listing(listed: Sequence[Listed], form: str, palette: Palette) -> Iterator[bytes]:
-    """Yield `listed` in one of the forms text, names and json."""
+    """Yield `listed` in one of the forms text, names, json, csv and markdown."""
     if form == "json":
         yield msgspec.json.format(msgspec.json.encode(listed)) + b"\n"
+        return
+    if form in ("csv", "markdown"):
+        columns = listed[0].__struct_fields__ if listed else ()
+        yield from write_table(Table(columns, list(map(astuple, listed))), form, palette)
         return
     lines = (safe_name(_name(each)) for each in listed) if form == "names" else _table(listed, palette)
     yield from (f"{line}\n".encode() for line in lines)

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from cachewatch.core.delivery import RenderedDigest
+from cachewatch.render.ascii_json import encode
 from cachewatch.render.digest_mail import bullets, compact
-from cachewatch.render.json_packages import encode
 from cachewatch.render.subject_and_headline import fitted
 from cachewatch.render.template_context import cleaner, moment
 from cachewatch.render.templates import render_all

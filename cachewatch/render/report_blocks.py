@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from cachewatch.core.statements import Severity, Statement, StatementKind
 from cachewatch.core.untrusted_text import safe_name
-from cachewatch.render import statement_phrases
+from cachewatch.render import rebuild_reasons, statement_phrases
 from cachewatch.render.diff_totals import nothing, signed, total
 from cachewatch.render.statement_phrases import number
 from cachewatch.render.tag_blocks import block_of
@@ -114,6 +114,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
         severity=Severity.ROUTINE,
         title=statement_phrases.HEADINGS[_PLAIN],
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
+        notes=tuple(note for one in hidden for note in rebuild_reasons.lines(one, FEW_NAMES)),
         entries=listed.entries if listed else (),
         more=listed.more if listed else "",
         packages=len(packages),

@@ -61,6 +61,6 @@ def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iter
 
     for changeset in changesets:
         report = read_report(changeset, asked)
-        yield render("changes.md.j2", report=report, told=tell(report, asked)).encode()
+        yield render("changes.md.j2", report=report, shown=tell(report, asked)).encode()
         if changeset.explain is not None:
             yield render("causes.md.j2", causes=markdown_causes(changeset.explain())).encode()

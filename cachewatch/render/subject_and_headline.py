@@ -10,6 +10,7 @@ from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.environment_needs import headlines_of
 from cachewatch.render.first_screen import is_back, is_beside, rebuilt, said_back
+from cachewatch.render.rebuild_reasons import main_reason
 from cachewatch.render.statement_phrases import fact, number, replaced
 from cachewatch.report.digest import Digest, Return, TagDigest
 
@@ -195,10 +196,17 @@ def _migrated(found: Sequence[Statement]) -> Iterator[Fact]:
 def _wave(found: Sequence[Statement]) -> Iterator[Fact]:
     for one in found:
         said = rebuilt(one).replace(" was ", " ").replace(" were ", " ")
+        why = [f"{said} {reason}"] if (reason := main_reason(one)) else []
         if is_beside(one):
-            yield Fact((f"{said}, old builds go at the next prune", f"{said} beside the old builds", said))
+            yield Fact((*why, f"{said}, old builds go at the next prune", f"{said} beside the old builds", said))
         else:
-            yield Fact((f"{said} ({number(len(one.packages), 'package')})", said))
+            yield Fact((*why, f"{said} ({number(len(one.packages), 'package')})", said))
+
+
+def _rebuilt(found: Sequence[Statement]) -> Iterator[Fact]:
+    for said in _packages("rebuilt", says_more=False)(found):
+        reason = main_reason(found[0]) if len(found) == 1 else ""
+        yield Fact((f"{said.forms[-1]} {reason}", *said.forms)) if reason else said
 
 
 def _prune(found: Sequence[Statement]) -> Iterator[Fact]:
@@ -249,7 +257,7 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.PRUNED: _packages("pruned", says_more=False),
     StatementKind.SURPLUS: _packages("with fewer copies", says_more=False),
     StatementKind.EXTRA_COPY: _packages("with more copies", says_more=False),
-    StatementKind.REBUILT: _packages("rebuilt", says_more=False),
+    StatementKind.REBUILT: _rebuilt,
 }
 
 

@@ -7,7 +7,7 @@ from cachewatch.core.model import Kind
 from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
-from cachewatch.render import statement_phrases
+from cachewatch.render import rebuild_reasons, statement_phrases
 from cachewatch.render.diff_totals import signed
 from cachewatch.render.statement_phrases import number
 from cachewatch.render.text_blocks import ALL, FEW_NAMES, Block, Chosen, Requested
@@ -73,6 +73,7 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     most = ALL if asked.is_whole else FEW_NAMES
     if statement.kind is StatementKind.REBUILD_WAVE:
         yield _wave(one.counts, report)
+        yield from rebuild_reasons.lines(statement, most)
     yield _REMARKS.get(statement.kind, "")
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"

@@ -18,7 +18,8 @@ from cachewatch.core.statements.values import is_of_tag, severity_of
 from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.render.closing_counts import accounting
 from cachewatch.render.environment_needs import acts_of, coverage_data, move_data, pinned_data
-from cachewatch.render.first_screen import act, ignore, is_back, know, partly_back, said_back, sentence_of_tag
+from cachewatch.render.first_screen import act, ignore, is_back, know, partly_back, reasons, said_back, sentence_of_tag
+from cachewatch.render.rebuild_reasons import Reason
 from cachewatch.render.statement_phrases import HEADINGS, fact, where
 from cachewatch.report.changes import Report
 from cachewatch.report.digest import Digest, Return, Span, TagDigest
@@ -148,6 +149,7 @@ class _Maker:
             "act": [safe(said) for said in act(self._acted_on(tag), base, [*self._own(tag), *partly_back(returns)])],
             "know": safe(know(tag.statements, returns[:_MOST_SPANS])),
             "ignore": ignore(tag.statements, tag.rest),
+            "causes": [self.reason(one) for one in reasons(tag.statements, tag.rest)[: self._form.others]],
             "events": [
                 self.event(one, base) for one in tag.statements if is_of_tag(one.kind) and not is_back(one, back)
             ],
@@ -193,6 +195,23 @@ class _Maker:
         """Return what to do about the environment, once."""
         change = self._digest.environment
         return acts_of(change) if change is not None and tag is self._digest.tags[0] else []
+
+    def reason(self, one: Reason) -> Data:
+        """Return why specs were rebuilt."""
+        first = one.causes[0]
+        return {
+            "what": first.what.value,
+            "packages": [self._name(package) for package in sorted({cause.package for cause in one.causes} - {""})],
+            "before": self._value(first.before),
+            "after": self._value(first.after),
+            "specs": one.specs,
+            "rebuilt": [self._name(package) for package in one.packages[: self._form.others]],
+            "more_rebuilt": max(0, len(one.packages) - self._form.others),
+            "words": one.words,
+        }
+
+    def _value(self, value: str | tuple[str, ...]) -> list[str]:
+        return [self._clean(each) for each in ((value,) if isinstance(value, str) else value) if each]
 
     def event(self, one: Statement, base: str) -> Data:
         """Return what happened to the whole tag."""

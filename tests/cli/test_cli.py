@@ -66,6 +66,16 @@ def test_stat_has_one_form(run: Run, sides: tuple[Path, Path], monkeypatch: pyte
     assert max(map(len, lines[2:])) <= 60
 
 
+def test_several_tags_are_named_first(run: Run, demo_repository: Path) -> None:
+    """Who chose no tag reads which ones follow, and how to choose; data and a chosen tag need no such line."""
+    said = "2 tags compared: develop, develop-2025-06-01 (--tag develop selects one)\n\n"
+
+    assert run("diff", "--repo", demo_repository).output.startswith(f"{said}develop  25 May")
+    assert run("diff", "--repo", demo_repository, "--stat").output.startswith(f"{said}develop\n")
+    for chosen in (("--tag", "develop*"), ("HEAD~1:develop", "HEAD"), ("--format", "markdown")):
+        assert "tags compared" not in run("diff", *chosen, "--repo", demo_repository).output
+
+
 def test_no_difference_is_no_failure(run: Run, sides: tuple[Path, Path]) -> None:
     """What did not change passes every gate."""
     assert run("diff", sides[0], sides[0], "--exit-code", "--fail-on", "upgraded").exit_code == 0
@@ -157,8 +167,10 @@ def test_the_package_says_the_same_version() -> None:
 
 
 def test_kinds(run: Run) -> None:
-    """Every kind is explained, in one order."""
-    output, _, groups = run("kinds").output.partition("\n\n")
+    """Every kind is explained, in one order, and so is the mark before some of them."""
+    legend, output, groups = run("kinds").output.split("\n\n", 2)
+
+    assert legend == "Kinds of change, worst first; + marks those that digests report by default:"
 
     assert [line[2:].split()[0] for line in output.splitlines()] == [kind.value for kind in MEANINGS]
     assert set(MEANINGS) == set(Kind)
@@ -180,6 +192,28 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert run("diff", "HEAD~1", "--repo", tmp_path / "kept.git").exit_code == 0
     assert run("demo", tmp_path / "kept.git").exit_code == 2
     assert run("demo").exit_code == 0
+
+
+@pytest.mark.parametrize("folder", [(), ("my demo.git",)])
+def test_the_next_commands_of_the_demo_run(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: tuple[str, ...]
+) -> None:
+    """Each is typed as the demo prints it, one after the other, in a shell in the folder of the demo."""
+    monkeypatch.chdir(tmp_path)
+    _, _, printed = run("demo", *folder).output.partition("Where to go next:\n")
+    commands = [line[2:].partition("   ")[0] for line in printed.splitlines() if re.match(r"  (cd|cachewatch) ", line)]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-exc", "\n".join(commands)],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, len(commands)) == (0, 6), done.stderr
+    assert done.stderr.count("\n+ cachewatch ") + done.stderr.startswith("+ cachewatch") == 6 - len(folder)
+    assert "develop-2025-06-01         5       9\n" in done.stdout
 
 
 def test_format_noise_is_logged_when_asked(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -234,6 +268,21 @@ def test_progress_of_git_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> 
     line.advance(LONG_BYTES)
     line.close()
     assert "comparing [###############               ]  50%" in capsys.readouterr().err
+
+
+def test_a_progress_bar_estimates_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    """Once enough is done; what was done before this run says nothing about its pace."""
+    seconds = iter([100.0, 101.0, 110.0, 1900.0, *[100.0 + 100 * 3600] * 4])
+    line = ProgressLine(is_shown=True, doing="indexing", clock=lambda: next(seconds))
+    line.begin_pieces(10_000, 5_000)
+    for said in ("51%", "52%, 4 min left", "53%, 7.8 h left", "54%, 1150.0 h left"):
+        line.advance(100)
+        assert capsys.readouterr().err.endswith(f"]  {said}"), said
+    line.advance(4_600)
+    assert capsys.readouterr().err == "\r\x1b[K"
+    line.begin_pieces(10_000, 9_900)
+    line.advance(50)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("command", [["diff", "{side}", "{side}"], ["--version"]])

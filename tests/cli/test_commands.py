@@ -240,12 +240,12 @@ def test_who_hears_of_a_package(site: Site, run: Run) -> None:
     """A package that is there, and one that is not."""
     path = site.folder / "cachewatch.yaml"
     told = run("explain", "zlib", "--config", path).output
-    assert told.startswith("ml  is notified\n")
+    assert told.startswith("ml  would be notified\n")
     assert told.endswith("  with each new revision, through mail to kim@example.org; files\n")
     assert "in develop: 1 of 1 spec" in told, "it looks at what was fetched last"
     assert run("explain", "no-such-package", "--config", path).exit_code == 0
     (site.folder / "state").rename(site.folder / "elsewhere")
-    assert run("explain", "zlib", "--config", path).output.startswith("ml  is notified\n")
+    assert run("explain", "zlib", "--config", path).output.startswith("ml  would be notified\n")
     assert not (site.folder / "state").exists(), "whoever asks first must not own the folder of the service"
 
 

@@ -39,6 +39,21 @@ def test_tags(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("listed")
+def test_other_forms(run: Run) -> None:
+    """All lists are whole in CSV and Markdown."""
+    assert run("packages", "zlib", "--format", "csv").output.splitlines() == [
+        "package,specs,versions,stacks,targets",
+        "zlib,2,1.10 1.9,e4s radiuss,aarch64 x86_64_v3",
+    ]
+    assert run("tags", "--format", "markdown").output.splitlines() == [
+        "| tag | packages | stacks |",
+        "| --- | ---: | --- |",
+        "| develop | 3 | - |",
+        "| develop-2025-06-01 | 1 | - |",
+    ]
+
+
+@pytest.mark.usefixtures("listed")
 def test_stacks(run: Run) -> None:
     """Each stack has its packages, specs and targets."""
     assert run("stacks", "!root").output.splitlines() == [

@@ -1,13 +1,18 @@
 """What `once` says at its end to the person who started it, and its exit code if a digest cannot be created."""
 
+import io
 import json
+import pkgutil
+import re
+import sys
 from pathlib import Path
+from threading import Event
 
 import pytest
 from conftest import Run
 from helpers import catalogue, history, records
 
-from cachewatch.cli import once_and_daemon
+from cachewatch.cli import once_and_daemon, waiting
 
 CONFIG = """\
 version: 1
@@ -50,12 +55,78 @@ def test_a_digest_was_sent(run: Run) -> None:
     assert second[2:] == ["DIGESTS", "  all: nothing to send now; next with each new revision"]
 
 
+class Screen(io.StringIO):
+    """A terminal that notes when something is seen on it."""
+
+    def __init__(self, awaited: str) -> None:
+        super().__init__()
+        self.awaited, self.seen = awaited, Event()
+
+    def isatty(self) -> bool:
+        """Lines are drawn on it."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Take text, and see whether it is the awaited one."""
+        if self.awaited in text:
+            self.seen.set()
+        return super().write(text)
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize(
+    ("step", "awaited"),
+    [
+        ("poll_source.Context.watched", "\r\x1b[Kpolling public ("),
+        ("run_pass.create_digest", "\r\x1b[Kcomparing for all ("),
+    ],
+)
+def test_a_pass_on_a_terminal_says_what_it_does(
+    run: Run, monkeypatch: pytest.MonkeyPatch, step: str, awaited: str
+) -> None:
+    """While a step lasts, it is drawn; a line of the log takes its place, and nothing is left of it at the end."""
+    configure("HEAD~1")
+    screen = Screen(awaited)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(waiting, "_FIRST_SECONDS", 0.001)
+    owner, _, name = f"cachewatch.notify.{step}".rpartition(".")
+    slow = pkgutil.resolve_name(owner)
+    act = getattr(slow, name)
+
+    def when_it_was_seen(*arguments: object) -> object:
+        assert screen.seen.wait(30)
+        return act(*arguments)
+
+    monkeypatch.setattr(slow, name, when_it_was_seen)
+
+    assert run("once").exit_code == 0
+    assert re.search(r"\r\x1b\[K\d{4}-\S+ info source\.polled ", screen.getvalue())
+    assert screen.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.usefixtures("configured")
+def test_times_are_in_the_configured_time_zone(run: Run) -> None:
+    """The summary and `status` say when the newest revision was made as people there read it, with the zone."""
+    configure("HEAD~1")
+    file = Path("cachewatch.yaml")
+    file.write_text(f"timezone: Asia/Tokyo\n{file.read_text().replace('4000d', '4d')}")
+
+    assert " of 2025-06-02 13:00 JST (" in run("once").output
+    shown = run("status").output
+    assert " of 2025-06-02 13:00 JST (" in shown
+    assert "UTC" not in shown
+    alert = shown.partition("ALERTS\n")[2].splitlines()
+    assert alert[0] == "  the source public has no news"
+    assert alert[1].startswith("    open since 20")
+    assert alert[2].startswith("    Nothing new published since 2025-06-02 13:00 JST (")
+
+
 @pytest.mark.usefixtures("configured")
 def test_the_first_run_is_silent(run: Run) -> None:
     """Without `since:`, the first run says where it begins, and how to see a digest all the same."""
     configure("")
 
-    said = "it begins here, next with each new revision (`cachewatch preview all --since yesterday` shows one)"
+    said = "it begins here, next with each new revision (`cachewatch preview all --since HEAD~1` shows one)"
     assert f"  all: nothing to send now; {said}" in run("once").output
 
 
@@ -121,7 +192,7 @@ def test_explain_knows_which_packages_there_are(run: Run) -> None:
         "cachewatch: warning: no source has a package zlibb now; did you mean zlib?\n"
     )
     (found,) = json.loads(run("explain", "zlib", "--format", "json").output)
-    assert (found["subscription"], found["is_told"]) == ("all", True)
+    assert (found["subscription"], found["is_notified"]) == ("all", True)
 
 
 @pytest.mark.usefixtures("configured")
@@ -134,6 +205,41 @@ def test_deliveries_have_a_heading(run: Run) -> None:
     assert run("deliveries", "list", "--dead").output == ""
     assert run("test", "files", "--to", "foo").error == (
         "cachewatch: --to 'foo' is not a mail address; write it as name@example.org\n"
+    )
+
+
+@pytest.mark.usefixtures("configured")
+def test_an_empty_preview_says_how_to_see_one(run: Run) -> None:
+    """After everything was reported; with --since, only an earlier one helps."""
+    configure("HEAD~1")
+    run("once")
+
+    assert run("preview", "all").error == (
+        "cachewatch: no changes since the last report match all: nothing would be sent; "
+        "`cachewatch preview all --since HEAD~1` shows older changes\n"
+    )
+    assert "  new  new: 1.0" in run("preview", "all", "--since", "HEAD~1").output
+    assert (
+        "since HEAD match all: nothing would be sent; an earlier --since shows"
+        in run("preview", "--since", "HEAD").error
+    )
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_preview_without_a_name(run: Run) -> None:
+    """The only subscription is meant; of several, none is guessed, and all are named."""
+    configure("HEAD~1")
+    run("once")
+    only = run("preview", "--since", "HEAD~1").output
+    assert only == run("preview", "all", "--since", "HEAD~1").output
+    assert "  new  new: 1.0" in only
+    with Path("cachewatch.yaml").open("a") as file:
+        file.write("  team: {channels: [files], when: each revision}\n")
+
+    refused = run("preview")
+    assert (refused.exit_code, refused.error) == (
+        2,
+        "cachewatch: preview needs a subscription; configured: all, team\n",
     )
 
 

@@ -85,6 +85,40 @@ def test_the_environment_and_the_option_come_first(nowhere: Path, run: Run, monk
 
 
 @pytest.mark.usefixtures("nowhere")
+def test_a_catalogue_in_this_folder_comes_before_the_public_one(run: Run) -> None:
+    """What `record` left here is read, with a sentence; other repositories and damaged ones are no catalogues."""
+    history(Path("catalogue.git"), *states("beside"))
+    history(Path("other.git"), {"README": b"1"}, {"README": b"2"})
+    for name in ("objects", "refs"):
+        Path("broken.git", name).mkdir(parents=True)
+    Path("broken.git", "HEAD").write_text("nonsense")
+    result = run("diff")
+
+    assert "  beside  1.0  +1" in result.output
+    assert result.error == "cachewatch: reading the catalogue ./catalogue.git\n"
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_of_several_catalogues_in_this_folder_none_is_guessed(run: Run) -> None:
+    """They are named, as options to type."""
+    for name in ("a.git", "b.git"):
+        history(Path(name), *states(name))
+
+    assert run("diff").exit_code == 2
+    assert "this folder has several catalogues; choose one: --repo ./a.git, --repo ./b.git\n" in run("diff").error
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_configuration_comes_before_a_catalogue_in_this_folder(nowhere: Path, run: Run) -> None:
+    """Who configured a source means that one."""
+    history(nowhere / "second.git", *states("second"))
+    history(Path("catalogue.git"), *states("beside"))
+    Path("cachewatch.yaml").write_text(CONFIG.format(folder=nowhere))
+
+    assert "  second  1.0  +1" in run("diff").output
+
+
+@pytest.mark.usefixtures("nowhere")
 def test_a_cache_that_cannot_be_cloned(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a network, the error says what else to do."""
     monkeypatch.setattr(open_catalogue, "PUBLIC_REPOSITORY", "file:///nowhere/at/all.git")
@@ -123,6 +157,28 @@ def test_ranges(demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
     assert [run("diff", each).output for each in ("HEAD~1..HEAD", "HEAD~1..", "2025-05-25..main")] == [expected] * 3
     assert "REMOVED" in run("diff", "..HEAD~1").output
     assert "write HEAD~1..HEAD" in run("diff", "HEAD~1...HEAD").error
+
+
+def test_since(demo_repository: Path, run: Run) -> None:
+    """It names the first side; with two sides already named, there is no place for it."""
+    expected = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository).output
+
+    for since in ("2025-05-25", "HEAD~1", "2025-05-31"):
+        assert run("diff", "--since", since, "--repo", demo_repository).output == expected
+    assert "No differences" in run("diff", "--since", "2025-06-01", "--repo", demo_repository).output
+    assert (
+        "there is no revision that old; the oldest is HEAD~1"
+        in run("diff", "--since", "1999-01-01", "--repo", demo_repository).error
+    )
+    refused = run("diff", "--since", "HEAD~1", "HEAD", "--repo", demo_repository)
+    assert (refused.exit_code, "write `cachewatch diff HEAD~1 HEAD`" in refused.error) == (2, True)
+
+
+def test_since_a_tag_of_a_revision(demo_repository: Path, run: Run) -> None:
+    """`REVISION:TAG` means the same as it does without the option, also where the tag would meet itself."""
+    for tag in ("HEAD~1:develop", "HEAD:develop-2025-05-25"):
+        named, since = (run("diff", *words, tag, "--repo", demo_repository) for words in ((), ("--since",)))
+        assert (named.exit_code, named.output, named.error) == (since.exit_code, since.output, since.error)
 
 
 def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,11 @@ def test_a_filter_that_nothing_has(site: Site, run: Run, key: str, name: str, sa
     pattern = name.strip("'")
     assert f"cachewatch: warning: subscriptions.ml.match.{key}: {pattern}: {said}" in result.error
     assert "no mistakes" in result.output
-    assert "warning" not in run("config", "check", "--config", site.folder / "cachewatch.yaml").error
+    plain = run("config", "check", "--config", site.folder / "cachewatch.yaml").error
+    assert "warning" not in plain
+    assert "was not checked; `cachewatch config check --source` does that" in plain
+    assert "not checked" not in result.error
+    assert "filters: each matches" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,7 @@ def test_filters_that_something_has(site: Site, run: Run, match: str) -> None:
     result = check(site, run, match, "--strict")
 
     assert (result.exit_code, result.error) == (0, "")
+    assert result.output.endswith("filters: each matches something in the newest revisions\n")
 
 
 def test_silences_and_tags_of_sources(site: Site, run: Run) -> None:

@@ -19,6 +19,7 @@ from pairs import some_pair
 from cachewatch.core.untrusted_text import safe
 from cachewatch.git.fast_import import NewRevision, write_repository
 from cachewatch.render.colour import Palette
+from cachewatch.render.filters import markdown
 
 
 def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path, golden: Golden) -> None:
@@ -273,9 +274,9 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
     output = run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--stat").output
 
     assert " py-keras       |     0 -> 130    +130 in new packages\n" in output
-    assert " py-build       |    24 -> 24     +3 -3 in upgrades, =1 in lost builds\n" in output
-    assert output.splitlines()[-1].endswith(
-        "-21: 3 in upgrades, 3 of older versions, 15 rebuilt; =1: 1 in lost builds)"
+    assert " py-build       |    24 -> 24     +3 -3 in upgrades, 1 spec kept in lost builds\n" in output
+    assert " ".join(output.split()).endswith(
+        "-21: 3 in upgrades, 3 of older versions, 15 rebuilt; 1 kept with changed stacks: 1 in lost builds)"
     )
 
 
@@ -295,6 +296,19 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
 def test_safe_text(text: str, shown: str) -> None:
     """What cannot be seen is written out."""
     assert safe(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("x86_64_v3 ml-linux-x86_64-rocm", "x86_64_v3 ml-linux-x86_64-rocm"),
+        ("_a_ b_ _c a__b __d__ _", r"\_a\_ b\_ \_c a\_\_b \_\_d\_\_ \_"),
+        ("+_ -_x a_(b) (a)_b é_é", r"+\_ -\_x a\_(b) (a)\_b é\_é"),
+    ],
+)
+def test_underscores_within_words_are_not_escaped(text: str, written: str) -> None:
+    """There they mean nothing to Markdown; elsewhere they may begin or end an emphasis."""
+    assert markdown(text) == written
 
 
 # Default_Ignorable_Code_Point outside of Cf, as DerivedCoreProperties.txt lists it.
@@ -366,7 +380,9 @@ def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("apart", "said"),
     [
-        (timedelta(seconds=1), "1 minute later"),
+        (timedelta(seconds=1), "1 second later"),
+        (timedelta(seconds=89), "89 seconds later"),
+        (timedelta(seconds=90), "2 minutes later"),
         (timedelta(minutes=-45), "45 minutes earlier"),
         (timedelta(hours=20), "20 hours later"),
         (timedelta(days=1), "1 day later"),
@@ -381,3 +397,20 @@ def test_how_far_apart(run: Run, tmp_path: Path, apart: timedelta, said: str) ->
     write_repository(tmp_path / "r.git", revisions)
 
     assert f", 1 revision, {said})" in run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output
+
+
+def test_two_revisions_of_one_minute(run: Run, tmp_path: Path) -> None:
+    """Seconds tell their times apart; others need none."""
+    heads = []
+    for apart in (7, 70):
+        times = (START, START + timedelta(seconds=apart))
+        write_repository(
+            tmp_path / f"{apart}.git",
+            [
+                NewRevision(message="x", time=time, files=catalogue({"zlib": records([n])}))
+                for n, time in enumerate(times)
+            ],
+        )
+        heads.append(run("diff", "HEAD~1", "--repo", tmp_path / f"{apart}.git").output.splitlines()[0])
+
+    assert heads == ["develop  1 Jun 2025, 04:00:00 -> 04:00:07 UTC", "develop  1 Jun 2025, 04:00 -> 04:01 UTC"]

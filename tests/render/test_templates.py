@@ -183,7 +183,7 @@ def test_json_keeps_to_its_schema() -> None:
 
 @pytest.mark.parametrize(
     ("until", "age"),
-    [("04:00:20", "1 minute"), ("04:20:00", "20 minutes"), ("06:10:00", "2 hours"), ("03:59:00", "1 minute")],
+    [("04:00:20", "20 seconds"), ("04:20:00", "20 minutes"), ("06:10:00", "2 hours"), ("03:59:00", "1 second")],
 )
 def test_how_old_data_is(until: str, age: str) -> None:
     """In minutes while it is fresh."""

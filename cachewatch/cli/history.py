@@ -1,0 +1,277 @@
+"""`cachewatch history`: build the history index, keep it up to date, and see how far it is."""
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cachewatch.cli.help_examples import examples
+from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.open_history import DB_OPTION, find_history
+from cachewatch.cli.output import FORMAT_OPTION, write_json
+from cachewatch.cli.progress import progress_line
+from cachewatch.cli.usage_errors import SuggestingGroup
+from cachewatch.cli.waiting import waiting
+from cachewatch.core.untrusted_text import safe
+from cachewatch.errors import NoHistoryIndex, UsageError
+from cachewatch.history_db.answer_tables import indexed_up_to
+from cachewatch.render.statement_phrases import number
+
+if TYPE_CHECKING:
+    from cachewatch.git.repository import Repository
+    from cachewatch.history_db.build import Built, Part
+    from cachewatch.history_db.engines import Engine
+    from cachewatch.history_db.status import Status
+
+_PART = re.compile(r"(\d{1,5})/(\d{1,5})")
+_LOOSE_OBJECTS = 5_000
+
+
+@click.group(cls=SuggestingGroup)
+def history() -> None:
+    """Build the history index, or keep it up to date.
+
+    The index says since when, and until when, each spec of a catalogue was there, in every tag. It is one
+    SQLite file that can be removed and built again at any time.
+    """
+
+
+def _build_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that `build` and `update` share."""
+    options = [
+        REPO_OPTION,
+        DB_OPTION,
+        click.option(
+            "--jobs",
+            type=click.IntRange(1, 64),
+            default=min(2, os.cpu_count() or 1),
+            show_default="2, or 1 on a single CPU",
+            help="Number of worker processes.",
+        ),
+        click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask])."),
+        click.option("--no-progress", is_flag=True, help="Do not show a progress bar."),
+        click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@history.command(
+    epilog=examples(
+        "cachewatch history build",
+        "cachewatch history build --part 3/16 --into parts  # one of 16 jobs; then `history merge parts`",
+    )
+)
+@_build_options
+@click.option("--part", metavar="I/N", help="Index only part I of N of the documents; takes --into.")
+@click.option("--into", metavar="DIR", type=click.Path(path_type=Path), help="Folder of the parts.")
+def build(
+    *,
+    repo: str | None,
+    db: Path | None,
+    jobs: int,
+    cluster: str | None,
+    no_progress: bool,
+    quiet: bool,
+    part: str | None,
+    into: Path | None,
+) -> None:
+    """Index all revisions of a repository.
+
+    A build that was interrupted continues where it was, and one that is complete is brought up to date.
+    """
+    from cachewatch.history_db.merging import part_path  # noqa: PLC0415  git is slow to load
+
+    wanted = _part(part)
+    if (wanted is None) != (into is None):
+        raise UsageError("--part and --into belong together, as in `--part 3/16 --into parts`")
+    path = None if wanted is None or into is None else part_path(into, wanted.number, wanted.of)
+    _bring_up_to_date(repo, path or db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, part=wanted)
+
+
+@history.command(
+    epilog=examples("cachewatch history update", "cachewatch history update --repo /srv/catalogue.git --quiet")
+)
+@_build_options
+def update(
+    *, repo: str | None, db: Path | None, jobs: int, cluster: str | None, no_progress: bool, quiet: bool
+) -> None:
+    """Bring the index up to date.
+
+    Only documents that changed since are read. Revisions that a force-push removed are taken out.
+    """
+    _bring_up_to_date(repo, db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, must_exist=True)
+
+
+@history.command(epilog=examples("cachewatch history status", "cachewatch history status --format json"))
+@REPO_OPTION
+@DB_OPTION
+@FORMAT_OPTION
+@click.pass_context
+def status(context: click.Context, /, *, repo: str | None, db: Path | None, format_: str) -> None:
+    """Show up to which revision the index is, and how large.
+
+    Exits with 1 if revisions are not indexed yet.
+    """
+    from cachewatch.history_db.status import read_status  # noqa: PLC0415
+
+    with closing(open_catalogue(repo)) as repository:
+        path = find_history(repo, db)
+        found = read_status(repository, path)
+    if found is None:
+        raise _missing(path)
+    if format_ == "json":
+        write_json({"schema": "cachewatch.history-status/1", **_plain(found)})
+    else:
+        click.echo("\n".join(_status_lines(found)))
+    context.exit(1 if found.behind or found.rewritten else 0)
+
+
+@history.command(epilog=examples("cachewatch history drop", "cachewatch history drop --db /srv/history.db"))
+@REPO_OPTION
+@DB_OPTION
+def drop(*, repo: str | None, db: Path | None) -> None:
+    """Remove the index; `cachewatch history build` makes it again."""
+    from cachewatch.history_db.status import drop as remove  # noqa: PLC0415
+
+    path = find_history(repo, db)
+    click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
+
+
+@history.command(
+    epilog=examples("cachewatch history merge parts", "cachewatch history merge parts --repo /srv/catalogue.git")
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@REPO_OPTION
+@DB_OPTION
+def merge(*, folder: Path, repo: str | None, db: Path | None) -> None:
+    """Merge the parts in DIR into one index.
+
+    All parts must be complete and of the same revisions. Afterwards DIR is no longer needed.
+    """
+    from cachewatch.history_db.merging import merge as merge_parts  # noqa: PLC0415
+
+    path = find_history(repo, db)
+    with waiting(lambda: f"merging {folder}"):
+        done = merge_parts(folder, path)
+    merged = f"{number(done.parts, 'part')} with {number(done.documents, 'document')} of {number(done.revisions, 'revision')}"
+    click.echo(f"{path}: merged {merged}.", err=True)
+
+
+@history.command(
+    epilog=examples("cachewatch history export parquet", "cachewatch history export parquet --db /srv/history.db")
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@REPO_OPTION
+@DB_OPTION
+def export(*, folder: Path, repo: str | None, db: Path | None) -> None:
+    """Write the index into DIR as Parquet files, for DuckDB and the like.
+
+    It takes cachewatch[export]. Files of an earlier export are replaced.
+    """
+    from cachewatch.history_db.exporting import export as write_files  # noqa: PLC0415
+    from cachewatch.history_db.reading import Index  # noqa: PLC0415
+
+    with closing(Index(find_history(repo, db))) as index, waiting(lambda: f"writing {folder}"):
+        counts = write_files(index, folder)
+        indexed = index.indexed
+    for name, count in counts.items():
+        click.echo(f"{folder / name}.parquet: {number(count, 'row')}")
+    click.echo(indexed_up_to(indexed))
+
+
+def _bring_up_to_date(
+    repo: str | None,
+    db: Path | None,
+    jobs: int,
+    cluster: str | None,
+    *,
+    is_shown: bool,
+    is_quiet: bool,
+    part: "Part | None" = None,
+    must_exist: bool = False,
+) -> None:
+    from cachewatch.history_db.build import Progress, bring_up_to_date  # noqa: PLC0415
+
+    line = progress_line(is_wanted=is_shown, doing="indexing")
+    with closing(line), closing(open_catalogue(repo, line)) as repository:
+        path = find_history(repo, db)
+        if must_exist and not path.exists():
+            raise _missing(path)
+        _warn_of_loose_objects(repository)
+        progress = Progress(line.begin_pieces, line.advance)
+        done = bring_up_to_date(repository, path, _engine(repository, jobs, cluster), part=part, progress=progress)
+    if not is_quiet:
+        click.echo(f"{path}: {_done(done)}", err=True)
+
+
+def _engine(repository: "Repository", jobs: int, cluster: str | None) -> "Engine":
+    from cachewatch.history_db.engines import in_jobs, on_cluster  # noqa: PLC0415
+
+    return on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
+
+
+def _part(text: str | None) -> "Part | None":
+    from cachewatch.history_db.build import Part  # noqa: PLC0415
+
+    if text is None:
+        return None
+    found = _PART.fullmatch(text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"--part {text}: write I/N, such as 3/16, with I from 1 to N")
+    return Part(int(found[1]), int(found[2]))
+
+
+def _missing(path: Path) -> NoHistoryIndex:
+    return NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+
+
+def _warn_of_loose_objects(repository: "Repository") -> None:
+    """Say it where git would take many times as long to read the documents as it could."""
+    counted = dict(
+        line.split(": ") for line in repository.run(["count-objects", "-v"]).decode().splitlines() if ": " in line
+    )
+    if int(counted.get("count", 0)) > _LOOSE_OBJECTS:
+        click.echo(
+            f"cachewatch: {repository.path}: has {int(counted['count']):,} loose objects; "
+            f"`git -C {repository.path} gc` makes this much faster",
+            err=True,
+        )
+
+
+def _done(done: "Built") -> str:
+    taken = f"; {number(done.rewritten, 'revision')} {_was(done.rewritten)} taken out, as a force-push did"
+    rewritten = taken if done.rewritten else ""
+    if not done.revisions and not done.versions:
+        return f"up to date{rewritten}."
+    return f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents{rewritten}."
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _plain(found: "Status") -> dict[str, Any]:
+    from msgspec import to_builtins  # noqa: PLC0415
+
+    plain: dict[str, Any] = to_builtins(found)
+    return plain
+
+
+def _status_lines(found: "Status") -> list[str]:
+    lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
+    if found.documents:
+        lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")
+    behind = f"{number(found.behind, 'revision')} behind" if found.behind else "up to date"
+    lines.append(f"state     {behind}")
+    if found.rewritten:
+        removed = f"{number(found.rewritten, 'indexed revision')} {_was(found.rewritten)} removed by a force-push"
+        lines.append(f"          {removed}; the next update takes {'it' if found.rewritten == 1 else 'them'} out")
+    indexed = found.indexed
+    lines.append(indexed_up_to(indexed) if indexed else "not complete yet")
+    return lines

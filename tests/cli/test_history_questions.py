@@ -1,0 +1,218 @@
+"""The commands that ask the history index: their forms, their mistakes, and where they find it."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from indexes import build
+
+HASH = "22xqlomma3rncrgywukvxs53oiorwmgd"
+QUESTIONS = ["when py-ml-dtypes", "blame 22xqlom", "log", "churn", "churn --by stack", "stacks --at 2025-05-25"]
+END = "indexed up to f9449d145a, 2025-06-01 04:00 UTC"
+
+
+@pytest.fixture
+def asked(demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a copy of the demo, whose history is indexed."""
+    monkeypatch.delenv("CACHEWATCH_HISTORY", raising=False)
+    folder = shutil.copytree(demo_repository, tmp_path / "demo.git")
+    build(folder, folder / "cachewatch-history.db")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def lockfile(folder: Path, *hashes: str) -> Path:
+    """Write an environment of these specs."""
+    specs = {each: {"name": "py-keras", "version": "3.9.2", "hash": each} for each in hashes}
+    file = folder / "spack.lock"
+    file.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": specs}))
+    return file
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+@pytest.mark.usefixtures("asked")
+def test_every_answer_ends_with_how_far_the_index_goes(run: Run, words: str) -> None:
+    """As text, Markdown, CSV and JSON."""
+    assert run(*words.split()).output.splitlines()[-1] == END
+    assert run(*words.split(), "--format", "markdown").output.splitlines()[-1] == END
+    told = run(*words.split(), "--format", "csv")
+    assert told.error == f"cachewatch: {END}\n"
+    assert len({len(row) for row in csv.reader(io.StringIO(told.output))}) == 1
+    found = json.loads(run(*words.split(), "--format", "json").output)
+    assert found["schema"].startswith("cachewatch.")
+    assert found["indexed"] == {"revision": "f9449d145ae167c9bddf1f61f631925e93d98d69", "time": "2025-06-01T04:00:00Z"}
+
+
+@pytest.mark.parametrize("words", [*QUESTIONS, "coverage spack.lock --best"])
+def test_without_an_index(
+    run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, words: str, tmp_path: Path
+) -> None:
+    """The sentence names the command that makes one."""
+    lockfile(tmp_path, HASH)
+    monkeypatch.chdir(tmp_path)
+    told = run(*words.split(), "--repo", demo_repository)
+    assert told.exit_code == 2
+    assert "run `cachewatch history build` first" in told.error
+
+
+def test_when(run: Run, asked: Path) -> None:
+    """JSON has the whole answer; what was there from the beginning is marked in the text."""
+    rows = json.loads(run("when", "py-ml-dtypes", "--stack", "e4s", "--format", "json").output)["rows"]
+    first = {"revision": "76696ec96c715c62505c031c2bb3bc62312be9d3", "time": "2025-05-25T04:00:00Z"}
+    assert rows[0] | {"first": None} == {
+        "version": "0.3.1",
+        "stack": "e4s",
+        "target": "x86_64_v3",
+        "first": None,
+        "baseline": True,
+        "last": None,
+        "lag_days": None,
+        "lag_is_minimum": False,
+    }
+    assert rows[0]["first"]["time"] == first["time"]
+    assert (rows[1]["version"], rows[1]["baseline"], rows[1]["lag_days"]) == ("0.4.0", False, 0.0)
+    assert "0.3.1    e4s    x86_64_v3  <= 2025-05-25" in run("when", "py-ml-dtypes", "--stack", "e4s").output
+
+
+@pytest.mark.usefixtures("asked")
+def test_filters_of_when(run: Run) -> None:
+    """Versions are ranges, compilers may be written as before; what matches nothing is a mistake."""
+    assert "0.3.1" not in run("when", "py-ml-dtypes@0.4:").output
+    assert run("when", "py-build", "--compiler", "clang").exit_code == 2
+    assert run("when", "py-build", "--compiler", "gcc").exit_code == 0
+    told = run("when", "py-ml-dtypes@9")
+    assert (told.exit_code, "no build in develop up to f9449d145a matches" in told.error) == (2, True)
+    assert "did you mean py-keras?" in run("when", "py-kera").error
+    assert "did you mean develop" in run("when", "py-keras", "--tag", "devlop").error
+
+
+@pytest.mark.usefixtures("asked")
+def test_blame(run: Run) -> None:
+    """Seven letters are enough; an ambiguous beginning lists what it may mean, and four letters are the least."""
+    found = json.loads(run("blame", "/22xqlom", "--format", "json", "--tag", "develop").output)
+    assert (found["hash"], found["package"], found["died"]) == (HASH, "py-keras", None)
+    assert [(stay["tag"], stay["stacks"]) for stay in found["intervals"]] == [("develop", ["ml-linux-aarch64-cuda"])]
+    assert "write at least 4 letters" in run("blame", "/22x").error
+    assert "no spec that begins so" in run("blame", "/2222222").error
+
+
+def test_an_ambiguous_beginning_lists_its_specs(run: Run, tmp_path: Path) -> None:
+    """With package, version and target."""
+    from helpers import catalogue, history, record  # noqa: PLC0415
+
+    hashes = [f"abcdefg{letter * 25}" for letter in "xyz"]
+    folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=each) for each in hashes]}))
+    build(folder, folder / "cachewatch-history.db")
+    told = run("blame", "abcdefg", "--repo", folder)
+    assert told.exit_code == 2
+    assert told.error.splitlines() == [
+        "cachewatch: /abcdefg: 3 specs begin so; write more of the hash:",
+        *(f"  /{each}  zlib 1.0  x86_64_v3" for each in hashes),
+    ]
+    assert json.loads(run("blame", "abcdefgy", "--repo", folder, "--format", "json").output)["hash"] == hashes[1]
+
+
+@pytest.mark.usefixtures("asked")
+def test_log(run: Run) -> None:
+    """As `cachewatch diff` counts the same two revisions."""
+    rows = json.loads(run("log", "--format", "json").output)["rows"]
+    packages = json.loads(run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--format", "json").output)["changesets"][
+        0
+    ]["packages"]
+    for name in ("rebuilt", "upgraded", "new", "gone"):
+        counted = {each["name"]: each["specs"][name] for each in packages if each["specs"][name]}
+        found: dict[str, int] = {}
+        for row in rows:
+            if row["change"] == name:
+                found[row["package"]] = found.get(row["package"], 0) + row["specs"]
+        assert found == counted
+    assert [row["before"] for row in rows if row["change"] == "upgraded"] == ["1.2.0"]
+
+
+@pytest.mark.usefixtures("asked")
+def test_ranges(run: Run) -> None:
+    """Dates and revisions; a date before all others is the beginning."""
+    assert len(json.loads(run("log", "--since", "2020-01-01", "--format", "json").output)["rows"]) == 6
+    assert json.loads(run("log", "--since", "2025-06-01", "--format", "json").output)["rows"] == []
+    assert (
+        json.loads(run("churn", "--since", "HEAD~1", "--until", "f9449d1", "--format", "json").output)["revisions"] == 1
+    )
+    assert run("churn", "--until", "2020-01-01").error == (
+        "cachewatch: '2020-01-01': there is no revision that old; the oldest is of 2025-05-25T04:00:00Z\n"
+    )
+    assert "is not in the history index; write a date, a commit, HEAD or HEAD~3" in run("log", "--since", "v1").error
+    assert "`cachewatch history update`" in run("stacks", "--at", "abcdef0").error
+
+
+def test_causes(run: Run, asked: Path) -> None:
+    """Their specs are added up, most first; without any, the sentence names another command."""
+    assert "No causes are indexed. `cachewatch why --between A B` finds" in run("churn", "--by", "cause").output
+    with sqlite3.connect(asked / "cachewatch-history.db") as connection:
+        (develop,) = connection.execute("SELECT id FROM tag WHERE name = 'develop'").fetchone()
+        rows = [
+            (revision, develop, package, "version", "1.0", "1.1", 3) for revision, package in ((1, 1), (1, 2), (0, 1))
+        ]
+        connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("UPDATE cause SET specs = 9 WHERE package = 2")
+        names = dict(connection.execute("SELECT id, name FROM package"))
+    found = json.loads(run("churn", "--by", "cause", "--format", "json").output)["rows"]
+    expected = {"what": "version", "before": "1.0", "after": "1.1"}
+    assert found == [{"name": names[2], **expected, "specs": 9}, {"name": names[1], **expected, "specs": 3}]
+    assert "No causes" not in run("churn", "--by", "cause").output
+
+
+def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
+    """The newest of the best first; a branch that has as much is better only if no snapshot is as good."""
+    file = lockfile(tmp_path, HASH, "a" * 32)
+    found: dict[str, Any] = json.loads(run("coverage", file, "--best", "--format", "json").output)
+    best = found["snapshots"][0]
+    assert (best["tag"], best["found"], best["of"], best["missing"]) == ("develop-2025-06-01", 1, 2, ["a" * 32])
+    assert best["is_current"]
+    assert "develop-2025-06-01" in run("coverage", file, "--best").output
+    assert run("coverage", file, "--best", "--pin").output == (
+        "spack mirror add develop-2025-06-01 https://binaries.spack.io/develop-2025-06-01  # 1 of 2 binaries\n"
+    )
+    told = run("coverage", file, "--best", "--pin", "--mirror", "https://example.org/a b/{tag}")
+    assert told.output.startswith("spack mirror add develop-2025-06-01 'https://example.org/a b/develop-2025-06-01'")
+    assert "none of its 1 hashes was ever" in run("coverage", lockfile(tmp_path, "b" * 32), "--best").error
+    assert "leave out --tag" in run("coverage", file, "--best", "--tag", "develop").error
+    assert "belong to --best" in run("coverage", file, "--pin").error
+
+
+def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the objects of the repository, also from a folder or work tree of it; else as --db or the environment says."""
+    index = asked / "cachewatch-history.db"
+    work = tmp_path / "work"
+    subprocess.run(["git", f"--git-dir={asked}", "worktree", "add", "-q", work], check=True, capture_output=True)
+    expected = run("log").output
+    assert run("log", "--repo", work).output == expected
+    monkeypatch.chdir(work / "_cache")
+    assert run("log").output == expected
+    moved = index.rename(tmp_path / "elsewhere.db")
+    monkeypatch.chdir(tmp_path)
+    assert run("log", "--db", moved).output == expected
+    monkeypatch.setenv("CACHEWATCH_HISTORY", str(moved))
+    assert run("log").output == expected
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("words", ["when py-keras", "blame 22xqlom", "log", "churn", "stacks --at HEAD"])
+def test_questions_load_little(words: str) -> None:
+    """A question is answered in less time than git, the configuration or DeepDiff take to load."""
+    code = (
+        "import sys\nfrom cachewatch.cli import cli\n"
+        f"cli.main({words.split()!r}, standalone_mode=False)\nprint(sorted(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, env=os.environ)
+    loaded = done.stdout.splitlines()[-1]
+    for module in ("git", "deepdiff", "sqlalchemy", "pydantic", "yaml", "jinja2", "re2"):
+        assert f"'{module}'" not in loaded
