@@ -17,7 +17,7 @@ help:            ## Say what can be made
 
 demo: $(RUNS)    ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
-	@echo "The program is $(BIN)/cachewatch."
+	@echo "To type these commands as they are: . $(BIN)/activate"
 
 test: $(READY)   ## Run the tests, all but the slow ones, one process a core
 	$(TESTS) -m "not slow" --hypothesis-profile=quick $(PYTEST)

@@ -88,6 +88,13 @@ class Package:
                 self.groups[place] = (signature, numbers[len(fresh) :] + fresh)
         self._evolve(_SMALL, random)
 
+    def nudge(self, random: Random) -> None:
+        """Build one spec in fifty anew, as on a night on which nothing happened; upstream has one event in a hundred records."""
+        place = random.randrange(len(self.groups))
+        signature, numbers = self.groups[place]
+        fresh = self._builds(max(1, len(self) // 50))
+        self.groups[place] = (signature, numbers[len(fresh) :] + fresh)
+
     def snapshot(self, tag_number: int, edition: int) -> list[tuple[Signature, list[int]]]:
         """Return the few builds of this package in a dated tag."""
         built = [signature for signature, _ in self.groups if signature.stacks] or [self.groups[0][0]]

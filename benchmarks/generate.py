@@ -112,15 +112,15 @@ class _Writer:
         self._stream = stream
         self._shape = shape
         self._random = Random(shape.seed)
-        self._named = 0
-        self._packages = [self._package(specs) for specs in _sizes(shape, self._random)]
+        self._packages = packages_of(shape.packages, shape.specs, self._random, is_varied=shape.is_varied)
+        self._named = shape.packages
         self._tags = [f"develop-{_NEWEST_TAG - timedelta(weeks=week)}" for week in range(shape.tags)]
 
     def write(self, commits: tuple[Commit, ...]) -> None:
         """Write all commits."""
         rates = (BETWEEN_VARIED if self._shape.is_varied else BETWEEN_FAR).over(max(1, commits.count(Commit.ALL) - 1))
         for place, commit in enumerate(commits):
-            self._begin(place, commit)
+            write_commit(self._stream, place, commit)
             if place == 0:
                 self._write_first()
             elif commit is Commit.ALL:
@@ -133,19 +133,10 @@ class _Writer:
 
     def _package(self, specs: int) -> Package:
         self._named += 1
-        prefix = self._random.choice(("", "py-", "r-", "lib", "perl-"))
-        name = f"{prefix}package-{self._named:05}"
-        return Package(name, specs, self._random, is_varied=self._shape.is_varied)
+        return _package(self._named, specs, self._random, is_varied=self._shape.is_varied)
 
     def _few(self) -> list[Package]:
         return self._random.sample(self._packages, min(_SMALL_PACKAGES, len(self._packages)))
-
-    def _begin(self, place: int, commit: Commit) -> None:
-        day = _FIRST_DAY + timedelta(days=place)
-        message = f"Automated push with new spack cache data {day.date()}: {commit}".encode()
-        self._stream.write(b"commit refs/heads/main\n")
-        self._stream.write(b"committer bench <bench@localhost> %d +0000\n" % int(day.timestamp()))
-        self._stream.write(b"data %d\n%s\n" % (len(message), message))
 
     def _write_first(self) -> None:
         self._change(self._packages, lambda _: None)
@@ -177,10 +168,30 @@ class _Writer:
         self._stream.write(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
 
 
-def _sizes(shape: Shape, random: Random) -> Iterator[int]:
+def write_commit(stream: IO[bytes], day: int, about: str) -> None:
+    """Begin the commit of a day."""
+    time = _FIRST_DAY + timedelta(days=day)
+    message = f"Automated push with new spack cache data {time.date()}: {about}".encode()
+    stream.write(b"commit refs/heads/main\n")
+    stream.write(b"committer bench <bench@localhost> %d +0000\n" % int(time.timestamp()))
+    stream.write(b"data %d\n%s\n" % (len(message), message))
+
+
+def packages_of(packages: int, specs: int, random: Random, *, is_varied: bool = False) -> list[Package]:
+    """Return so many packages that have so many specs together."""
+    sizes = _sizes(packages, specs, random)
+    return [_package(number, size, random, is_varied=is_varied) for number, size in enumerate(sizes, 1)]
+
+
+def _package(number: int, specs: int, random: Random, *, is_varied: bool) -> Package:
+    prefix = random.choice(("", "py-", "r-", "lib", "perl-"))
+    return Package(f"{prefix}package-{number:05}", specs, random, is_varied=is_varied)
+
+
+def _sizes(packages: int, specs: int, random: Random) -> Iterator[int]:
     """Yield how many specs each package has: most have few, and a few have very many."""
-    drawn = [random.lognormvariate(0, 1.1) for _ in range(shape.packages)]
-    scale = shape.specs / sum(drawn)
+    drawn = [random.lognormvariate(0, 1.1) for _ in range(packages)]
+    scale = specs / sum(drawn)
     yield from (max(1, round(size * scale)) for size in drawn)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         open,  # noqa: A004  cachewatch.open, as gzip.open
         parse_document,
     )
+    from cachewatch.core.causes import Cause, What
     from cachewatch.core.environment_coverage import Availability, Coverage, Environment, Need, Resolution
     from cachewatch.core.model import (
         Delta,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from cachewatch.core.statements.values import (
+        CauseCount,
         Counts,
         Effect,
         Line,
@@ -74,6 +76,8 @@ __all__ = [
     "BrokenSource",
     "BuildCache",
     "CachewatchError",
+    "Cause",
+    "CauseCount",
     "Counts",
     "Coverage",
     "CoverageReport",
@@ -122,6 +126,7 @@ __all__ = [
     "UnreadableDocument",
     "UsageError",
     "Verdict",
+    "What",
     "__version__",
     "compare",
     "coverage",
@@ -133,6 +138,7 @@ __all__ = [
 _MODULES = (
     "errors",
     "core.model",
+    "core.causes",
     "core.statements.values",
     "core.environment_coverage",
     "api",

@@ -10,27 +10,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE
+from cachewatch.documents.tagsfile import write_tags_file
 from cachewatch.git.fast_import import NewRevision, write_repository
 from cachewatch.runtime import resources
 
 Record = dict[str, Any]
 
+_TAG = "develop"
+_RECORDS = "spec_details: "
 _EARLIER = datetime(2025, 5, 25, 4, tzinfo=UTC)
 _LATER = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
 
 def build(folder: Path) -> None:
-    """Make the bare repository of the demo at `folder`, which must not exist yet."""
+    """Make the bare repository of the demo at `folder`, which must not exist yet.
+
+    All tags say that they have the same stacks, those of both revisions: none disappears as a whole.
+    """
     later = resources.demo_documents()
-    write_repository(
-        folder,
-        [
-            NewRevision(
-                message="Catalogue of 25 May (derived)", time=_EARLIER, files=_catalogue(earlier(later), _EARLIER)
-            ),
-            NewRevision(message="Catalogue of 1 June", time=_LATER, files=_catalogue(later, _LATER)),
-        ],
-    )
+    days = [("Catalogue of 25 May (derived)", _EARLIER, earlier(later)), ("Catalogue of 1 June", _LATER, later)]
+    stacks = set().union(*(_stacks(document) for _, _, documents in days for document in documents.values()))
+    revisions, tags = [], {_TAG: stacks}
+    for message, day, documents in days:
+        tags = {**tags, _snapshot(day): stacks}
+        files = _catalogue(documents, day) | {TAGS_FILE: write_tags_file(tags)}
+        revisions.append(NewRevision(message=message, time=day, files=files))
+    write_repository(folder, revisions)
 
 
 def earlier(later: dict[str, bytes]) -> dict[str, bytes]:
@@ -41,27 +47,38 @@ def earlier(later: dict[str, bytes]) -> dict[str, bytes]:
 def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:
     """Return `document` with its records changed, and `meta` made to agree."""
     lines = document.decode().split("\n")
-    for number, line in enumerate(lines):
-        if line.startswith("spec_details: "):
-            records = change(json.loads(line.removeprefix("spec_details: ")))
-            records.sort(key=lambda record: str(record["hash"]))
-            lines[number] = f"spec_details: {json.dumps(records, sort_keys=True)}"
-            break
-    else:
-        raise ValueError("not a document of the usual form")
+    number, found = _records(lines)
+    records = sorted(change(found), key=lambda record: str(record["hash"]))
+    lines[number] = f"{_RECORDS}{json.dumps(records, sort_keys=True)}"
     return "\n".join(
         f"meta: {json.dumps(_meta(records), sort_keys=True)}" if line.startswith("meta: ") else line for line in lines
     ).encode()
 
 
+def _records(lines: list[str]) -> tuple[int, list[Record]]:
+    """Return the records of a document, and on which of its lines they are."""
+    for number, line in enumerate(lines):
+        if line.startswith(_RECORDS):
+            return number, json.loads(line.removeprefix(_RECORDS))
+    raise ValueError("not a document of the usual form")
+
+
 def _catalogue(documents: dict[str, bytes], day: datetime) -> dict[str, bytes]:
     """Put the documents into develop, and into a snapshot of that day."""
-    snapshot = f"develop-{day:%Y-%m-%d}"
+    snapshot = _snapshot(day)
     of_snapshot = f"categories: [package, {snapshot}]".encode()
-    return {f"_cache/develop/{package}/specs.md": document for package, document in documents.items()} | {
-        f"_cache/{snapshot}/{package}/specs.md": document.replace(b"categories: [package, develop]", of_snapshot)
+    return {f"{CATALOGUE}/{_TAG}/{package}/{DOCUMENT}": document for package, document in documents.items()} | {
+        f"{CATALOGUE}/{snapshot}/{package}/{DOCUMENT}": document.replace(b"categories: [package, develop]", of_snapshot)
         for package, document in documents.items()
     }
+
+
+def _snapshot(day: datetime) -> str:
+    return f"{_TAG}-{day:%Y-%m-%d}"
+
+
+def _stacks(document: bytes) -> set[str]:
+    return {stack for record in _records(document.decode().split("\n"))[1] for stack in record["stacks"]}
 
 
 def _before_0_4_0(records: list[Record]) -> list[Record]:

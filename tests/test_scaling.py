@@ -16,14 +16,17 @@ import pytest
 from conftest import Run
 from helpers import Record, document, record, records
 
+from cachewatch.core.dates import as_datetime
+from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
+from cachewatch.core.graph_walk import Walk
 from cachewatch.core.schedule import parse_days, parse_when
 from cachewatch.core.untrusted_text import safe
 from cachewatch.documents import limits
+from cachewatch.documents.graph_files import read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
-from cachewatch.git.resolving_revisions import as_datetime
 from cachewatch.sources.buildcache.index import read_index
 
 _MOST = 3.0
@@ -116,6 +119,7 @@ STATES: dict[str, Callable[[int], States]] = {
     "wide tables": lambda n: (each(n, stacks="a%" + "a" * 100), each(n, n, target="t%" + "t" * 100)),
 }
 _INDEX = b'{"database": {"version": "7", "installs": {'
+_COMPILED = '"dependencies": [{"name": "gcc", "hash": "%", "parameters": {"deptypes": [], "virtuals": ["c"]}}]'
 _NODE = '"name": "a", "version": "1", "arch": {"platform": "l", "platform_os": "o", "target": "t"}, "compiler": {}'
 
 
@@ -127,6 +131,9 @@ def _records(n: int, text: str) -> bytes:
 # What an index may hold; n is about the number of bytes.
 INDEXES: dict[str, Shape] = {
     "records": lambda n: _records(n, f'"%": {{"spec": {{{_NODE}}}, "in_buildcache": true}}'),
+    "records without blanks": lambda n: _records(n, f'"%":{{"spec":{{{_NODE}}},"in_buildcache":true}}'),
+    "compilers": lambda n: _records(n, f'"%": {{"spec": {{{_NODE}, {_COMPILED}}}, "in_buildcache": true}}'),
+    "records in a record": lambda n: _one_record(b'"annotations": {%s}' % _records(n, '"%": {"spec": {}}')),
     "others": lambda n: _records(n, '"%": {"spec": {}}'),
     "one hash": lambda n: _records(n, '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": {"spec": {}}'),
     "escaped hashes": lambda n: _records(n, '"\\u0061%": {"spec": {}}'),
@@ -141,6 +148,58 @@ INDEXES: dict[str, Shape] = {
 
 def _one_record(more: bytes) -> bytes:
     return b'"aaaaaaaaaaaaaaaa": {"spec": {%s, %s}, "in_buildcache": true}' % (_NODE.encode(), more)
+
+
+# What a recorded graph may hold, of a package or of a tag; n is about the number of bytes.
+GRAPHS: dict[str, Shape] = {
+    "specs": lambda n: b"{%s}" % _records(n, '"%": {"hash": "%", "name": "a", "recipe": "%"}'),
+    "one spec again": lambda n: b'{"a": {}%s}' % (b', "a": {}' * (n // 9)),
+    "dependencies": lambda n: _one_graph_node(_records(n, '{"name": "a", "hash": "%"}')),
+    "equal dependencies": lambda n: _one_graph_node(
+        b'{"name": "a", "hash": "b"}, ' * (n // 28) + b'{"name": "a", "hash": "b"}'
+    ),
+    "unknown keys": lambda n: b'{"a": {"hash": "a", "name": "a", %s}}' % _records(n, '"%": 1'),
+    "flags": lambda n: b'{"a": {"hash": "a", "name": "a", "flags": [%s]}}' % _records(n, '"%"'),
+    "opened brackets": lambda n: b'{"a": ' + b"[" * n,
+    "opened braces": lambda n: b'{"a": ' * (n // 6),
+    "escapes": lambda n: b'{"' + b"\\u0061" * (n // 6) + b'": {"hash": "a", "name": "a"}}',
+    "blanks": lambda n: b'{"a": {' + b" " * n + b"}}",
+    "no end": lambda n: b'{"a' + b"a" * n,
+}
+
+
+def _one_graph_node(dependencies: bytes) -> bytes:
+    """Return a graph of one spec, as either file has it."""
+    made_of = b'"dependencies": [%s]' % dependencies
+    return b'{"a": {"hash": "a", "name": "a", %s, "ingredients": {%s}}}' % (made_of, made_of)
+
+
+def _graph(below: Callable[[int], Sequence[int]], n: int, side: str, version: Callable[[int], str]) -> Nodes:
+    """Return a graph of n packages, each of which depends on those `below` it."""
+    return Nodes(
+        {
+            f"{side}{i}": GraphNode(
+                hash=f"{side}{i}",
+                name=f"p{i}",
+                version=version(i),
+                ingredients=Ingredients(
+                    dependencies=tuple(sorted(Dependency(f"p{each}", f"{side}{each}") for each in below(i) if each < n))
+                ),
+            )
+            for i in range(n)
+        }
+    )
+
+
+# On what the spec of a number depends.
+WALKS: dict[str, Callable[[int], Sequence[int]]] = {
+    "a chain": lambda i: [i + 1],
+    "two ways at each step": lambda i: [i + 1, i + 2],
+    "a star": lambda i: range(1, 100_000) if i == 0 else [],
+    "a tree": lambda i: [2 * i + 1, 2 * i + 2],
+    "a ring": lambda i: [i + 1, 0],
+    "rings": lambda i: [i + 1, max(0, i - 1)],
+}
 
 
 # What an environment may hold, as a lock file or as a manifest.
@@ -232,6 +291,30 @@ def test_index(shape: str) -> None:
 
     assert _grows_like_its_size([lambda data=data: _refusing(read_index, data) for data in indices])  # type: ignore[misc]
     assert _peak(lambda: _refusing(read_index, indices[-1])) < 30 * len(indices[-1])
+
+
+@pytest.mark.parametrize("shape", GRAPHS)
+@pytest.mark.parametrize("read", [read_package_graph, read_tag_graph])
+def test_recorded_graph(read: Callable[[bytes, str], object], shape: str) -> None:
+    """A recorded graph is read or refused in time that grows as it does, and in memory that does."""
+    files = [GRAPHS[shape](n * 200_000) for n in (1, 2, 4)]
+
+    assert _grows_like_its_size([lambda data=data: _refusing(read, data) for data in files])  # type: ignore[misc]
+    assert _peak(lambda: _refusing(read, files[-1])) < 30 * len(files[-1])
+
+
+@pytest.mark.parametrize("shape", WALKS)
+@pytest.mark.parametrize("changed", ["one", "some"])
+def test_walk(shape: str, changed: str) -> None:
+    """Causes are found in time that grows as both graphs do, however many ways lead to them."""
+
+    def explain(n: int) -> Callable[[], object]:
+        every = n - 1 if changed == "one" else n // 20
+        before = _graph(WALKS[shape], n, "a", lambda _: "1")
+        after = _graph(WALKS[shape], n, "b", lambda i: "2" if i % every == every - 1 else "1")
+        return lambda: [(walk := Walk(before, after)).paths("p0", "a0", "b0"), walk.causes("p1", "a1", "b1")]
+
+    assert _grows_like_its_size([explain(n) for n in (2_000, 4_000, 8_000)])
 
 
 @pytest.mark.slow_cases

@@ -40,7 +40,7 @@ def parse_sender(text: str) -> str:
 
 
 def parse_recipient(text: str) -> str:
-    """Return a mail address of a reader, with or without a name."""
+    """Return a mail address of a recipient, with or without a name."""
     return parse_sender(text) if "<" in text else parse_mail(text)
 
 
@@ -89,7 +89,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_unsubscribe(text: str) -> str:
-    """Return the address where readers unsubscribe."""
+    """Return the address where recipients unsubscribe."""
     url_parser("mailto", "https")(text)
     if text.startswith("mailto:"):
         parse_mail(text.removeprefix("mailto:").partition("?")[0])

@@ -117,10 +117,10 @@ class MailConfig(ChannelConfig):
         "envelope sender, which receives undeliverable mail", None, if_left_out="the address of `from`"
     )
     list_domain: Host | None = key(
-        "domain of the List-Id, by which readers filter mail", None, if_left_out="the domain of `from`"
+        "domain of the List-Id, by which recipients filter mail", None, if_left_out="the domain of `from`"
     )
     unsubscribe: Unsubscribe | None = key(
-        "`mailto:` or `https:` address where readers unsubscribe, with `{subscription}` and `{recipient}`",
+        "`mailto:` or `https:` address where recipients unsubscribe, with `{subscription}` and `{recipient}`",
         None,
         if_left_out="no List-Unsubscribe header",
     )
@@ -190,7 +190,7 @@ class FeedConfig(ChannelConfig):
     )
     entries: Annotated[int, whole_number(1, 10_000)] = key("maximum number of digests in a feed", 100)
     url: Annotated[str | None, placeholders("subscription")] = key(
-        "URL of the feed, with `{subscription}`; readers and validators ask for it",
+        "URL of the feed, with `{subscription}`; feed readers and validators ask for it",
         None,
         if_left_out="the feed does not name its URL",
     )

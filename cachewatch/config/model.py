@@ -160,7 +160,7 @@ def _check_quiets(quiets: tuple[Quiet, ...], info: ValidationInfo) -> tuple[Quie
 
 
 class Operators(Section):
-    """Who is notified of problems with cachewatch itself; readers never are."""
+    """Who is notified of problems with cachewatch itself; recipients of digests never are."""
 
     channels: ChannelNames = key("channels that deliver alerts")
     to: Addresses = key("addresses for channels that send mail", (), if_left_out="required for mail")

@@ -167,7 +167,7 @@ class Subscription(Section):
     """Who is notified of what, and when."""
 
     name: str = not_in_file()
-    description: Text = key("purpose of the subscription, which readers see", "", if_left_out="none")
+    description: Text = key("purpose of the subscription, which recipients see", "", if_left_out="none")
     to: Addresses = key(
         "addresses for channels that send mail, one message each: `kim@example.org` or `Kim Lee <kim@example.org>`",
         (),
@@ -213,7 +213,7 @@ class Silence(Section):
     match: Match = key("what the silence selects")
     changes: Changes | None = key("kinds of change to hide", None, if_left_out="all kinds")
     until: Day = key("first day on which the changes are reported again")
-    reason: Text = key("reason for the silence, which readers see")
+    reason: Text = key("reason for the silence, which recipients see")
 
     def is_active(self, day: date) -> bool:
         """Tell whether it holds on `day`, in the configuration's time zone."""

@@ -22,6 +22,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.git.repository import interrupt
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.daily_summary import summarize
+from cachewatch.notify.history_index import update_history
 from cachewatch.notify.metrics import DaemonStatus
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import has_answered, poll
@@ -37,7 +38,7 @@ _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
 # At most so many at once, however often the configuration changes; a thread begins when it is needed.
-_THREADS = {"default": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
+_THREADS = {"default": 1, "history": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 # Less than the unit's TimeoutStopSec, which ends us the hard way.
 _ENDING_SECONDS = 25.0
 _INTERRUPT_SECONDS = 0.2
@@ -95,6 +96,10 @@ class Daemon:
             first = max(now, last + source.poll.every) if (last := self._last_poll(source)) <= now else now
             job, group = partial(self._poll, source), self._group(source)
             self._scheduler.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
+            if source.history:
+                wanted.add(f"history {source.name}")
+                job = partial(self._update_history, source)
+                self._scheduler.add(f"history {source.name}", "history", job, every=source.poll.every, first=first)
         for channel in config.channels:
             name = f"deliver {channel}"
             wanted.add(name)
@@ -114,6 +119,11 @@ class Daemon:
         poll(self._snapshot(), source)
         self._scheduler.move(f"poll {source.name}", self._group(source))
         self._scheduler.wake("digests")
+        if source.history:
+            self._scheduler.wake(f"history {source.name}")
+
+    def _update_history(self, source: Source) -> None:
+        update_history(self._snapshot(), source)
 
     def _create_digests(self) -> None:
         self._live()

@@ -4,8 +4,10 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 import certifi
@@ -18,6 +20,8 @@ from cachewatch.http.private_networks import check_way
 from cachewatch.http.urls import check_url, origin, shown
 from cachewatch.http.values import Answer, Limits, Request
 from cachewatch.runtime.inflate import NotInflated, TooMuch, TooPacked, inflate
+
+Result = TypeVar("Result")
 
 _AGENT = f"cachewatch/{__version__}"
 _AT_ONCE = 16
@@ -54,7 +58,7 @@ class Client:
         An `Authorization` among the headers goes to the server of `url` and to no other. A server that
         is `named_by` another one, or redirected to, is in no private network unless that one is as well.
         """
-        return self._runner.run(self._get(Request(url, headers or {}, expected, size, named_by)))
+        return self._run(self._get(Request(url, headers or {}, expected, size, named_by)))
 
     def get_all(self, requests: Iterable[Request]) -> Iterator[Answer | HttpError]:
         """Yield the answers to many requests in their order, a few under way at once."""
@@ -62,9 +66,9 @@ class Client:
         for request in requests:
             batch.append(request)
             if len(batch) == 8 * _AT_ONCE:
-                yield from self._runner.run(self._get_batch(batch))
+                yield from self._run(self._get_batch(batch))
                 batch.clear()
-        yield from self._runner.run(self._get_batch(batch))
+        yield from self._run(self._get_batch(batch))
 
     def close(self) -> None:
         """Close all connections."""
@@ -72,6 +76,16 @@ class Client:
             self._runner.run(self._client.aclose())
             self._client = None
         self._runner.close()
+
+    def _run(self, asked: Coroutine[Any, Any, Result]) -> Result:
+        """Return what a coroutine returns; not as the result of a task, whose repr asyncio makes when it resets signals."""
+        found: list[Result] = []
+
+        async def keep() -> None:
+            found.append(await asked)
+
+        self._runner.run(keep())
+        return found[0]
 
     async def _get_batch(self, requests: list[Request]) -> list[Answer | HttpError]:
         free = asyncio.Semaphore(_AT_ONCE)
@@ -196,12 +210,13 @@ async def _ask(
 
 
 async def _read(response: httpx2.Response, most: int) -> tuple[bytes, bool]:
-    data = bytearray()
+    data = BytesIO()  # which gives its bytes away without a copy
     async for chunk in response.aiter_raw():
-        data += chunk
-        if len(data) > most:
-            return bytes(data[:most]), True
-    return bytes(data), False
+        if data.tell() + len(chunk) > most:
+            data.write(chunk[: most - data.tell()])
+            return data.getvalue(), True
+        data.write(chunk)
+    return data.getvalue(), False
 
 
 def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[bytes, bool]:

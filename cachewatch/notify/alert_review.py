@@ -13,7 +13,7 @@ from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within, re
 from cachewatch.notify.digest_streams import streams_of
 from cachewatch.notify.held_digests import alert_key, place, questions
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.recipients import is_reader, is_used
+from cachewatch.notify.recipients import is_recipient, is_used
 from cachewatch.notify.unread_documents import unreadable
 from cachewatch.store import alerts, cursors, held, outbox, suppressions
 from cachewatch.store.alerts import OpenAlert
@@ -74,10 +74,10 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
         case AlertKind.CHANNEL_DOWN:
             lasts = is_used(config, key.name) or key.name in outbox.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
-            lasts = is_reader(config, key.name, key.part) and outbox.has_failed(connection, key.name, key.part)
+            lasts = is_recipient(config, key.name, key.part) and outbox.has_failed(connection, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
             is_left_out = suppressions.is_suppressed(connection, key.name, key.part)
-            lasts = is_left_out and is_reader(config, key.name, key.part)
+            lasts = is_left_out and is_recipient(config, key.name, key.part)
         case _:
             assert_never(key.kind)
     return lasts
@@ -95,7 +95,7 @@ def _following(connection: Connection, config: Config) -> Iterator[Alert]:
         if _lasts(connection, config, alert.key):
             yield alert
     for each in suppressions.all_suppressed(connection):
-        if is_reader(config, each.channel, each.target):
+        if is_recipient(config, each.channel, each.target):
             yield suppression(each.channel, each.target, each.said)
 
 
@@ -110,7 +110,7 @@ def _end(config: Config, over: OpenAlert) -> str:
             return f"no digest for {key.name} is held any more"
         case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:
             return f"all documents of {key.part} in {key.name} can be read again"
-        case AlertKind.ADDRESS_SUPPRESSED if is_reader(config, key.name, key.part):
+        case AlertKind.ADDRESS_SUPPRESSED if is_recipient(config, key.name, key.part):
             return f"{key.part} receives digests again"
         case _:
             return f"closed: {over.title}"

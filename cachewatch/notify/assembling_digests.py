@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from datetime import datetime
 from itertools import count
 
@@ -51,13 +52,14 @@ def compose(
 
     `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams.
     """
-    comparisons, environment = comparisons or Comparisons(), environment_of(stream.subscription.match)
+    environment = environment_of(stream.subscription.match)
     parts: list[SourceDiff] = []
-    for source in stream.sources:
-        with open_source(
-            context, stream, source, since=since, environment=environment, comparisons=comparisons
-        ) as opened:
-            parts.append(opened.compare() if opened else SourceDiff())
+    with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
+        for source in stream.sources:
+            with open_source(
+                context, stream, source, since=since, environment=environment, comparisons=shared
+            ) as opened:
+                parts.append(opened.compare() if opened else SourceDiff())
     return _assembled(context, stream, parts, occasion)
 
 
@@ -125,7 +127,7 @@ def _period(parts: list[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
 
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
-    """Return the same to be sent though operators did not answer, which readers are told first."""
+    """Return the same to be sent though operators did not answer, which recipients are told first."""
     said = f"not confirmed by the operators: {draft.hold}"
     spans = tuple(
         replace(span, notes=(said, *span.notes) if number == 0 else span.notes)

@@ -1,7 +1,7 @@
 """The streams of digests: each subscription has a regular one, and an urgent one if it is configured.
 
 Each stream has cursors and slots of its own, so that what was told at once is told again in its
-place in the regular digest, where its readers look for it.
+place in the regular digest, where its recipients look for it.
 """
 
 from collections.abc import Callable, Collection, Iterator

@@ -23,7 +23,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """Whether a subscription hears of a package, and why."""
 
     subscription: str
-    is_told: bool
+    is_notified: bool
     reasons: tuple[str, ...]  # each a clause without a full stop
     when: str = ""  # the schedule in words, if it is told
     where: tuple[str, ...] = ()  # channels, those of mail with the addresses that they send to
@@ -55,13 +55,13 @@ def _explain(
     elif is_chosen:
         reasons += _conditions(subscription.match)
     if not is_chosen:
-        return Explanation(subscription=subscription.name, is_told=False, reasons=tuple(reasons))
+        return Explanation(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
     if subscription.match.pinned is not None:
         reasons.append(f"pinned: {subscription.match.pinned} is compared with the newest of its series")
     reasons += _silences(config.silences, package, day)
     return Explanation(
         subscription=subscription.name,
-        is_told=True,
+        is_notified=True,
         reasons=tuple(reasons),
         when=parse_when(subscription.when, config.timezone).in_words(),
         where=tuple(_where(config, subscription.channels, subscription.to)),

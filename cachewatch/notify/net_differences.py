@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Set
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -15,13 +15,13 @@ from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import StatementKind
-from cachewatch.core.tag_pairs import Comparison
+from cachewatch.core.tag_pairs import Comparison, TagPair
 from cachewatch.diff import Judgements, changesets
 from cachewatch.environments.revision_changes import cover_both
 from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, count_between, lacks, resolve, times_between, times_until
-from cachewatch.notify import notice_sentences, stale_sources
+from cachewatch.notify import notice_sentences, rebuild_causes, stale_sources
 from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
 from cachewatch.notify.digest_streams import Stream
@@ -60,8 +60,8 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     pinned: Pinned | None = None
-    is_lost: bool = False  # readers must be told that something cannot be known
-    has_returned: bool = False  # a tag is back that readers were told is gone
+    is_lost: bool = False  # recipients must read that something cannot be known
+    has_returned: bool = False  # a tag is back that was reported as gone
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
@@ -130,7 +130,18 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
         before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
         after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
-        return cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
+        had, has = cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
+        return had, self._explained(has)
+
+    def _explained(self, has: Coverage) -> Coverage:
+        """Say why binaries of the environment have other hashes, where the source records what they are made of."""
+        lock = self.stream.subscription.match.environment
+        tags = tuple((self.newest.commit, tag) for tag in self.ranges.places)
+        if lock is None or not tags:
+            return has
+        step = rebuild_causes.EnvironmentStep(lock, self.repository.git_dir, tags, ())
+        log = self.context.log.bind(source=self.source.name)
+        return rebuild_causes.explain_environment(has, step, self.isolation, log)
 
     def _pinned(self) -> Pinned | None:
         """Say what moving away from the pinned snapshot would gain and lose."""
@@ -221,11 +232,21 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = read_tag_digest(
             heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
+        tag = self._with_causes(tag, comparison.pairs[0], selection)
         is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
         noted = note_tag(heard, packages, tag.report.events, is_suspicion_hidden=is_hidden)
         if noted.told or self._asks_for_whole_tags(selection):
             return tag, noted
         return _untold(tag), noted
+
+    def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
+        """Say why specs were rebuilt, where the source records what they are made of."""
+        step = rebuild_causes.step_of(self.repository, pair) if rebuild_causes.is_concerned(tag) else None
+        if step is None:
+            return tag
+        log = self.context.log.bind(source=self.source.name)
+        find = partial(rebuild_causes.find_in_worker, step, self.isolation, log)
+        return rebuild_causes.add_causes(tag, self.comparisons.rebuilt(step, find), selection)
 
     def _silencing(self, comparison: Comparison, wants: Wants) -> Silencing:
         return Silencing(
@@ -261,10 +282,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
 
     def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
-        revisions = count_between(self.repository, gap.base, self.newest)
-        if lacks(self.repository, self.newest, gap.base):
+        revisions = self.comparisons.of_revisions(count_between, self.repository, gap.base, self.newest)
+        recall = self.comparisons.of_revisions
+        if recall(lacks, self.repository, self.newest, gap.base):
             notes = (notice_sentences.REWRITTEN, *notes)
-        times = times_between(self.repository, gap.base, self.newest)
+        times = recall(times_between, self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
         return structs.replace(span, gaps=digest.find_outages(times, self.longest_pause))
 
@@ -286,7 +308,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def _repository_name(self) -> str:
-        """Return where readers find the revisions: what was recorded of a build cache is in our own history of it."""
+        """Return where recipients find the revisions: what was recorded of a build cache is in our own history of it."""
         if self.source.type == "git":
             return self.source.address
         return str(self.context.clone_folder(self.source.name))
@@ -345,7 +367,7 @@ def open_source(
     if source_health.revision is None:
         yield None
         return
-    with closing(context.open_repository(source)) as repository:
+    with comparisons.opened(source.name, lambda: context.open_repository(source)) as repository:
         newest = resolve(repository, source_health.revision)
         if since is not None:
             position = _position_at(repository, resolve(repository, since), newest)

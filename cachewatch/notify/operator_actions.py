@@ -34,7 +34,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
         elif delivery.state not in _RETRIED:
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
-        _check_reader(connection, context, delivery)
+        _check_recipient(connection, context, delivery)
         was_sending = delivery.state is State.SENDING
         outbox.settle(
             connection, delivery, State.QUEUED, now=now, said="retried by an operator", may_have_arrived=was_sending
@@ -58,7 +58,7 @@ def resend(context: Context, number: int) -> None:
         stored = digests.get(connection, delivery.digest)
         if config is None or stored is None:
             raise UsageError(f"delivery {number}: its channel {delivery.channel} is no longer configured")
-        _check_reader(connection, context, delivery)
+        _check_recipient(connection, context, delivery)
         original = parcel_of(connection, context, number)
         again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
         copy = outbox.next_copy(connection, delivery)
@@ -139,7 +139,7 @@ def _check_lease(delivery: Delivery, now: datetime, *, is_forced: bool) -> None:
         )
 
 
-def _check_reader(connection: Connection, context: Context, delivery: Delivery) -> None:
+def _check_recipient(connection: Connection, context: Context, delivery: Delivery) -> None:
     subscription = digests.subscription_of(connection, delivery.digest)
     if why := why_not(context.config, subscription, delivery.channel, delivery.target):
         raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")

@@ -3,7 +3,7 @@
 import os
 import socket
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,8 @@ class Context(Struct, kw_only=True):
     database: Database
     log: Log
     clock: Clock = utc_now
+    # Hears what is being done, for somebody who waits for it.
+    doing: Callable[[str], None] = lambda _: None
     # Set when cachewatch is to end: the message in hand is finished, and no other begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
     # Whose leases of deliveries are ours, and the answers that could not be written down yet, by delivery.
@@ -71,12 +73,7 @@ class Context(Struct, kw_only=True):
 
     def watched(self, source: Source) -> Watched:
         """Return the copy of `source` that is ours, which need not be there yet."""
-        folder = self.clone_folder(source.name)
-        if source.type == "git":
-            return WatchedClone(source, folder)
-        from cachewatch.notify.watched_cache import RecordedHistory  # noqa: PLC0415  what asks servers is slow to load
-
-        return RecordedHistory(source, folder)
+        return watched_copy(source, self.clone_folder(source.name))
 
     def open_repository(self, source: Source) -> Repository:
         """Open our copy of `source` to read it; whoever asks closes it."""
@@ -90,3 +87,12 @@ class Context(Struct, kw_only=True):
     def clone_folder(self, source: str) -> Path:
         """Return where the clone, or the recorded history, of a source is."""
         return self.folder / "sources" / f"{source}.git"
+
+
+def watched_copy(source: Source, folder: Path) -> Watched:
+    """Return the copy of `source` that is in `folder`."""
+    if source.type == "git":
+        return WatchedClone(source, folder)
+    from cachewatch.notify.watched_cache import RecordedHistory  # noqa: PLC0415  what asks servers is slow to load
+
+    return RecordedHistory(source, folder)

@@ -18,6 +18,7 @@ def poll(context: Context, source: Source) -> bool:
     """Fetch what is new, and tell whether the source could be read."""
     if context.is_ending.is_set():
         return False
+    context.doing(f"polling {source.name}")
     try:
         news = context.watched(source).update()
     except CachewatchError as error:

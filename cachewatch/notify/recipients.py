@@ -33,7 +33,7 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
     return ""
 
 
-def is_reader(config: Config, channel: str, target: str) -> bool:
+def is_recipient(config: Config, channel: str, target: str) -> bool:
     """Tell whether anything is ever sent to `target` through `channel`."""
     ways = _ways_through(config, channel)
     return channel in config.channels and bool(ways) and _reaches(config, ways, channel, target)

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from cachewatch.notify.crashing_documents import Suspects
 from cachewatch.notify.creating_digests import create_digest
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.digest_streams import Stream, streams_of
+from cachewatch.notify.history_index import update_histories
 from cachewatch.notify.pass_context import Context, EndingError
 from cachewatch.notify.poll_sources import Polls
 from cachewatch.notify.recovery import recover
@@ -46,6 +47,7 @@ def run_pass(context: Context) -> Result:
     begun, untold, dead = context.clock(), list(streams_of(context.config)), 0
     with Worker(prepare=load_deepdiff, go_on=context.go_on) as worker:
         worker.start()  # before there are threads
+        context.doing("polling")
         with Polls(context) as polls:
             for pending in polls:
                 ready = [stream for stream in untold if not stream.depends_on(pending)]
@@ -53,7 +55,9 @@ def run_pass(context: Context) -> Result:
                 _create_digests(context, ready, worker)
                 if not pending:
                     summarize(context)
+                context.doing("delivering")
                 dead += deliver_all(context)
+    update_histories(context)
     clean_up(context)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)
@@ -79,9 +83,10 @@ def _create_digests(
     take_over_renamed(context)
     suspects = Suspects(context.folder)
     comparisons = Comparisons(lambda source: Isolated(worker, suspects.of(source)))
-    with suppress(EndingError):
+    with closing(comparisons), suppress(EndingError):
         for stream in grouped(streams):
             context.go_on()
+            context.doing(f"comparing for {stream.subscription.name}")
             create_digest(context, stream, comparisons)
             beat()
         review(context)

@@ -137,7 +137,7 @@ def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
 
 
 def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
-    """Yield every signature that something happened to, with the stacks whose readers see it."""
+    """Yield every signature that something happened to, with the stacks whose subscriptions report it."""
     for pairing in change.pairings:
         yield pairing.before, frozenset(pairing.before.stacks)
         yield pairing.after, frozenset(pairing.after.stacks)

@@ -19,7 +19,7 @@ def review(connection: Connection, context: Context, source: Source, source_heal
         alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
         return
     lines = (
-        f"There is {staleness(source_health, now, context.config.timezone)}; `stale_after` is {days(source.stale_after)}.",
+        f"{_capitalized(staleness(source_health, now, context.config.timezone))}; `stale_after` is {days(source.stale_after)}.",
         "It answers, but upstream may have stopped publishing."
         if not source_health.failures
         else "It cannot be read either.",
@@ -37,4 +37,10 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
     """Say how old the newest data is."""
     newest = source_health.revision_time or source_health.changed_at
-    return "no data yet" if newest is None else f"no news for {days(now - newest)}, since {minute(newest, zone)}"
+    if newest is None:
+        return "no data yet"
+    return f"nothing new published since {minute(newest, zone)} ({days(now - newest)})"
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]

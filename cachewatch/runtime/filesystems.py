@@ -23,6 +23,14 @@ def shared_kind(folder: Path, mounts: Path | None = None) -> str:
     return kind if _SHARED.fullmatch(kind) else ""
 
 
+def journal_mode(folder: Path) -> str:
+    """Return the journal that SQLite needs in `folder`.
+
+    The log of WAL is shared through memory, which machines that share a file system do not have in common.
+    """
+    return "TRUNCATE" if shared_kind(folder) else "WAL"
+
+
 def _mounts(path: Path) -> Iterator[tuple[Path, str]]:
     try:
         text = path.read_text("utf-8", "surrogateescape")

@@ -1,6 +1,6 @@
 """A static site of a catalogue and its past. Start reading here.
 
-`read_history.py` gets everything out of the repository. A module for each kind of page says what its
+`read_history.py` gets everything out of the repository, `recorded_causes.py` why things were rebuilt. A module for each kind of page says what its
 pages say, as the values in `page_values.py`: `overview.py` and `cards.py` the first page, `packages.py`
 and `builds.py` those of packages, `stacks.py`, `tagpages.py` and `revisions.py` the others, `feeds.py`
 the feeds and `search_index.py` what the search field knows. templates/site/ makes pages of them, and
@@ -133,9 +133,20 @@ def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: st
 
 def _package_pages(catalogue: Catalogue, times: Times, sources: Sources) -> Iterator[_Page]:
     histories = {history.package: history for history in catalogue.past.packages}
-    for package in package_names(catalogue):
+    names = package_names(catalogue)
+    has_page = frozenset(names).__contains__
+    for package in names:
         in_tags = {tag: packages[package] for tag, packages in catalogue.tags.items() if package in packages}
-        view = package_page(package, catalogue.past.tag, histories.get(package), in_tags, times=times, sources=sources)
+        view = package_page(
+            package,
+            catalogue.past.tag,
+            histories.get(package),
+            in_tags,
+            times=times,
+            sources=sources,
+            causes=catalogue.causes.get(package),
+            has_page=has_page,
+        )
         yield _Page(page("package", package), "package", {"view": view})
         if view.feed:
             yield _feed(f"package/{file_name(package)}", package_feed(package, view, times))

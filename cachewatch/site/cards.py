@@ -25,8 +25,10 @@ _MANY_UNREFERENCED = 0.1  # of all specs
 
 
 def cards(catalogue: Catalogue, totals: Totals, times: Times) -> tuple[Card, ...]:
-    """Return the cards, the one that most people came for first."""
-    return latest_card(catalogue, times), unusual_card(catalogue, totals, times), versions_card(catalogue, times)
+    """Return the cards: what is unusual first, unless nothing is; then the news."""
+    unusual = unusual_card(catalogue, totals, times)
+    latest, versions = latest_card(catalogue, times), versions_card(catalogue, times)
+    return (unusual, latest, versions) if unusual.lines else (latest, unusual, versions)
 
 
 def latest_card(catalogue: Catalogue, times: Times) -> Card:
@@ -61,7 +63,7 @@ def unusual_card(catalogue: Catalogue, totals: Totals, times: Times) -> Card:
     if len(lines) > _MOST_LINES:
         shown_lines.append(CardLine(f"and {len(lines) - _MOST_LINES} more"))
     return Card(
-        title="Unusual now",
+        title=f"Unusual {_on_the_day(times)}",
         lines=tuple(shown_lines),
         nothing="Nothing: every stack has about what it had, and no package was lost in four weeks.",
     )
@@ -129,7 +131,7 @@ def versions_card(catalogue: Catalogue, times: Times) -> Card:
     if len(found) > _MOST_VERSIONS:
         lines.append(CardLine(f"and {len(found) - _MOST_VERSIONS:,} more"))
     return Card(
-        title="New versions this week",
+        title=f"New versions {_in_the_week(times)}",
         lines=tuple(lines),
         nothing="No package has a new version.",
         onward=Link("All revisions", "revisions.html"),
@@ -145,6 +147,15 @@ def _of_last_week(catalogue: Catalogue, times: Times) -> Sequence[NewVersion]:
                 first = found.pop(one.package, one)
                 found[one.package] = NewVersion(one.package, first.before, one.after)
     return list(reversed(found.values()))
+
+
+def _on_the_day(times: Times) -> str:
+    """Name the day of the newest revision: a page may be read long after it."""
+    return f"on {calendar_day(times.times[-1])}" if times.times[-1] else "now"
+
+
+def _in_the_week(times: Times) -> str:
+    return f"in the week to {calendar_day(times.times[-1])}" if times.times[-1] else "in the last week"
 
 
 def _version_line(one: NewVersion) -> CardLine:

@@ -1,7 +1,7 @@
 """The page of one package: what there is of it and where, and how that came about."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cachewatch.core import tag_names
 from cachewatch.core.versions import newest, version_key
@@ -9,6 +9,7 @@ from cachewatch.history import Interval, PackageHistory, Present, Step, interval
 from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
 from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
+from cachewatch.site.cause_pictures import reasons_of
 from cachewatch.site.page_names import file_name, page, shown
 from cachewatch.site.page_values import (
     Bar,
@@ -19,6 +20,7 @@ from cachewatch.site.page_values import (
     StayRow,
     TagRow,
 )
+from cachewatch.site.recorded_causes import PackageCauses
 from cachewatch.site.shared_phrases import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link
 
 _MOST_HAPPENINGS = 24
@@ -35,6 +37,8 @@ def package_page(
     *,
     times: Times,
     sources: Sources,
+    causes: PackageCauses | None = None,
+    has_page: Callable[[str], bool] = lambda _: False,
 ) -> PackagePage:
     """Tell of one package; one without a history is only in other tags."""
     present = history.present if history else Present()
@@ -68,6 +72,7 @@ def package_page(
         stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
         more_stays=max(0, len(stays) - _MOST_STAYS),
         specs=line_plot("specs", [step.specs for step in steps], revisions, times),
+        reasons=reasons_of(causes, times, has_page) if causes else None,
         happenings=tuple(_happening(run, times) for run in runs[:_MOST_HAPPENINGS]),
         more_happenings=sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
         baseline=times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,

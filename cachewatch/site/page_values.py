@@ -191,6 +191,30 @@ class TagRow(Struct, frozen=True):
     note: str = ""
 
 
+class ChainStep(Struct, frozen=True):
+    """One package on the way from a cause to a rebuild."""
+
+    name: Link
+    note: str  # what happened to it, at the cause
+    top: int  # pixels
+
+
+class CauseChain(Struct, frozen=True):
+    """A cause in words, and the way from it to the package as a picture; without steps it is in the package itself."""
+
+    words: str
+    title: str
+    steps: tuple[ChainStep, ...]
+    height: int  # pixels
+
+
+class Reasons(Struct, frozen=True):
+    """Why a package was rebuilt the last time."""
+
+    moment: DatedRevision
+    chains: tuple[CauseChain, ...]
+
+
 class PackagePage(Struct, frozen=True, kw_only=True):
     """Everything about one package."""
 
@@ -210,6 +234,7 @@ class PackagePage(Struct, frozen=True, kw_only=True):
     stays: tuple[StayRow, ...]
     more_stays: int
     specs: Plot | None
+    reasons: Reasons | None
     happenings: tuple[Happening, ...]
     more_happenings: int
     baseline: DatedRevision | None

@@ -49,7 +49,7 @@ def clock(times: Sequence[datetime | None], *, past: float = 1) -> Clock:
     ticks = _ticks(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
     if past < 1:
         scaled = (Tick(round(past * tick.at, 2), tick.label) for tick in ticks)
-        ticks = (*(tick for tick in scaled if tick.at <= _LAST_TICK), Tick(100, "now"))
+        ticks = (*(tick for tick in scaled if tick.at <= _LAST_TICK), Tick(100, "latest"))
     return Clock(places, ticks)
 
 

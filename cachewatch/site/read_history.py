@@ -1,15 +1,17 @@
 """All that a site is made of, read from a repository; what is known from the last time is not read again."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
 from cachewatch import __version__
+from cachewatch.causes.step_causes import Step
 from cachewatch.core import tag_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
 from cachewatch.core.tag_pairs import Listing
-from cachewatch.errors import UnknownRevision
+from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.document_history import FileHistories, FileVersion, find_trails
 from cachewatch.git.repository import Repository
@@ -18,6 +20,8 @@ from cachewatch.git.trees import folders
 from cachewatch.history import Present, Revisions, TagHistory, read_tag, reports_of, walk
 from cachewatch.history.revision_reports import Declared
 from cachewatch.history.walk_revisions import Progress, size_to_read
+from cachewatch.report.changes import Report
+from cachewatch.site.recorded_causes import OpenStep, PackageCauses, RecordedCauses
 from cachewatch.site.revision_stories import Story, story_of
 
 
@@ -27,6 +31,7 @@ class Remembered(Struct, frozen=True):
     by: str = ""  # the version of cachewatch, for stories are in its words
     past: TagHistory | None = None
     stories: tuple[Story, ...] = ()  # of the revisions of the past; the oldest has none to tell
+    causes: Mapping[str, PackageCauses] = {}  # by package, where a dependency graph is recorded
     documents: Mapping[str, Present] = {}  # of tags that do not change, by object id
 
 
@@ -35,6 +40,7 @@ class Catalogue(Struct, frozen=True, kw_only=True):
 
     past: TagHistory
     stories: tuple[Story, ...]  # by number of the revision
+    causes: Mapping[str, PackageCauses] = {}  # why packages were rebuilt the last time
     tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
     diagnostics: tuple[Diagnostic, ...]
     remembered: Remembered
@@ -47,6 +53,7 @@ class Plan(Struct, frozen=True):
     listings: Sequence[Listing]
     known: Remembered
     declared: Declared
+    open_step: OpenStep
 
     @property
     def size(self) -> int:
@@ -83,7 +90,22 @@ def plan(
         for tag in found
         if tag != told
     ]
-    return Plan(trails, listings, _usable(known, trails), lambda moment: _stacks(repository, moment))
+    return Plan(
+        trails,
+        listings,
+        _usable(known, trails),
+        lambda moment: _stacks(repository, moment),
+        lambda report: _open_step(repository, report),
+    )
+
+
+def _open_step(repository: Repository, report: Report) -> Step | None:
+    old, new = report.before, report.after
+    if not (old.revision and old.tag and new.revision and new.tag):
+        return None
+    with suppress(DocumentError):  # of a graph that cannot be read, nothing is said
+        return Step.between(repository, (old.revision, old.tag), (new.revision, new.tag))
+    return None
 
 
 def _stacks(repository: Repository, moment: FileVersion) -> Mapping[str, frozenset[str]]:
@@ -103,7 +125,7 @@ def read(planned: Plan, *, jobs: int, progress: Progress) -> Catalogue:
     """Read all that is not known yet."""
     seen = Revisions()
     past = walk(planned.trails, planned.known.past, jobs=jobs, progress=progress, seen=seen)
-    stories = _stories(planned, past, seen)
+    stories, causes = _stories(planned, past, seen)
     diagnostics = list(planned.trails.diagnostics)
     for history in past.packages:
         path = f"{CATALOGUE}/{past.tag}/{history.package}/{DOCUMENT}"
@@ -125,19 +147,22 @@ def read(planned: Plan, *, jobs: int, progress: Progress) -> Catalogue:
     return Catalogue(
         past=past,
         stories=stories,
+        causes=causes,
         tags=found,
         diagnostics=tuple(diagnostics),
-        remembered=Remembered(__version__, past, stories, documents),
+        remembered=Remembered(__version__, past, stories, causes, documents),
     )
 
 
-def _stories(planned: Plan, past: TagHistory, seen: Revisions) -> tuple[Story, ...]:
-    """Return what each revision did; of those that are known, what is known."""
+def _stories(planned: Plan, past: TagHistory, seen: Revisions) -> tuple[tuple[Story, ...], Mapping[str, PackageCauses]]:
+    """Return what each revision did, and why packages were rebuilt; of revisions that are known, what is known."""
     known = planned.known.past
     is_continued = known is not None and (known.tag, known.revisions) == (
         past.tag,
         past.revisions[: len(known.revisions)],
     )
     stories = planned.known.stories if is_continued else (Story(),)
+    causes = RecordedCauses(planned.open_step, planned.known.causes if is_continued else {})
     new = reports_of(planned.trails, seen, planned.declared, first=len(stories))
-    return (*stories, *map(story_of, new))
+    stories = (*stories, *map(story_of, causes.explain(new, first=len(stories))))
+    return stories, causes.packages

@@ -1,8 +1,7 @@
 """Open the database of the state: SQLite, durable at every commit.
 
 Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever
-the timeout; readers hold nobody up (WAL). The log of WAL is shared through memory, which machines
-do not have in common: on a network file system a rollback journal takes its place.
+the timeout; readers hold nobody up (WAL), except on a network file system (`journal_mode`).
 """
 
 import shutil
@@ -18,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
-from cachewatch.runtime.filesystems import shared_kind
+from cachewatch.runtime.filesystems import journal_mode
 from cachewatch.store.backup import copy_whole
 from cachewatch.store.migrations import migrate
 from cachewatch.store.private_folder import make_private
@@ -56,10 +55,9 @@ class Database:
             check_exists(self.path)
         make_private(folder)
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
-        journal = "TRUNCATE" if shared_kind(folder) else "WAL"
         # The collector cannot see what functions of SQLite refer to: a strong reference would keep it all for ever.
         weak = weakref.proxy(self)
-        pragmas = [f"journal_mode = {journal}", "synchronous = FULL"]
+        pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
         self._engine = make_engine(self.path, pragmas, clock=lambda: weak.clock())  # noqa: PLW0108  another one later
         with self._explained():
             if is_checked:

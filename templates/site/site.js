@@ -55,6 +55,7 @@ function sayHowLongAgo(time) {
   const [unit, size] = [["day", 86400], ["hour", 3600], ["minute", 60]].find(([, size]) => seconds >= 1.5 * size) ?? ["minute", 60];
   const words = new Intl.RelativeTimeFormat("en", { style: "long" }).format(-Math.max(1, Math.round(seconds / size)), unit);
   time.textContent = `${words}, ${time.textContent}`;
+  time.classList.toggle("old", seconds > 14 * 86400);
 }
 
 function makeSearch(form) {

@@ -230,7 +230,7 @@ def test_the_first_screen_says_what_is_new(site: Path, show: Show) -> None:
     shown = show(site / "index.html", View(360, "light", height=740))
 
     assert shown.page.locator("h1").inner_text() == "State of develop, 6 Jun 2025"
-    assert "ago" in shown.page.locator("time[data-ago]").inner_text()
+    assert "ago" in shown.page.locator("time[data-ago].old").inner_text()
     boxes = [shown.page.get_by_role("combobox").bounding_box(), shown.page.locator(".card").first.bounding_box()]
     assert all(box is not None and box["y"] + box["height"] < 740 for box in boxes)
 

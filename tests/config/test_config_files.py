@@ -174,12 +174,12 @@ def test_notes(run: Run, tmp_path: Path) -> None:
         "channels.mail.smtp.ca_file: there is no file /nowhere/ca.crt here",
         "channels.local.command: there is no program /nowhere/sendmail here",
         "sources.ours: there is nothing at /nowhere/cache yet",
+        "whether the sources have what the filters name was not checked; `cachewatch config check --source` does that",
     ]
     (tmp_path / "y.yaml").write_text("version: 1\nsources: {a: {git: 'https://h/x'}}\n")
-    assert (
-        "sources.a is polled, but no subscription uses it"
-        in run("config", "check", "--config", tmp_path / "y.yaml").error
-    )
+    without_filters = run("config", "check", "--config", tmp_path / "y.yaml").error
+    assert "sources.a is polled, but no subscription uses it" in without_filters
+    assert "not checked" not in without_filters
 
 
 def test_a_key_without_effect(run: Run, complete: Path) -> None:

@@ -124,6 +124,18 @@ def fetch(site: Site, path: str) -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
+def test_the_index_follows_the_polls(site: Site) -> None:
+    """In a thread of its own, for a source that wants one."""
+    site.configure((site.folder / "cachewatch.yaml").read_text().replace("stale_after:", "history: true, stale_after:"))
+    daemon, _ = open_daemon(site)
+    with meanwhile(
+        lambda: wait_for(lambda: site.said.getvalue().count("history.indexed") == 1),
+        lambda: site.publish(1),
+        lambda: wait_for(lambda: site.said.getvalue().count("history.indexed") == 2),
+    ):
+        daemon.run()
+
+
 def test_a_life(site: Site, systemd: Callable[[], list[str]]) -> None:
     """It is ready, well and stopping in systemd's words; it polls, tells, delivers and has figures for it."""
     found: dict[str, tuple[int, str]] = {}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from cachewatch.config.reading import read_config
 from cachewatch.core.compare import compare
+from cachewatch.core.dates import as_datetime
 from cachewatch.core.schedule import Quiet, parse_days, parse_when, quiet_until
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
-from cachewatch.git.resolving_revisions import as_datetime
 from cachewatch.sources.buildcache.index import read_index
 
 Target = Callable[[bytes], None]

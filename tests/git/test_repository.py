@@ -12,10 +12,11 @@ import pytest
 from conftest import Run
 from helpers import catalogue, document, history, record, records
 
+from cachewatch.core.dates import as_datetime
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.git import clone_cache
+from cachewatch.git import addresses, clone_cache
 from cachewatch.git.repository import Repository, ask
-from cachewatch.git.resolving_revisions import as_datetime, count_between, resolve
+from cachewatch.git.resolving_revisions import count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
 TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})
@@ -560,10 +561,10 @@ def test_hostile_urls_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_what_is_a_url() -> None:
     """A path that exists is a path, whatever it looks like."""
-    assert clone_cache.is_url("https://example.org/x.git")
-    assert clone_cache.is_url("git@example.org:spack/cache.spack.io.git")
-    assert not clone_cache.is_url(".")
-    assert not clone_cache.is_url("no/such/folder")
+    assert addresses.is_url("https://example.org/x.git")
+    assert addresses.is_url("git@example.org:spack/cache.spack.io.git")
+    assert not addresses.is_url(".")
+    assert not addresses.is_url("no/such/folder")
     with pytest.raises(RefusedAddress):
         clone_cache.check_url("ext::x")
 
@@ -575,7 +576,7 @@ def test_a_url_is_cloned_and_refreshed(run: Run, two: Path, can_filter: bool, tm
     url = f"file://{two}"
     assert names(diff(run, "HEAD~1", "HEAD", "--repo", url)) == ["zlib"]
 
-    folder = clone_cache.clone_folder(url)
+    folder = addresses.clone_folder(url)
     assert folder.is_dir()
     work = tmp_path / "work"
     git(tmp_path, "clone", "--quiet", str(two), "work")

@@ -12,13 +12,16 @@ from helpers import catalogue, record, records
 from station import Site, day
 from upstream import git
 
+from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
 from cachewatch.git.service_clone import Mirror
 from cachewatch.notify import assembling_digests, operator_actions
 from cachewatch.notify.cleanup import clean_up
+from cachewatch.notify.net_differences import SourceDiff
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.status import read_status
+from cachewatch.report.digest import Span
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
 ONE = {**BASE, "change-one": records([100])}
@@ -75,6 +78,21 @@ def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None
     ]
     assert assembling_digests._period([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
     assert assembling_digests._period([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "period"),
+    [
+        ("2025-06-02T01:00:00Z", "2025-06-02T23:00:00Z", "2025-06-02T230000Z"),
+        ("2025-06-01T23:00:00Z", "2025-06-02T01:00:00Z", "2025-06-01..2025-06-02"),
+        ("2025-06-02T01:00:00Z", "2025-07-02T01:00:00Z", "2025-06-02..2025-07-02"),
+    ],
+)
+def test_a_period_is_one_day_with_its_hour_or_two_days(begin: str, end: str, period: str) -> None:
+    before, after = (Side(name="x", time=time) for time in (begin, end))
+    part = SourceDiff(spans=(Span(source="public", address="x", before=before, after=after),))
+
+    assert assembling_digests._period([part], day(1, 7), is_urgent=False) == period
 
 
 def test_the_first_run_is_silent(site: Site) -> None:
@@ -407,7 +425,8 @@ def test_a_stale_source_is_said_in_digests(site: Site) -> None:
     site.publish(1)
     site.run()
     (text,) = site.told()
-    assert "no news for 19 days" in text
+    assert "nothing new published since" in text
+    assert "(19 days)" in text
 
 
 def test_a_stale_source_that_cannot_be_read_is_not_said_to_answer(site: Site) -> None:

@@ -278,7 +278,7 @@ def test_explain_knows_of_both(tmp_path: Path, run: Run) -> None:
     config = str(tmp_path / "cachewatch.yaml")
     assert "needs 1 binary of it" in run("explain", "--config", config, "hdf5").output
     assert "pinned: develop-2025-06-01" in run("explain", "--config", config, "hdf5").output
-    assert "is not notified" in (told := run("explain", "--config", config, "other").output)
+    assert "would not be notified" in (told := run("explain", "--config", config, "other").output)
     assert "does not need it" in told
     shown = run("preview", "--config", config, "ml")
     assert "YOUR ENVIRONMENT" in shown.output

@@ -43,7 +43,7 @@ def test_by_patterns(config: Config) -> None:
     torch, tests, zlib = (explained(config, name) for name in ("py-torch", "py-test-x", "zlib"))
 
     assert torch["all"].reasons[0] == "packages: nothing excludes it"
-    assert torch["python"].is_told
+    assert torch["python"].is_notified
     assert torch["python"].reasons == (
         "packages: py-* matches",
         "but the silence torch hides it (rebuilt), if targets match [ppc*], until 2026-12-01: ask Kim",
@@ -52,7 +52,7 @@ def test_by_patterns(config: Config) -> None:
     assert torch["python"].where == ("mail to ml@b.org", "file")
     assert tests["python"].reasons == ("packages: !py-test* excludes it",)
     assert zlib["python"].reasons == ("packages: none of [py-*, !py-test*] matches",)
-    assert not zlib["python"].is_told
+    assert not zlib["python"].is_notified
     assert zlib["ml"].reasons[1:] == (
         "if tags match [develop]",
         "if stacks match [ml-*]",
@@ -73,7 +73,7 @@ def test_by_documents(config: Config) -> None:
 
     def said(*found: dict[str, object], tag: str = "develop") -> tuple[bool, str]:
         explanation = explained(config, "zlib", parsed(found, tag=tag))["ml"]
-        return explanation.is_told, explanation.reasons[1]
+        return explanation.is_notified, explanation.reasons[1]
 
     assert said(mine) == (True, "in develop: 1 of 1 spec")
     assert said(mine, record(2)) == (True, "in develop: 1 of 2 specs")

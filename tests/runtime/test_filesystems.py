@@ -100,7 +100,7 @@ def test_a_state_moves_between_disks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """What was made on a local disk opens on a shared one, and again on a local one."""
     Database(tmp_path).close()
     with monkeypatch.context() as moved:
-        moved.setattr("cachewatch.store.database.shared_kind", lambda _: "nfs4")
+        moved.setattr("cachewatch.runtime.filesystems.shared_kind", lambda _: "nfs4")
         assert _pragmas(tmp_path)["journal_mode"] == "truncate"
     assert _pragmas(tmp_path)["journal_mode"] == "wal"
 

@@ -595,7 +595,7 @@ def test_marks_do_not_touch_the_end() -> None:
     where = clock([datetime(2025, 6, 1, tzinfo=UTC), datetime(2025, 6, 5, tzinfo=UTC)], past=0.96)
 
     assert where.places == (0, 96)
-    assert [tick.label for tick in where.ticks] == ["2 Jun", "3 Jun", "4 Jun", "now"]
+    assert [tick.label for tick in where.ticks] == ["2 Jun", "3 Jun", "4 Jun", "latest"]
 
 
 def test_lines_and_bars_stay_inside() -> None:

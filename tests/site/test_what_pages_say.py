@@ -24,7 +24,7 @@ from cachewatch.render.subject_and_headline import facts_of
 from cachewatch.render.text_blocks import ALL, Requested
 from cachewatch.report.snapshots import Outcome, outcome_of
 from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
-from cachewatch.site.cards import latest_card, unusual_card, versions_card
+from cachewatch.site.cards import cards, latest_card, unusual_card, versions_card
 from cachewatch.site.feeds import tag_feed
 from cachewatch.site.page_values import Card
 from cachewatch.site.read_history import Catalogue, Remembered, plan, read
@@ -93,6 +93,20 @@ def test_a_small_stack_that_lost_its_last_package_is_named(tmp_path: Path) -> No
     states = [catalogue({"a": both}), catalogue({"a": both[:1]})]
 
     assert _unusual(_read(history(tmp_path / "r.git", *states))) == ["tiny has no build of a since 2 Jun 2025"]
+
+
+def test_what_is_unusual_comes_first_with_its_day(lost: Catalogue, tmp_path: Path) -> None:
+    """A page is read long after it was made, so it names days; without anything unusual, the news come first."""
+    quiet = _read(history(tmp_path / "r.git", *[catalogue({"a": [record(n)]}) for n in (1, 2)]))
+
+    assert [_titles(found) for found in (lost, quiet)] == [
+        ["Unusual on 8 Jun 2025", "Latest revision", "New versions in the week to 8 Jun 2025"],
+        ["Latest revision", "Unusual on 2 Jun 2025", "New versions in the week to 2 Jun 2025"],
+    ]
+
+
+def _titles(found: Catalogue) -> list[str]:
+    return [card.title for card in cards(found, totals_of(found.past), Times(found.past))]
 
 
 def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ COMMANDS: Mapping[tuple[str, ...], str] = {
     ("deliveries", "show", "1"): "1 attempt",
     ("deliveries", "show", "1", "--raw"): "new",
     ("preview", "ml", "--since", "HEAD~1"): "new",
-    ("explain", "new"): "ml  is notified",
+    ("explain", "new"): "ml  would be notified",
 }
 
 

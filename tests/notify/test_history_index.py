@@ -1,0 +1,81 @@
+"""`history: true`: the index follows each poll, and whatever happens to it happens to nothing else."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from helpers import catalogue, records
+from indexes import dump
+from station import Site
+
+from cachewatch.history_db.schema import NAME
+
+DAY = timedelta(days=1)
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, history: true}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
+subscriptions:
+  ml: {channels: [files], changes: [all]}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path, [catalogue({"zlib": records(range(n, n + 3))}) for n in range(4)])
+    made.configure(CONFIG)
+    return made
+
+
+def _index(site: Site) -> Path:
+    return site.folder / "state/sources/public.git" / NAME
+
+
+def _said(site: Site, event: str) -> list[dict[str, object]]:
+    lines = map(json.loads, site.said.getvalue().splitlines())
+    return [line for line in lines if line["event"] == event]
+
+
+def test_each_poll_is_followed_by_the_index(site: Site) -> None:
+    site.run()
+    assert dump(_index(site))["progress"] == [(0, None)]
+    for number in (1, 3):
+        site.publish(number)
+        site.run(later=DAY)
+        assert dump(_index(site))["progress"] == [(number, None)]
+    site.run(later=DAY)
+    assert [line["revisions"] for line in _said(site, "history.indexed")] == [1, 1, 2]
+    assert len(site.told()) == 2
+
+
+def test_a_rewritten_history_is_indexed_anew(site: Site) -> None:
+    site.publish(2)
+    site.run()
+    site.rewrite(3)
+    site.run(later=DAY)
+    found = dump(_index(site))
+    assert (found["progress"], len(found["revision"])) == ([(0, None)], 1)
+    assert [line.get("rewritten") for line in _said(site, "history.indexed")] == [None, 3]
+
+
+def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> None:
+    site.run()
+    whole = _index(site).read_bytes()
+    # The header, and so the kind of file, is left.
+    _index(site).write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    site.publish(1)
+    site.run(later=DAY)
+    (line,) = _said(site, "history.failed")
+    assert "malformed" in str(line["error"])
+    assert len(site.told()) == 1
+    site.run(later=DAY)
+    assert dump(_index(site))["progress"] == [(1, None)]
+
+
+def test_without_the_key_there_is_no_index(site: Site) -> None:
+    site.configure(CONFIG.replace(", history: true", ""))
+    site.run()
+    assert not _index(site).exists()
