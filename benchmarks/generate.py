@@ -19,7 +19,6 @@ from benchmarks.documents import UNION_STACK, document, tags_file
 _FIRST_DAY = datetime(2025, 5, 1, 4, tzinfo=UTC)
 _NEWEST_TAG = date(2025, 4, 27)
 _SMALL_PACKAGES = 12
-_TOUCHED_TAGS = 4
 
 Touch = Callable[[Package], None]
 
@@ -41,6 +40,7 @@ class Shape:
     commits: int = 12
     tags: int = 40
     seed: int = 1
+    touched_tags: int = 4  # by the last commit
     is_varied: bool = False  # 2.5 specs a distinct record instead of ten, and many upgrades
 
 
@@ -129,7 +129,7 @@ class _Writer:
             elif commit is Commit.SMALL:
                 self._change(self._few(), lambda package: package.touch(self._random))
             else:
-                self._write_tags(self._tags[:_TOUCHED_TAGS], self._few(), edition=1)
+                self._write_tags(self._tags[: self._shape.touched_tags], self._few(), edition=1)
 
     def _package(self, specs: int) -> Package:
         self._named += 1

@@ -6,7 +6,7 @@ which the events of the whole tag are found (core/events), and whatever the coll
 output format keeps of each package (render). Nothing here prints.
 """
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import tag_names
 from cachewatch.core.changeset_totals import Tally, events_of
-from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, SeesAll
+from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, show
 from cachewatch.core.compare import compare_all, load_deepdiff
 from cachewatch.core.compare.filtered_change import part_of
 from cachewatch.core.model import (
@@ -25,7 +25,6 @@ from cachewatch.core.model import (
     Kind,
     PackageChange,
     PackageCounts,
-    Side,
     Unreadable,
 )
 from cachewatch.core.selection import Selection
@@ -71,8 +70,6 @@ Compared = Iterable[tuple[Sequence[Read], Batch | WorkFailed]]
 
 
 Assistant = Ask[Contents, Batch]
-# What happened to whole tags between two states of them.
-Judgements = MutableMapping[tuple[Side, Side], Judgement]
 
 
 def changesets(
@@ -84,7 +81,6 @@ def changesets(
     progress: Progress = lambda _: None,
     assistant: Assistant | None = None,
     isolation: Isolation | None = None,
-    judgements: Judgements | None = None,
 ) -> Iterator[Changeset]:
     """Compare everything that `comparison` names, one pair of tags after the other.
 
@@ -94,12 +90,11 @@ def changesets(
     `judgements` know, only what was asked for is read; others they learn.
     """
     for pair in comparison.pairs:
-        known = None if judgements is None else judgements.get(_name(pair))
-        documents = pair.difference.all_documents if known is None else pair.difference.documents
+        documents = pair.difference.all_documents
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
         others = _others(pair)
         nothing = partial(_compare_batch, selection, make_collector, False, others, ())
-        refuse = partial(_refused, nothing, others, isolation or INLINE)
+        refuse = partial(refused, nothing, others, isolation or INLINE)
         if isolation is not None:
             make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
         elif assistant is None or enough > 1:
@@ -110,12 +105,8 @@ def changesets(
             pair.before,
             pair.after,
             _batches(documents, make_work, enough, progress, refuse),
-            partial(_conclude, _Compared(comparison, pair, known, judgements, isolation or INLINE)),
+            partial(conclude, ComparedPair(comparison, pair, isolation or INLINE)),
         )
-
-
-def _name(pair: TagPair) -> tuple[Side, Side]:
-    return pair.before, pair.after
 
 
 def _alone(
@@ -186,20 +177,31 @@ def _compare_batch(
     # What everybody asked for is not kept twice.
     tally = Tally(selected=[] if others or not selection.takes_all_specs else None)
     problems = Problems(others)
+    for change, items in compare_contents(contents, tally, problems, is_pruned=is_pruned):
+        if change.package not in others:
+            select_package(change, items, selection, tally, collector)
+    return Batch(tally, problems.diagnostics, collector.take(), tuple(problems.unreadable))
+
+
+def compare_contents(
+    contents: Iterable[Read], tally: Tally, problems: Problems, *, is_pruned: bool
+) -> Iterator[tuple[PackageChange, tuple[Items, ...]]]:
+    """Compare the documents of some packages, and yield what happened to each that changed.
+
+    What was seen of the whole tag goes to `tally`, and what is wrong with documents to `problems`.
+    """
     pairs = [parse_pair(*pair, problems) for pair in contents]
     readable = [pair for pair in pairs if pair is not None]
     for pair, change in zip(readable, compare_all(readable, is_pruned=is_pruned), strict=True):
         if change is not None:
             items = items_of(change)
             tally.observe(change, items)
-            if pair.package not in others:
-                _select(change, items, selection, tally, collector)
+            yield change, items
         elif pair.after is not None:
             tally.witness(pair.after)
-    return Batch(tally, tuple(problems.diagnostics), collector.take(), tuple(problems.unreadable))
 
 
-def _select(
+def select_package(
     change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
     """Count what was asked for of one package, and hand it to the output format."""
@@ -207,15 +209,14 @@ def _select(
     if part is None:
         return
     tally.note(part)
-    if isinstance(collector, SeesAll):
-        collector.see(part)
+    show(collector, part)
     tally.select(items if part is change else items_of(part, selection.sees_stack))
     if selection.wants(part.kinds):
         tally.add(part)
         collector.add(part)
 
 
-def _refused(
+def refused(
     nothing: Callable[[], Batch], others: frozenset[str], isolation: Isolation, contents: Read, failure: WorkFailed
 ) -> Batch:
     """Say of a package that no process could compare which of its documents cannot be read."""
@@ -230,7 +231,7 @@ def _refused(
         before, after = (before, diagnostic) if pair.after else (diagnostic, None)
     problems = Problems(others)
     problems.note(pair.package, before, after)
-    return replace(nothing(), diagnostics=tuple(problems.diagnostics), unreadable=tuple(problems.unreadable))
+    return replace(nothing(), diagnostics=problems.diagnostics, unreadable=tuple(problems.unreadable))
 
 
 def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Diagnostic | None:
@@ -263,27 +264,24 @@ def _runs(documents: Documents) -> Iterator[Documents]:
         yield documents[start:]
 
 
-class _Compared(NamedTuple):
-    """What was compared, and what is known of the whole tags."""
+class ComparedPair(NamedTuple):
+    """What was compared, and what is known of the whole tag."""
 
     comparison: Comparison
     pair: TagPair
-    known: Judgement | None
-    judgements: Judgements | None
     isolation: Isolation
+    judgement: Judgement | None = None
 
 
-def _conclude(
-    compared: _Compared, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
+def conclude(
+    compared: ComparedPair, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
 ) -> Outcome:
-    comparison, pair, known, judgements, _ = compared
+    """Return all that there is to say about one pair of tags; it is judged unless its judgement is known."""
+    comparison, pair, _, judgement = compared
     packages = _packages(pair.difference, tally)
     tag = pair.after.tag or pair.before.tag or ""
-    judgement = known or _judged(compared, tally)
-    if known is None and (judgements is not None or tally.selected is not None):
-        judgement = counted(tally.seen.items, judgement, tag)
-    if judgements is not None:
-        judgements[_name(pair)] = judgement
+    if judgement is None:
+        judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
     selected = tally.seen.items if tally.selected is None else tally.selected
     statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
     return Outcome(
@@ -314,19 +312,20 @@ def _packages(difference: Difference, tally: Tally) -> PackageCounts:
     )
 
 
-def _judged(compared: _Compared, tally: Tally) -> Judgement:
-    """Judge the whole tag, whatever was asked for."""
-    comparison, pair = compared.comparison, compared.pair
+def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
+    """Judge the whole tag, whatever was asked for; a part is told beside the counts of the whole."""
+    comparison, pair, isolation, _ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
     whole = pair.difference.whole
-    return judge(
+    judgement = judge(
         tally.seen,
         _packages(whole, tally),
         whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
-        survey=lambda: _survey(comparison.readers, whole, compared.isolation),
+        survey=lambda: _survey(comparison.readers, whole, isolation),
     )
+    return counted(tally.seen.items, judgement, pair.after.tag or pair.before.tag or "") if is_counted else judgement
 
 
 def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> SurveyResult:

@@ -6,7 +6,7 @@ in whichever process that is, and writes what it kept in order.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -26,12 +26,18 @@ class Collector(Protocol):
         """Hand over what was taken since the last time; it may cross to another process."""
 
 
-@runtime_checkable
 class SeesAll(Protocol):
-    """A body that wants to see what is reported to nobody, too."""
+    """A collector that wants to see what is reported to nobody, too."""
 
     def see(self, change: PackageChange) -> None:
         """Look at one selected package, before it is known whether its kinds of change are asked for."""
+
+
+def show(collector: Collector | SeesAll, change: PackageChange) -> None:
+    """Let a collector that wants to see everything look at one selected package."""
+    see = getattr(collector, "see", None)  # not isinstance, which takes longer for a protocol than what it sees
+    if see is not None:
+        see(change)
 
 
 class Batch(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -28,10 +29,21 @@ from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, count_between, resolve
-from cachewatch.git.trees import Folders, differing_documents, document_mode, document_of, folders, ignored
+from cachewatch.git.trees import (
+    Folders,
+    TreeDifference,
+    compare_trees,
+    document_mode,
+    document_of,
+    folders,
+    ignored,
+)
 
 # By tag and package, the revision and tag whose document is to be compared.
 Bases = Mapping[str, Mapping[str, Revision]]
+
+# Compares two trees of packages, as `compare_trees` does.
+CompareTrees = Callable[[Repository, str, str | None, str | None], TreeDifference]
 
 # Real ones have 50 kB.
 _LARGEST_TAGS_FILE = 2**20
@@ -78,11 +90,14 @@ def compare_revisions(
     wanted_tag: Callable[[str], bool],
     wanted_package: Wanted,
     bases: Bases = MappingProxyType({}),
+    trees: CompareTrees = compare_trees,
 ) -> Comparison:
     """Find what differs between two revisions: in one tag if either names one, else in every tag.
 
-    The packages of `bases` are compared with the documents of other revisions than `before`.
+    The packages of `bases` are compared with the documents of other revisions than `before`. `trees` may
+    remember what it found.
     """
+    wanted_package = cache(wanted_package)
     had, has = tags_of(repository, before), tags_of(repository, after)
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
@@ -90,7 +105,7 @@ def compare_revisions(
         based = bases.get(states.after.tag, {})
         if (pairs or quiet) and states.before.tree == states.after.tree and not based:
             continue
-        pair = _compare_states(repository, states, wanted_package, based)
+        pair = _compare_states(repository, states, wanted_package, based, trees)
         if pair.difference.documents or pair.difference.diagnostics:
             pairs.append(pair)
         elif quiet is None:
@@ -119,7 +134,7 @@ def list_revision(
     wanted = [tag for tag in trees if wanted_tag(tag)]
     tag = revision.tag or (wanted[0] if len(wanted) == 1 else "develop")
     state = _named(revision, tag, trees)
-    found = differing_documents(repository, f"{CATALOGUE}/{tag}", None, state.tree, wanted=wanted_package)
+    found = compare_trees(repository, f"{CATALOGUE}/{tag}", None, state.tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     return Listing(revision.side(tag), blobs, GitReader(repository), found.diagnostics)
 
@@ -208,10 +223,12 @@ def _instead(tag: str, trees: Collection[str]) -> str:
     return f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}" if named else "; it has no tags at all"
 
 
-def _compare_states(repository: Repository, states: States, wanted: Wanted, based: Mapping[str, Revision]) -> TagPair:
+def _compare_states(
+    repository: Repository, states: States, wanted: Wanted, based: Mapping[str, Revision], trees: CompareTrees
+) -> TagPair:
     before, after = states.before, states.after
     label = f"{CATALOGUE}/{after.tag}"
-    difference = differing_documents(repository, label, before.tree, after.tree, wanted=wanted)
+    difference = trees(repository, label, before.tree, after.tree).chosen(wanted)
     if based:
         difference = _rebased(difference, _based(repository, label, based, after.tree))
     return TagPair(

@@ -6,8 +6,9 @@ or beside that is looked at, so a tree of a hundred million files costs nothing.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property
 from itertools import islice
+from sys import intern
 
 from msgspec import Struct
 
@@ -65,51 +66,67 @@ def folders(repository: Repository, name: str) -> Folders:
     )
 
 
-def differing_documents(
-    repository: Repository,
-    label: str,
-    before: str | None,
-    after: str | None,
-    *,
-    wanted: Wanted,
-) -> Difference:
-    """Find the documents that differ between two trees of packages; None is a tree without any.
+class TreeDifference:
+    """What differs between two trees of packages, before anybody chose some of them."""
 
-    `label` is the path of the trees, for messages; `wanted` chooses packages by name.
-    """
-    old, new = (_listing(repository, tree) if tree else {} for tree in (before, after))
-    differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    odd = [name for name in differing if not is_name(name) or _is_odd(old.get(name)) or _is_odd(new.get(name))]
-    ignorable = frozenset(odd)
-    names = [name for name in differing if name not in ignorable]
-    chosen = {name for name in names if wanted(name.decode())}
-    documents, unreadable = _documents(repository, label, [n for n in names if n in chosen], old, new)
-    others, _ = _documents(repository, label, [n for n in names if n not in chosen], old, new)
-    replaced = [
-        Unreadable(package=name.decode(), reason=_REPLACED, before=_is_odd(old.get(name)), after=_is_odd(new.get(name)))
-        for name in odd
-        if is_name(name) and wanted(name.decode())
-    ]
-    repository.obtain(blob.name for pair in (*documents, *others) for blob in (pair.before, pair.after) if blob)
-    # A list: what is asked later must not keep the two states in memory until then.
-    same = [(name, _tree(entry)) for name, entry in new.items() if old.get(name) == entry and is_name(name)]
-    unchanged = [tree for name, tree in same if wanted(name.decode())]
-    unasked = [tree for name, tree in same if not wanted(name.decode())]
-    return Difference(
-        documents=tuple(documents),
-        count_unchanged=cache(partial(_count_documents, repository, unchanged)),
-        diagnostics=(
-            *ignored(label, odd),
-            *(
-                Diagnostic(f"{label}/{each.package}/{DOCUMENT}", DiagnosticKind.UNREADABLE, each.reason)
-                for each in unreadable
+    def __init__(self, repository: Repository, label: str, old: Listing, new: Listing) -> None:
+        """`label` is the path of the trees, for messages."""
+        differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        self._repository = repository
+        self._label = label
+        self._odd = [n for n in differing if not is_name(n) or _is_odd(old.get(n)) or _is_odd(new.get(n))]
+        odd = frozenset(self._odd)
+        names = [name for name in differing if name not in odd]
+        self._documents, self._unreadable = _documents(repository, label, names, old, new)
+        self._replaced = [
+            Unreadable(package=n.decode(), reason=_REPLACED, before=_is_odd(old.get(n)), after=_is_odd(new.get(n)))
+            for n in self._odd
+            if is_name(n)
+        ]
+        # A list: what is asked later must not keep the two states in memory until then.
+        self._same = [(n, entry) for n, entry in new.items() if old.get(n) == entry and is_name(n)]
+        repository.obtain(blob.name for pair in self._documents for blob in (pair.before, pair.after) if blob)
+
+    @property
+    def entries(self) -> int:
+        """How many packages are known here, which says how much memory this takes."""
+        return len(self._documents) + len(self._same)
+
+    def chosen(self, wanted: Wanted) -> Difference:
+        """Return the difference where somebody asked for the packages that `wanted` chooses."""
+        unreadable = [each for each in self._unreadable if wanted(each.package)]
+        return Difference(
+            documents=tuple(pair for pair in self._documents if wanted(pair.package)),
+            count_unchanged=cache(lambda: sum(map(wanted, self._unchanged_packages))),
+            diagnostics=(
+                *ignored(self._label, self._odd),
+                *(
+                    Diagnostic(f"{self._label}/{each.package}/{DOCUMENT}", DiagnosticKind.UNREADABLE, each.reason)
+                    for each in unreadable
+                ),
             ),
-        ),
-        unreadable=(*replaced, *unreadable),
-        others=tuple(others),
-        count_other_unchanged=cache(partial(_count_documents, repository, unasked)),
-        unchanged=partial(_blobs, repository, label, same),
-    )
+            unreadable=(*(each for each in self._replaced if wanted(each.package)), *unreadable),
+            others=tuple(pair for pair in self._documents if not wanted(pair.package)),
+            count_other_unchanged=cache(lambda: sum(not wanted(package) for package in self._unchanged_packages)),
+            unchanged=self._unchanged,
+        )
+
+    @cached_property
+    def _unchanged_packages(self) -> tuple[str, ...]:
+        """The packages that have the same document on both sides."""
+        entries = _document_entries(self._repository, (_tree(entry) for _, entry in self._same))
+        return tuple(
+            intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry is not None
+        )
+
+    def _unchanged(self) -> list[Blob]:
+        return _blobs(self._repository, self._label, [(name, _tree(entry)) for name, entry in self._same])
+
+
+def compare_trees(repository: Repository, label: str, before: str | None, after: str | None) -> TreeDifference:
+    """Find what differs between two trees of packages; None is a tree without any."""
+    old, new = (_listing(repository, tree) if tree else {} for tree in (before, after))
+    return TreeDifference(repository, label, old, new)
 
 
 def _blobs(repository: Repository, label: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
@@ -123,10 +140,6 @@ def _blobs(repository: Repository, label: str, trees: Sequence[tuple[bytes, str 
     blobs = [blob for blob in found if blob is not None]
     repository.obtain(blob.name for blob in blobs)
     return blobs
-
-
-def _count_documents(repository: Repository, trees: Iterable[str | None]) -> int:
-    return sum(entry is not None for entry in _document_entries(repository, iter(trees)))
 
 
 def _listing(repository: Repository, name: str) -> Listing:

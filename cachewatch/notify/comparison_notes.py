@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.core.changesets import Changeset, Collector
+from cachewatch.core.changesets import Changeset, Collector, show
 from cachewatch.core.model import Event, Kind, PackageChange, Status
 from cachewatch.store.reported_removals import Departure, DepartureKind
 
@@ -70,6 +70,10 @@ class NotesCollector:
         if change.status is Status.ADDED and self._wants({Kind.PACKAGE_ADDED}):
             self._packages.joined.append(_departure(change.package, change.counts.after))
         self._body.add(change)
+
+    def see(self, change: PackageChange) -> None:
+        """Let the body look at what nobody may be told: what moving to a new snapshot means is found from all."""
+        show(self._body, change)
 
     def take(self) -> tuple[Any, Packages]:
         """Hand over what the body has, and what was noted."""

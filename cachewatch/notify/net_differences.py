@@ -10,13 +10,13 @@ from functools import partial
 from msgspec import Struct, field, structs
 
 from cachewatch.config.model import Source
+from cachewatch.core.changesets import Changeset
 from cachewatch.core.environment_coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.tag_pairs import Comparison, TagPair
-from cachewatch.diff import Judgements, changesets
 from cachewatch.environments.revision_changes import cover_both
 from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.git.repository import Repository
@@ -30,7 +30,7 @@ from cachewatch.notify.pass_context import Context
 from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_ranges
 from cachewatch.notify.pinned_snapshots import find_pin
 from cachewatch.notify.returned_after_removal import find_returns, names_of
-from cachewatch.notify.shared_comparisons import Comparisons, TagDiffs, question_of
+from cachewatch.notify.shared_comparisons import Comparisons, TagDiffs, has_table, question_of
 from cachewatch.notify.silences import Silencing
 from cachewatch.notify.unread_documents import NO_BASES, UnreadAfter, UnreadDocuments, named
 from cachewatch.render.digest_collector import MOST_CSV, DigestCollector, read_tag_digest
@@ -166,24 +166,30 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _known(self, gap: PendingRange, bases: Bases) -> TagDiffs | None:
         """Return what was just compared for another stream."""
-        return self.comparisons.find(question_of(self.stream), self._key(gap, bases))
+        return self.comparisons.find(question_of(self.stream, self.context.config), self._key(gap, bases))
 
     def _compared(
         self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
     ) -> TagDiffs:
         selection = self._selection()
         comparison = compare_revisions(
-            self.repository, before, after, wanted_tag=wanted_tag, wanted_package=self._wants(selection), bases=bases
+            self.repository,
+            before,
+            after,
+            wanted_tag=wanted_tag,
+            wanted_package=self._wants(selection),
+            bases=bases,
+            trees=self.comparisons.trees(self.source.name),
         )
         hidden: Counter[str] = Counter()
         found: list[TagDigest] = []
         facts: list[TagNotes] = []
-        room: int | None = MOST_CSV
+        room = MOST_CSV if has_table(self.stream, self.context.config) else None
+        # What is compared with other versions of some documents is not what others ask for.
+        compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
         for pair in comparison.pairs:
             one = structs.replace(comparison, pairs=(pair,))
-            # With other versions of some documents, a tag is judged anew.
-            judgements = None if bases else self.comparisons.judgements(self.source.name)
-            tag, noted = self._tag_digest(one, selection, hidden, room, judgements)
+            tag, noted = self._tag_digest(one, selection, hidden, room, compare)
             found.append(tag)
             facts.append(noted)
             room = _left(room, tag.table)
@@ -213,21 +219,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         selection: Selection,
         hidden: Counter[str],
         room: int | None,
-        judgements: Judgements | None,
+        compare: Callable[..., Changeset],
     ) -> tuple[TagDigest, TagNotes]:
         """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
         packages = Packages()
         silencing = self._silencing(comparison, selection.wants)
         # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
-        (changeset,) = changesets(
-            comparison,
-            selection,
-            make_collector,
-            progress=lambda _: self.context.go_on(),
-            isolation=self.isolation,
-            judgements=judgements,
-        )
+        changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
         heard = unwrapped(silencing.heard(changeset, hidden), packages)
         tag = read_tag_digest(
             heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room

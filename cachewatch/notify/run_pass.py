@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from itertools import chain
 
 from msgspec import Struct
 
@@ -21,7 +22,7 @@ from cachewatch.notify.poll_sources import Polls
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.renamed_subscriptions import take_over_renamed
 from cachewatch.notify.sending_deliveries import deliver_all
-from cachewatch.notify.shared_comparisons import Comparisons, grouped
+from cachewatch.notify.shared_comparisons import Comparisons, grouped, kept_comparisons
 from cachewatch.runtime.isolation import Isolated
 from cachewatch.runtime.limited_process import Worker
 from cachewatch.store import alerts, suppressions
@@ -82,9 +83,13 @@ def _create_digests(
     recover(context)
     take_over_renamed(context)
     suspects = Suspects(context.folder)
-    comparisons = Comparisons(lambda source: Isolated(worker, suspects.of(source)))
-    with closing(comparisons), suppress(EndingError):
-        for stream in grouped(streams):
+    groups = grouped(streams, context.config)
+    with (
+        kept_comparisons(context.folder, groups) as kept,
+        closing(Comparisons(lambda source: Isolated(worker, suspects.of(source)), kept)) as comparisons,
+        suppress(EndingError),
+    ):
+        for stream in chain.from_iterable(groups):
             context.go_on()
             context.doing(f"comparing for {stream.subscription.name}")
             create_digest(context, stream, comparisons)

@@ -4,19 +4,27 @@ Such streams are dealt with one after the other, so that only what was found las
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from cachewatch.config.model import Match
+from cachewatch.config.model import Config, MailConfig, Match
+from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.model import Kind
+from cachewatch.core.selection import Selection
 from cachewatch.core.statements import RebuiltSpecs
-from cachewatch.diff import Judgements
-from cachewatch.git.catalogue import Bases
+from cachewatch.core.tag_pairs import Comparison
+from cachewatch.diff import changesets
+from cachewatch.git.catalogue import Bases, CompareTrees
+from cachewatch.git.remembered_trees import RememberedTrees
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
+from cachewatch.notify.compared_tags import ComparedTags
 from cachewatch.notify.comparison_notes import TagNotes
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.report.digest import TagDigest
@@ -30,6 +38,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
     match: Match
     changes: frozenset[Kind]
+    has_table: bool  # whether all changes are attached
 
 
 class TagDiffs(Struct, frozen=True):
@@ -42,21 +51,62 @@ class TagDiffs(Struct, frozen=True):
 
 
 class Comparisons:
-    """The comparisons that were made for one question; those for the one before are forgotten."""
+    """The comparisons of one pass: of tags, for all questions; of what a question chooses, until the next is asked."""
 
-    def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE) -> None:
-        """`isolate` says where the documents of a source are read and compared."""
+    def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
+        """`isolate` says where the documents of a source are read and compared.
+
+        What was compared is kept in the folder `kept` for other questions; without one, there is one question.
+        """
         self.isolation = isolate
+        self._kept = kept
+        self._compared: dict[str, ComparedTags] = {}
         self._question: Question | None = None
         self._found: dict[Hashable, TagDiffs] = {}
-        self._judgements: dict[str, Judgements] = {}
+        self._trees: dict[str, RememberedTrees] = {}
         self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
         self._repositories: dict[str, Repository] = {}
         self._facts: dict[Hashable, Any] = {}
 
-    def judgements(self, source: str) -> Judgements:
-        """Return what happened to whole tags of a source between two of its states, as far as somebody asked."""
-        return self._judgements.setdefault(source, {})
+    def changeset(
+        self,
+        source: str,
+        comparison: Comparison,
+        selection: Selection,
+        make_collector: Callable[[], Collector],
+        go_on: Callable[[], None],
+    ) -> Changeset:
+        """Return what `selection` asks for of the only pair of `comparison`, two states of a tag of `source`."""
+        if self._kept is not None:
+            if source not in self._compared:
+                file = self._kept / f"{len(self._compared)}"
+                self._compared[source] = ComparedTags(file, self.isolation(source))
+            found = self._compared[source].changeset(comparison, selection, make_collector, go_on)
+            if found is not None:
+                return found
+        return self.compared_alone(source, comparison, selection, make_collector, go_on)
+
+    def compared_alone(
+        self,
+        source: str,
+        comparison: Comparison,
+        selection: Selection,
+        make_collector: Callable[[], Collector],
+        go_on: Callable[[], None],
+    ) -> Changeset:
+        """Return the same, compared for this question alone."""
+        (found,) = changesets(
+            comparison,
+            selection,
+            make_collector,
+            progress=lambda _: go_on(),
+            isolation=self.isolation(source),
+        )
+        return found
+
+    def trees(self, source: str) -> CompareTrees:
+        """Return what compares trees of the repository of a source, and remembers what it found."""
+        return self._trees.setdefault(source, RememberedTrees())
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
@@ -66,11 +116,13 @@ class Comparisons:
         try:
             yield self._repositories[source]
         except BaseException:
+            self._trees.pop(source, None)  # they read from it
             self._repositories.pop(source).close()
             raise
 
     def close(self) -> None:
         """Close what was opened."""
+        self._trees.clear()
         while self._repositories:
             self._repositories.popitem()[1].close()
 
@@ -105,19 +157,49 @@ class Comparisons:
         self._found[of] = found
 
 
-def question_of(stream: Stream) -> Question:
+def question_of(stream: Stream, config: Config) -> Question:
     """Return what `stream` asks, whichever sources it asks and whatever it says beside."""
     subscription = stream.subscription
     return Question(
         match=subscription.match.model_copy(update={"sources": (), "pinned": None}),
         changes=stream.changes,
+        has_table=has_table(stream, config),
     )
 
 
-def grouped(streams: Iterable[Stream]) -> Iterator[Stream]:
-    """Yield the streams in their order, but each with those behind it that ask the same."""
+def has_table(stream: Stream, config: Config) -> bool:
+    """Tell whether any channel of `stream` attaches all changes as a table."""
+    channels = (config.channels[name] for name in stream.channels)
+    return any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
+
+
+def grouped(streams: Iterable[Stream], config: Config) -> list[list[Stream]]:
+    """Return the streams in their order, but each with those behind it that ask the same."""
     groups: dict[Question, list[Stream]] = {}
     for stream in streams:
-        groups.setdefault(question_of(stream), []).append(stream)
-    for group in groups.values():
-        yield from group
+        groups.setdefault(question_of(stream, config), []).append(stream)
+    return list(groups.values())
+
+
+@contextmanager
+def kept_comparisons(state: Path, groups: Sequence[object]) -> Iterator[Path | None]:
+    """Make a folder for what is compared in one pass; None where nobody shares it, or the disk takes nothing.
+
+    What an earlier pass left there is removed.
+    """
+    folder = state / "compared"
+    rmtree(folder, ignore_errors=True)
+    # Another name each time: a process may remember what it read under the last one.
+    kept = folder / token_hex(8)
+    try:
+        yield kept if len(groups) > 1 and _is_made(kept) else None
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def _is_made(folder: Path) -> bool:
+    with suppress(OSError):
+        folder.parent.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700)
+        return True
+    return False

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.model import Silence
-from cachewatch.core.changesets import Changeset, Collector, SeesAll
+from cachewatch.core.changesets import Changeset, Collector, show
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.selection import Selection
@@ -113,8 +113,7 @@ class _SilencedCollector:
 
     def see(self, change: PackageChange) -> None:
         """Let the body look at what may be silent: what a snapshot lacks is a fact of the snapshot."""
-        if isinstance(self._body, SeesAll):
-            self._body.see(change)
+        show(self._body, change)
 
     def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
         """Hand over what the body has, how many packages each silence kept from it, and the hidden kinds of each."""

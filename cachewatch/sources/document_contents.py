@@ -74,14 +74,19 @@ class Problems:
 
     def __init__(self, others: frozenset[str]) -> None:
         self._others = others
-        self.diagnostics: list[Diagnostic] = []
+        self.by_package: list[tuple[str, Diagnostic]] = []
         self.unreadable: list[Unreadable] = []
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that is wrong."""
+        return tuple(diagnostic for _, diagnostic in self.by_package)
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
         """Note what is wrong with either document of a package."""
         if package in self._others:
             return
-        self.diagnostics += _diagnostics(before, after)
+        self.by_package += ((package, diagnostic) for diagnostic in _diagnostics(before, after))
         if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
             self.unreadable += _unreadable(package, before, after)
 

@@ -123,11 +123,12 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
             place = {"revision": each.revision}
             begun = insert(streams).values(**where, **place, begun_at=to_text(now))
             connection.execute(begun.on_conflict_do_update(index_elements=list(where), set_=place))
+        _move(connection, where, each.tags, now)
+        had_unread = set(connection.scalars(select(unread.c.tag).filter_by(**where)))
         for step in each.tags:
-            _move(connection, each, step, now)
-            if step.revision is not None:
+            if step.revision is not None and (step.unread or step.tag in had_unread):
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
-            else:
+            elif step.tag in had_unread:
                 _keep_unread(connection, {**where, "tag": step.tag}, now)
             if is_told:
                 of = reported_removals.stream_key(each.subscription, each.stream, each.source, step.tag)
@@ -135,16 +136,17 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
                 reported_removals.note(connection, of, step.departures, each.revision, now)
 
 
-def _move(connection: Connection, by: Advance, step: CursorUpdate, now: datetime) -> None:
-    where = {"subscription": by.subscription, "stream": by.stream, "source": by.source, "tag": step.tag}
-    if step.revision is None:
+def _move(connection: Connection, where: Mapping[str, str], steps: Iterable[CursorUpdate], now: datetime) -> None:
+    there = [{"tag": step.tag, "revision": step.revision} for step in steps if step.revision is not None]
+    gone = [step.tag for step in steps if step.revision is None]
+    if there:
+        place = insert(cursors).values(**where, moved_at=to_text(now), vanished_at=None)
+        kept = {name: place.excluded[name] for name in ("revision", "moved_at", "vanished_at")}
+        connection.execute(place.on_conflict_do_update(index_elements=[*where, "tag"], set_=kept), there)
+    if gone:
         # The revision stays: if the tag returns, it is compared with what was told last.
-        connection.execute(update(cursors).filter_by(**where).values(vanished_at=to_text(now)))
-        return
-    place = {"revision": step.revision, "moved_at": to_text(now), "vanished_at": None}
-    connection.execute(
-        insert(cursors).values(**where, **place).on_conflict_do_update(index_elements=list(where), set_=place)
-    )
+        left = update(cursors).filter_by(**where).where(cursors.c.tag.in_(gone))
+        connection.execute(left.values(vanished_at=to_text(now)))
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:

@@ -545,6 +545,20 @@ def test_a_new_snapshot_is_compared_with_the_one_before(tmp_path: Path) -> None:
     assert "zlib" not in text
 
 
+def test_moving_to_a_new_snapshot_is_judged_by_its_packages(tmp_path: Path) -> None:
+    older = {"zlib": [record(1)], "hdf5": [record(2)], "cuda": [record(3)]}
+    newer = {"zlib": [record(1)], "hdf5": [record(4, versions=["9.9"])]}
+    first = catalogue(BASE) | catalogue(older, tag="develop-2025-06-01")
+    site = Site(tmp_path, [first, first | catalogue(newer, tag="develop-2025-06-08")])
+    site.configure(CONFIG)
+    site.run()
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    (move,) = (line for line in text.splitlines() if line.startswith("MOVE"))
+    assert "you lose 1 (cuda)" in move
+
+
 def test_readers_hear_only_of_what_they_asked_for(tmp_path: Path) -> None:
     before = {"zlib": [record(1, stacks=["e4s", "root"])], "cuda": [record(2, stacks=["ml-cuda", "root"])]}
     after = {

@@ -78,8 +78,19 @@ def test_a_silence_ends_where_people_are(site: Site) -> None:
     assert "llvm" in site.told("ann")[0]
 
 
+def test_nobody_makes_a_table_that_nobody_attaches(site: Site) -> None:
+    context = site.open()
+    poll(context, context.config.sources["public"])
+    digest = assembling_digests.compose(context, next(streams_of(context.config))).digest
+
+    assert [tag.table.size for tag in digest.tags] == [0, 0]
+
+
 def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables of all tags go out together or not at all, so nobody keeps those that come too late."""
+    attaching = '  mail: {type: sendmail, from: cachewatch@example.org, command: ["true"], attach: csv}\n'
+    text = CONFIG.replace("channels:\n", f"channels:\n{attaching}", 1)
+    site.configure(text.replace("ann: {channels: [files]}", "ann: {channels: [files, mail], to: [ann@example.org]}"))
     context = site.open()
     poll(context, context.config.sources["public"])
     stream = next(streams_of(context.config))

@@ -1,0 +1,183 @@
+"""Tags that are compared once say to every selection what comparing them for it alone says."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import catalogue, history, record
+from pairs import some_pair
+
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.selection import Selection, select
+from cachewatch.core.tag_pairs import Blob, Comparison, Content
+from cachewatch.diff import changesets
+from cachewatch.errors import WorkFailed
+from cachewatch.git import catalogue as git_catalogue
+from cachewatch.git.catalogue import compare_revisions
+from cachewatch.git.repository import Repository
+from cachewatch.git.resolving_revisions import resolve
+from cachewatch.notify import kept_packages
+from cachewatch.notify.compared_tags import ComparedTags
+from cachewatch.notify.crashing_documents import Suspects
+from cachewatch.notify.kept_packages import KeptPackage
+from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
+from cachewatch.report.digest import TagDigest
+from cachewatch.runtime.isolation import INLINE, Inline, Isolated, Isolation
+from cachewatch.runtime.limited_process import Worker
+
+PACKAGES = ("hdf5", "llvm", "openmpi", "py-numpy", "zlib", "zstd")
+SELECTIONS = (
+    select(),
+    select(packages=["z*"]),
+    select(packages=["!zlib"], stacks=["ml"]),
+    select(targets=["y"], versions=["@1.10:"]),
+    select(compilers=["gcc@13*"]),
+    select(packages=["nothing-has-this-name"]),
+)
+UNREADABLE = b"---\nspec_details: [\n---"
+
+
+def everything(_: object) -> bool:
+    return True
+
+
+def collector() -> DigestCollector:
+    return DigestCollector(everything)
+
+
+def states(seed: int) -> list[dict[str, bytes]]:
+    """Return two states of a catalogue, in which some packages come, go, or cannot be read."""
+    chance = random.Random(seed)
+    found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for package in PACKAGES:
+        for side, records in zip(found, some_pair(chance), strict=True):
+            if chance.random() < 0.9:
+                side[package] = records
+    files = [catalogue(side) for side in found]
+    for side in files:
+        if chance.random() < 0.3:
+            side[f"_cache/develop/{chance.choice(PACKAGES)}/specs.md"] = UNREADABLE
+    return files
+
+
+def compared(folder: Path, selection: Selection) -> Comparison:
+    repository = Repository(folder)
+    return compare_revisions(
+        repository,
+        resolve(repository, "main~1"),
+        resolve(repository, "main"),
+        wanted_tag=everything,
+        wanted_package=selection.packages,
+    )
+
+
+def digest_of(changeset: Changeset | None) -> TagDigest:
+    assert changeset is not None
+    return read_tag_digest(changeset, wants=everything)
+
+
+def alone(folder: Path, selection: Selection) -> TagDigest:
+    (changeset,) = changesets(compared(folder, selection), selection, collector)
+    return digest_of(changeset)
+
+
+def shared(folder: Path, tags: ComparedTags, selection: Selection) -> Changeset | None:
+    return tags.changeset(compared(folder, selection), selection, collector, lambda: None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_selection_is_told_the_same(tmp_path: Path, seed: int) -> None:
+    folder = history(tmp_path / "r.git", *states(seed))
+    tags = ComparedTags(tmp_path / "kept", INLINE)
+    order = random.Random(seed).sample(SELECTIONS, len(SELECTIONS))
+
+    for selection in order:
+        assert digest_of(shared(folder, tags, selection)) == alone(folder, selection)
+
+
+def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
+    folder = history(tmp_path / "r.git", *states(3))
+    with Worker() as worker:
+        tags = ComparedTags(tmp_path / "kept", Isolated(worker, Suspects(tmp_path).of("public")))
+        found = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
+        worker.close()  # and one that has read nothing yet
+        again = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
+
+    assert found == again == [alone(folder, selection) for selection in SELECTIONS]
+
+
+def test_documents_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = history(
+        tmp_path / "r.git",
+        *(catalogue({name: [record(number + 10 * step)] for number, name in enumerate(PACKAGES)}) for step in (0, 1)),
+    )
+    reads: list[str] = []
+    read = git_catalogue.GitReader.read
+
+    def noted(self: git_catalogue.GitReader, blobs: Iterable[Blob]) -> Iterator[Content]:
+        asked = list(blobs)
+        reads.extend(blob.path for blob in asked)
+        return read(self, asked)
+
+    monkeypatch.setattr(git_catalogue.GitReader, "read", noted)
+    tags = ComparedTags(tmp_path / "kept", INLINE)
+    for selection in SELECTIONS:
+        digest_of(shared(folder, tags, selection))
+
+    assert len(reads) == 2 * len(PACKAGES)
+
+
+def test_what_does_not_fit_in_memory_is_read_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_packages, "_MOST_IN_MEMORY", 1)
+    folder = history(tmp_path / "r.git", *states(5))
+    tags = ComparedTags(tmp_path / "kept", INLINE)
+
+    for selection in SELECTIONS:
+        assert digest_of(shared(folder, tags, selection)) == alone(folder, selection)
+
+
+def _limit(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    monkeypatch.setattr(kept_packages, "MOST_ON_DISK", 10)
+    return folder / "kept"
+
+
+@pytest.mark.parametrize("make_file", [_limit, lambda _, folder: folder / "missing" / "kept"], ids=["limit", "disk"])
+def test_what_cannot_be_kept_is_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_file: Callable[[pytest.MonkeyPatch, Path], Path]
+) -> None:
+    folder = history(tmp_path / "r.git", *states(5))
+    tags = ComparedTags(make_file(monkeypatch, tmp_path), INLINE)
+
+    assert shared(folder, tags, SELECTIONS[0]) is None
+
+
+class Failing(Inline):
+    """Cannot select from one package."""
+
+    def each(self, work: Any, items: Iterable[Any], about: Callable[[Any], Any]) -> Iterator[tuple[Sequence[Any], Any]]:
+        """Do the work on one item after the other, but for what fails."""
+        for item in items:
+            fails = isinstance(item, KeptPackage) and item.documents.package == "zlib"
+            yield [item], WorkFailed("it took too long") if fails else work([item])
+
+
+def test_a_package_that_nobody_can_select_from_is_named(tmp_path: Path) -> None:
+    folder = history(
+        tmp_path / "r.git",
+        *(catalogue({name: [record(step, versions=[f"{step}"])] for name in ("hdf5", "zlib")}) for step in (1, 2)),
+    )
+    isolation: Isolation = Failing()
+    tags = ComparedTags(tmp_path / "kept", isolation)
+    find = partial(shared, folder, tags)
+
+    everybody, others = (digest_of(find(selection)) for selection in (select(), select(packages=["hdf5"])))
+
+    (lost,) = everybody.unreadable
+    assert (lost.package, lost.reason, lost.before, lost.after) == ("zlib", "it took too long", False, True)
+    (diagnostic,) = everybody.report.diagnostics
+    assert diagnostic.path == "_cache/develop/zlib/specs.md"
+    assert [change.package for change in everybody.versions] == ["hdf5"]
+    assert not others.unreadable
