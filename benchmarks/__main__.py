@@ -10,6 +10,7 @@ from benchmarks.generate import Catalogue, Shape, generate
 from benchmarks.history import history
 from benchmarks.machine import Bystanders, describe, import_times
 from benchmarks.measuring import tell
+from benchmarks.passes import Cost, Load, cost_of
 from benchmarks.results import Results, write
 from benchmarks.subject import CHECKOUT, Peers, Subject
 
@@ -61,13 +62,24 @@ def _measure(work: Path, packages: int, specs: int, rounds: int, *, is_quick: bo
 
     tell("far")
     far, results.answers = suites.far(cachewatch, catalogue, rounds, work)
+    tell("far, varied")
+    varied = generate(work / "varied.git", Shape(packages=packages, specs=specs, commits=5, tags=0, is_varied=True))
+    far_varied, answers = suites.far(cachewatch, varied, rounds, work, title="Far, varied")
+    results.answers += answers
+    start_up = suites.start_up(cachewatch, catalogue, rounds)
     tell("small")
     small, answers = suites.small(cachewatch, catalogue, peers, rounds, work)
     results.answers += answers
     tell("tags")
     tags, results.reads = suites.tags(cachewatch, catalogue, rounds, work)
-    results.suites = [far, small, tags]
-    results.bars = [*bars.bars_of_far(far), *bars.bars_of_small(small), *bars.bars_of_tags(results.reads)]
+    results.suites = [far, small, tags, far_varied]
+    results.bars = [
+        *bars.bars_of_far(far, bars.ALIKE),
+        *bars.bars_of_far(far_varied, bars.VARIED),
+        *bars.bars_of_start_up(start_up),
+        *bars.bars_of_small(small),
+        *bars.bars_of_tags(results.reads),
+    ]
     if peers:
         tell("history")
         results.history = history(cachewatch, catalogue, peers, rounds, work)
@@ -79,6 +91,9 @@ def _measure(work: Path, packages: int, specs: int, rounds: int, *, is_quick: bo
     tell("deliveries")
     results.deliveries = suites.deliveries(cachewatch, (0, 10) if is_quick else (0, 1000, 4000), rounds, work)
     results.bars += bars.bars_of_deliveries(results.deliveries)
+    tell("passes")
+    results.passes = _passes(work, is_quick=is_quick)
+    results.bars += bars.bars_of_passes(results.passes)
     tell("phases")
     results.phases = {
         suite.title: suites.phases(cachewatch, catalogue, span, rounds, work)
@@ -86,6 +101,17 @@ def _measure(work: Path, packages: int, specs: int, rounds: int, *, is_quick: bo
     }
     results.imports = import_times(cachewatch.import_times(catalogue, catalogue.small))
     return results
+
+
+def _passes(work: Path, *, is_quick: bool) -> dict[str, Cost]:
+    loads = (Load(4, 4, False), Load(1, 8, False)) if is_quick else (Load(40, 200, False), Load(1, 5000, False))
+    found = {}
+    for load in loads:
+        folder = work / f"passes-{load.tags}"
+        folder.mkdir()
+        name = f"pass, {load.tags} tags, {load.subscriptions:,} subscriptions"
+        found[name] = cost_of(folder, load, packages=60 if is_quick else 300, specs=600 if is_quick else 15_000)
+    return found
 
 
 def _peers(folder: Path, notes: list[str]) -> Peers | None:

@@ -56,6 +56,7 @@ class Cost(NamedTuple):
     megabytes: float  # at most, of all Python processes together
     digests: int
     beyond_text: float  # bytes of state a digest, beyond the text of its mail
+    load: Load
 
 
 def main() -> None:
@@ -67,16 +68,15 @@ def main() -> None:
     parser.add_argument("--specs", type=int, default=15_000)
     parser.add_argument("--alike", action="store_true", help="all subscriptions ask the same")
     options = parser.parse_args()
+    load = Load(options.tags, options.subscriptions, options.alike)
     with tempfile.TemporaryDirectory(prefix="cachewatch-bench-") as name:
-        shape = Shape(
-            packages=options.packages,
-            specs=options.specs,
-            commits=5,
-            tags=options.tags,
-            touched_tags=options.tags,
-        )
-        catalogue = generate(Path(name, "catalogue.git"), shape)
-        print(line(measure(Path(name, "site"), catalogue, Load(options.tags, options.subscriptions, options.alike))))
+        print(line(cost_of(Path(name), load, packages=options.packages, specs=options.specs)))
+
+
+def cost_of(folder: Path, load: Load, *, packages: int, specs: int) -> Cost:
+    """Make a catalogue in `folder` whose last commit touches every tag, and measure the pass over it."""
+    shape = Shape(packages=packages, specs=specs, commits=5, tags=load.tags, touched_tags=load.tags)
+    return measure(folder / "site", generate(folder / "catalogue.git", shape), load)
 
 
 def measure(folder: Path, catalogue: Catalogue, load: Load) -> Cost:
@@ -97,7 +97,7 @@ def measure(folder: Path, catalogue: Catalogue, load: Load) -> Cost:
     processor, seconds = _used() - used, time.perf_counter() - begun
     digests, beyond = _stored(folder / "state")
     _copy(folder / "kept", folder / "state")
-    return Cost(processor, seconds, peak_memory(_once(folder)).pythons, digests, beyond)
+    return Cost(processor, seconds, peak_memory(_once(folder)).pythons, digests, beyond, load)
 
 
 def line(cost: Cost) -> str:

@@ -8,6 +8,7 @@ from benchmarks.answers import Answer
 from benchmarks.bars import Bar
 from benchmarks.history import History
 from benchmarks.measuring import Figures
+from benchmarks.passes import Cost
 from benchmarks.suites import FLOOR, IGNORE_ORDER, IMPORT_GIT, PASS, Reads, Suite
 
 
@@ -23,6 +24,7 @@ class Results:
     history: History | None = None
     reads: Reads | None = None
     deliveries: dict[int, Figures] = field(default_factory=dict)  # by how many old digests each reader had
+    passes: dict[str, Cost] = field(default_factory=dict)
     phases: dict[str, dict[str, Figures]] = field(default_factory=dict)  # by title of the suite
     imports: list[tuple[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -39,6 +41,8 @@ def write(results: Results) -> str:
         parts.append(_reads(results.reads))
     if results.deliveries:
         parts.append(_deliveries(results.deliveries))
+    if results.passes:
+        parts.append(_passes(results.passes))
     parts += [_answers(results.answers), _phases(results), _imports(results.imports)]
     return "\n".join(line for part in parts for line in (*part, ""))
 
@@ -103,6 +107,27 @@ def _rows(suite: Suite) -> Iterator[tuple[str, ...]]:
         sizes = (memory.tree, memory.pythons, memory.largest_python, memory.git) if memory else ()
         shown = [f"{size:.0f}" if size else "-" for size in sizes] or [""] * len(_MEMORY)
         yield (name, _spread(seconds.over(floor), "{:.2f} x"), _spread(seconds, "{:.3f}"), *shown)
+
+
+def _passes(passes: Mapping[str, Cost]) -> Iterator[str]:
+    yield "## Passes of the service"
+    yield ""
+    yield "A few packages change in every tag, and each subscription asks for another part of it: see passes.py."
+    yield "Processor time is that of all processes, git and the program that takes the mails included."
+    yield ""
+    rows = [
+        (
+            name,
+            f"{c.processor:.1f}",
+            f"{c.seconds:.1f}",
+            f"{c.megabytes:.0f}",
+            f"{c.digests:,}",
+            f"{c.beyond_text / 1000:.1f}",
+        )
+        for name, c in passes.items()
+    ]
+    heads = ("what", "processor, s", "s", "Python processes, MB", "digests", "state a digest beyond its text, kB")
+    yield from _table(heads, rows)
 
 
 def _history(history: History) -> Iterator[str]:

@@ -44,6 +44,11 @@ class Subject:
             output=output,
         )
 
+    def command(self, catalogue: Catalogue, *options: str, name: str) -> Command:
+        """Return `cachewatch` with options that need no repository."""
+        program = Path(sys.executable).with_name("cachewatch")
+        return Command(name=name, arguments=[program, *options], folder=catalogue.folder, environment=self._environment)
+
     def diffs(self, catalogue: Catalogue, spans: Sequence[Span], *options: str, name: str) -> Command:
         """Return one `cachewatch diff` after another, each a process of its own."""
         lines = [shlex.join(map(str, self.diff(catalogue, span, *options, name="").arguments)) for span in spans]

@@ -33,7 +33,9 @@ class Suite:
     memory: dict[str, Memory] = field(default_factory=dict)
 
 
-def far(cachewatch: Subject, catalogue: Catalogue, rounds: int, work: Path) -> tuple[Suite, list[Answer]]:
+def far(
+    cachewatch: Subject, catalogue: Catalogue, rounds: int, work: Path, *, title: str = "Far"
+) -> tuple[Suite, list[Answer]]:
     """Compare two revisions between which every document differs."""
     span = catalogue.far
     ours = [
@@ -55,7 +57,16 @@ def far(cachewatch: Subject, catalogue: Catalogue, rounds: int, work: Path) -> t
     memory = {command.name: peak_memory(command) for command in commands}
     answer = work / "far.json"
     cachewatch.diff(catalogue, span, "--format=json", name=JSON_2, output=answer).run()
-    return Suite("Far", about, seconds, memory), [same_as_documents(catalogue, span, answer)]
+    return Suite(title, about, seconds, memory), [same_as_documents(catalogue, span, answer)]
+
+
+def start_up(cachewatch: Subject, catalogue: Catalogue, rounds: int) -> Suite:
+    """Ask for what needs no repository."""
+    commands = [
+        subject.python("pass", catalogue),
+        *(cachewatch.command(catalogue, option, name=f"cachewatch {option}") for option in ("--version", "--help")),
+    ]
+    return Suite("Start-up", "What loading the program takes.", race(commands, rounds))
 
 
 def small(

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from cachewatch.core import tag_names
 from cachewatch.core.changeset_totals import Tally, events_of
 from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, show
-from cachewatch.core.compare import compare_all, load_deepdiff
+from cachewatch.core.compare import compare_all
+from cachewatch.core.compare import load_deepdiff as _load_deepdiff
 from cachewatch.core.compare.filtered_change import part_of
 from cachewatch.core.model import (
     Diagnostic,
@@ -35,6 +36,7 @@ from cachewatch.core.tag_pairs import Blob, Comparison, Content, Difference, Rea
 from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime.isolation import INLINE, Isolation
+from cachewatch.runtime.light_imports import without
 from cachewatch.runtime.parallel import in_processes
 from cachewatch.runtime.preloaded_process import Ask
 from cachewatch.sources.document_contents import (
@@ -115,6 +117,8 @@ def _alone(
     """Compare in the process that we are in, which reads for itself if it was forked."""
     is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
     own = readers.again() if is_forked else readers
+    if is_forked:
+        load_deepdiff()  # of so much, something differs
     return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
 
 
@@ -163,6 +167,12 @@ def assistance(
         )
 
     return get_ready
+
+
+def load_deepdiff() -> None:
+    """Import DeepDiff before it is needed, without pydantic, of whose models there are none here."""
+    with without("pydantic.main"):
+        _load_deepdiff()
 
 
 def _compare_batch(

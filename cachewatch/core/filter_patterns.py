@@ -1,8 +1,9 @@
 """Globs and `/regular expressions/` that choose names; a pattern with ! before it excludes, and wins."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
+from functools import lru_cache
 
 from cachewatch.errors import ConfigError
 
@@ -15,8 +16,8 @@ class Globs:
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
         self.is_open = not self.patterns
-        self._included = _matchers(p for p in self.patterns if not p.startswith("!"))
-        self._excluded = _matchers(p[1:] for p in self.patterns if p.startswith("!"))
+        self._included = _matchers(tuple(p for p in self.patterns if not p.startswith("!")))
+        self._excluded = _matchers(tuple(p[1:] for p in self.patterns if p.startswith("!")))
 
     def __reduce__(self) -> tuple[type["Globs"], tuple[tuple[str, ...]]]:
         """Let another process compile them anew."""
@@ -71,9 +72,9 @@ def _expression(pattern: str) -> Matches:
     return lambda name: search(name.encode("utf-8", "replace").decode())
 
 
-def _matchers(patterns: Iterable[str]) -> list[Matches]:
+@lru_cache(maxsize=4096)
+def _matchers(patterns: tuple[str, ...]) -> Sequence[Matches]:
     """Return what matches any of `patterns`; all globs are one expression."""
-    patterns = list(patterns)
     globs = "|".join(translate(pattern) for pattern in patterns if not is_expression(pattern))
     expressions = [matcher(pattern) for pattern in patterns if is_expression(pattern)]
     return [re.compile(globs).fullmatch, *expressions] if globs else expressions

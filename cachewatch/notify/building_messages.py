@@ -1,7 +1,8 @@
 """Build the final bytes of a digest for every channel and target."""
 
+from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from cachewatch.config.model import ChannelConfig, Config, FileConfig, MailConfi
 from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
-from cachewatch.render.digest_mail import MAX_HTML, render_digest
+from cachewatch.render.digest_mail import MAX_HTML, DigestRenderer
 from cachewatch.report.digest import Digest
 from cachewatch.runtime.log import Log
 
@@ -42,7 +43,7 @@ class _Look(Struct, frozen=True):
 class _Rendered(Struct, frozen=True):
     rendered: RenderedDigest
     short: RenderedDigest
-    problem: str
+    problem: str = ""
 
 
 def build_messages(config: Config, stream: Stream, digest: Digest) -> tuple[ChannelMessages, ...]:
@@ -62,9 +63,30 @@ def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
 
 
 def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
+    """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
-    (rendered, problem), (short, _) = (_render(config, stream, digest, look, shortness) for shortness in (0, 2))
+    make = partial(
+        DigestRenderer,
+        digest,
+        to=stream.to,
+        max_html=look.max_html,
+        attach=look.attach,
+        is_archived=look.is_archived,
+    )
+    ours = cache(make)
+    theirs = cache(partial(make, templates_dir=config.templates_dir, template=stream.subscription.template))
+    (rendered, problem), (short, _) = (_render(theirs, ours, stream, shortness) for shortness in (0, 2))
     return _Rendered(rendered, short, problem)
+
+
+def _render(
+    theirs: Callable[[], DigestRenderer], ours: Callable[[], DigestRenderer], stream: Stream, shortness: int
+) -> tuple[RenderedDigest, str]:
+    try:
+        return theirs().render(shortness), ""
+    except TemplateError as error:
+        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
+        return ours().render(shortness), str(error)
 
 
 def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessages:
@@ -76,21 +98,3 @@ def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessag
         lasting=config.retry.lasting,
         problem=rendered_digests.problem,
     )
-
-
-def _render(config: Config, stream: Stream, digest: Digest, look: _Look, shortness: int) -> tuple[RenderedDigest, str]:
-    """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
-    render = partial(
-        render_digest,
-        digest,
-        to=stream.to,
-        max_html=look.max_html,
-        attach=look.attach,
-        is_archived=look.is_archived,
-        shortness=shortness,
-    )
-    try:
-        return render(templates_dir=config.templates_dir, template=stream.subscription.template), ""
-    except TemplateError as error:
-        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
-        return render(), str(error)

@@ -23,8 +23,8 @@ def begin(context: Context, stream: Stream) -> None:
     for source in stream.sources:
         with context.database.read() as connection:
             newest = health.source(connection, source.name).revision
-            position = cursors.position_of(connection, stream.subscription.name, stream.name, source.name)
-        if newest is not None and position is None:
+            first = cursors.revision_of(connection, stream.subscription.name, stream.name, source.name)
+        if newest is not None and first is None:
             _begin(context, stream, source, newest)
 
 
@@ -90,9 +90,9 @@ def has_news(context: Context, stream: Stream) -> bool:
     with context.database.read() as connection:
         held = {each.source: each.revision for each in _held_advances(connection, stream)}
         for source in stream.sources:
-            position = cursors.position_of(connection, name, stream.name, source.name)
+            last = cursors.revision_of(connection, name, stream.name, source.name)
             newest = health.source(connection, source.name).revision
-            if newest is not None and position is not None and newest != held.get(source.name, position.revision):
+            if newest is not None and last is not None and newest != held.get(source.name, last):
                 return True
     return False
 

@@ -38,7 +38,9 @@ def step_of(repository: Repository, pair: TagPair) -> Step | None:
     (old, old_tag), (new, new_tag) = sides
     if old is None or new is None or old_tag is None or new_tag is None:
         return None
-    return Step(repository.git_dir, (old, old_tag), (new, new_tag), pair.difference.size)
+    # Whatever somebody asked for: all who compare these states share one step.
+    size = sum(documents.size for documents in pair.difference.all_documents)
+    return Step(repository.git_dir, (old, old_tag), (new, new_tag), size)
 
 
 def find_in_worker(step: Step, isolation: Isolation, log: Log) -> tuple[RebuiltSpecs, ...]:

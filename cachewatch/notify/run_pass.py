@@ -9,7 +9,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from cachewatch.core.compare import load_deepdiff
+from cachewatch.diff import load_deepdiff
 from cachewatch.notify.alert_review import review
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.crashing_documents import Suspects

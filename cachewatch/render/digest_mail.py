@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -65,62 +66,94 @@ _SCRIPT_HASH = "sha256-of-the-script"  # until the page is made
 _BEGIN = (0, 2, -2)
 
 
-def render_digest(
-    digest: Digest,
-    *,
-    to: tuple[str, ...] = (),
-    max_html: int = MAX_HTML,
-    attach: bool = False,
-    is_archived: bool = False,
-    shortness: int = 0,
-    templates_dir: Path | None = None,
-    template: str | None = None,
-) -> RenderedDigest:
-    """Render `digest` for the readers `to`.
+def render_digest(digest: Digest, *, shortness: int = 0, **options: Any) -> RenderedDigest:
+    """Render `digest` once; see DigestRenderer for the options, and its `render` for `shortness`."""
+    return DigestRenderer(digest, **options).render(shortness)
 
-    The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
-    all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
-    page is never cut. `shortness` is for those to whom a digest was too large: 1 attaches nothing
-    and is half as long, 2 or more gives no more than totals. Templates in `templates_dir` are
-    preferred to ours; `template` names another one there for the HTML (site.html.j2), with its
-    site.txt.j2, site.md.j2, site.chat.j2, site.feed.html.j2 and site.page.html.j2 where there are
-    such. Raises TemplateError.
-    """
-    names = _Names(templates_dir, template)
-    table = None if shortness or not attach else _table(digest, readers=len(to))
-    head: dict[str, Any] = {
-        "title": subject_and_headline.title(digest),
-        "sentence": subject_and_headline.sentence(digest),
-        "subtitle": subject_and_headline.subtitle(digest),
-    }
-    budget, forms = max_html // 2 if shortness else max_html, _STEPS[_BEGIN[min(shortness, 2)] :]
-    html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
-    page, whole = ("", told) if shortness else _page(names, digest, head)
-    brief = {**head, **_shown(digest, _BRIEF, None)}
-    lasting = whole if is_archived else told
-    text, markdown, chat, feed = names.render(("txt", lasting), ("md", lasting), ("chat", brief), ("feed.html", told))
-    return RenderedDigest(
-        key=digest.key,
-        subscription=digest.subscription,
-        title=head["title"],
-        period=digest.period,
-        created=digest.created,
-        to=to,
-        is_urgent=digest.is_urgent,
-        tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
-        kinds=_kinds(digest),
-        revisions=tuple(_revisions(digest)),
-        archive_url=digest.archive_url,
-        subtitle=head["subtitle"],
-        bullets=bullets(chat),
-        text=text,
-        html=html,
-        page=page,
-        feed=_STYLES.sub("", compact(feed)),
-        markdown=markdown,
-        json=encode({**view(_uncut(digest) if is_archived else digest), **head}) + b"\n",
-        attachments=(table,) if table else (),
-    )
+
+class DigestRenderer:
+    """Renders one digest in several lengths, which share what is the same in all."""
+
+    def __init__(
+        self,
+        digest: Digest,
+        *,
+        to: tuple[str, ...] = (),
+        max_html: int = MAX_HTML,
+        attach: bool = False,
+        is_archived: bool = False,
+        templates_dir: Path | None = None,
+        template: str | None = None,
+    ) -> None:
+        """Render for the readers `to`.
+
+        The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
+        all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
+        page is never cut. Templates in `templates_dir` are preferred to ours; `template` names another one there
+        for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.feed.html.j2 and
+        site.page.html.j2 where there are such. Raises TemplateError.
+        """
+        self._digest = digest
+        self._to = to
+        self._max_html = max_html
+        self._attach = attach
+        self._is_archived = is_archived
+        self._names = _Names(templates_dir, template)
+
+    def render(self, shortness: int = 0) -> RenderedDigest:
+        """Render the digest; raise TemplateError.
+
+        `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half as long, 2 or more
+        gives no more than totals.
+        """
+        digest, names, head = self._digest, self._names, self._head
+        table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
+        budget = self._max_html // 2 if shortness else self._max_html
+        forms = _STEPS[_BEGIN[min(shortness, 2)] :]
+        html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
+        page, whole = ("", told) if shortness else _page(names, digest, head)
+        lasting = whole if self._is_archived else told
+        text, markdown, feed = names.render(("txt", lasting), ("md", lasting), ("feed.html", told))
+        return RenderedDigest(
+            key=digest.key,
+            subscription=digest.subscription,
+            title=head["title"],
+            period=digest.period,
+            created=digest.created,
+            to=self._to,
+            is_urgent=digest.is_urgent,
+            tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
+            kinds=_kinds(digest),
+            revisions=tuple(_revisions(digest)),
+            archive_url=digest.archive_url,
+            subtitle=head["subtitle"],
+            bullets=self._bullets,
+            text=text,
+            html=html,
+            page=page,
+            feed=_STYLES.sub("", compact(feed)),
+            markdown=markdown,
+            json=self._json,
+            attachments=(table,) if table else (),
+        )
+
+    @cached_property
+    def _head(self) -> dict[str, Any]:
+        return {
+            "title": subject_and_headline.title(self._digest),
+            "sentence": subject_and_headline.sentence(self._digest),
+            "subtitle": subject_and_headline.subtitle(self._digest),
+        }
+
+    @cached_property
+    def _bullets(self) -> tuple[str, ...]:
+        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None)}))
+        return bullets(chat)
+
+    @cached_property
+    def _json(self) -> bytes:
+        shown = view(_uncut(self._digest) if self._is_archived else self._digest)
+        return encode({**shown, **self._head}) + b"\n"
 
 
 def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> tuple[str, Context]:

@@ -1,16 +1,19 @@
 """Find the files that are beside the package in a checkout and inside it in a wheel."""
 
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 
+@cache
 def root() -> Traversable:
     """Return the folder that holds templates/, config/ and the documents of the demo."""
     installed = files("cachewatch") / "_data"  # put there by pyproject.toml
     return installed if installed.is_dir() else Path(__file__).parents[2]
 
 
+@lru_cache(maxsize=256)
 def template(name: str) -> str | None:
     """Return the source of a template, or None where there is none of that name."""
     file = root() / "templates" / name

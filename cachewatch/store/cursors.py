@@ -112,6 +112,12 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     return Position(revision=begun.revision, cursors=known, unread=found)
 
 
+def revision_of(connection: Connection, subscription: str, stream: str, source: str) -> str | None:
+    """Return the revision up to which the stream was compared with the source; None if it has not begun with it."""
+    query = select(streams.c.revision).filter_by(subscription=subscription, stream=stream, source=source)
+    return connection.scalar(query)
+
+
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime, *, is_told: bool = True) -> None:
     """Write down how far streams were compared, and what they were told is gone or back, if they were told.
 

@@ -1,5 +1,6 @@
 """Digests as they are kept: what was told to whom, and the cursors that went with it."""
 
+import lzma
 import zlib
 from contextlib import suppress
 from datetime import datetime
@@ -60,15 +61,17 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     short: RenderedDigest  # for whom it was too large
 
 
-# Of advances and digests, raised whenever they are stored in another way.
-_FORM = 1
+# Of advances and digests, raised whenever they are stored in another way: in form 1, both rendered digests stood alone.
+_FORM = 2
+# The forms of a digest repeat each other at a distance beyond the 32 kB that zlib sees.
+_XZ: dict[str, Any] = {"format": lzma.FORMAT_XZ, "check": lzma.CHECK_NONE, "preset": 1}
 # What is known of a digest without its content.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
 
 def add(connection: Connection, stored: DigestRecord) -> bool:
     """Store a digest unless it is there already, and tell whether it was new."""
-    moves, rendered, short = msgspec.msgpack.encode(stored.advances), _packed(stored.rendered), _packed(stored.short)
+    moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
     done = connection.execute(
         insert(digests)
         .values(
@@ -82,8 +85,8 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
             reason=stored.reason,
             moves=moves,
             rendered=rendered,
-            short=short,
-            checksum=of_parts([moves]) + of_parts([rendered, short]),
+            short=b"",
+            checksum=of_parts([moves]) + of_parts([rendered, b""]),
             form=_FORM,
         )
         .on_conflict_do_nothing()
@@ -226,9 +229,8 @@ def _stored(row: Row[Any]) -> DigestRecord:
     steps = _advances(row)
     if row.checksum is not None and row.checksum[BYTES:] != of_parts([row.rendered, row.short]):
         raise _damaged(row, "its content has another checksum")
-    return DigestRecord(
-        **_about(row), advances=steps, rendered=_unpacked(row, row.rendered), short=_unpacked(row, row.short)
-    )
+    rendered, short = _rendered(row)
+    return DigestRecord(**_about(row), advances=steps, rendered=rendered, short=short)
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
@@ -244,15 +246,22 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
         raise _damaged(row, error) from error
 
 
-def _packed(rendered: RenderedDigest) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(rendered))
+def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
+    return lzma.compress(msgspec.msgpack.encode(rendered), **_XZ)
 
 
-def _unpacked(row: Row[Any], content: bytes) -> RenderedDigest:
+def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
     try:
-        return msgspec.msgpack.decode(zlib.decompress(content), type=RenderedDigest)
-    except (zlib.error, msgspec.DecodeError) as error:
+        if row.form > 1:
+            content = lzma.decompress(row.rendered)
+            return msgspec.msgpack.decode(content, type=tuple[RenderedDigest, RenderedDigest])
+        rendered, short = (
+            msgspec.msgpack.decode(zlib.decompress(content), type=RenderedDigest)
+            for content in (row.rendered, row.short)
+        )
+    except (zlib.error, lzma.LZMAError, EOFError, msgspec.DecodeError) as error:
         raise _damaged(row, error) from error
+    return rendered, short
 
 
 def _damaged(row: Row[Any], how: object) -> DamagedRow:

@@ -89,7 +89,7 @@ digests = Table(
     Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("rendered", LargeBinary, nullable=False),
-    Column("short", LargeBinary, nullable=False),  # for whom it was too large
+    Column("short", LargeBinary, nullable=False),  # of form 1, for whom it was too large; since then beside the first
     Column("checksum", LargeBinary),  # of the moves, then of both rendered forms; none if 0.1 stored it
     Column("form", Integer, nullable=False, server_default="1"),  # of the moves and rendered forms
     Index("digests_held", "subscription", "stream", sqlite_where=text("state = 'held'")),

@@ -23,7 +23,7 @@ from typing import Any
 import cachewatch.cli
 import cachewatch.cli.once_and_daemon
 from cachewatch.cli import main
-from cachewatch.core.compare import load_deepdiff
+from cachewatch.diff import load_deepdiff
 from cachewatch.store import database, read_only, timestamps
 from cachewatch.store.migrations import migrate
 from crash.forms import NEXT_STEPS

@@ -34,7 +34,7 @@ from sqlalchemy.exc import OperationalError
 import cachewatch
 from cachewatch.cli import main, once_and_daemon, open_state
 from cachewatch.config.reading import read_config
-from cachewatch.core.compare import load_deepdiff
+from cachewatch.diff import load_deepdiff
 from cachewatch.errors import CachewatchError
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.pass_context import Context

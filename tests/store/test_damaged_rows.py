@@ -198,7 +198,7 @@ def test_a_feed_keeps_an_entry_whose_bytes_are_damaged(site: Site) -> None:
     assert "change-0" in feed
 
 
-@pytest.mark.parametrize("column", ["rendered", "short", "moves"])
+@pytest.mark.parametrize("column", ["rendered", "moves"])
 def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, column: str, run: Run) -> None:
     (before,) = keys(held)
     flip(held, "digests", column, "state = 'held'")
@@ -274,9 +274,7 @@ def test_no_bit_ends_in_a_traceback(site: Site, server: Post, run: Run) -> None:
         for each in database.parent.glob("cachewatch.db*"):
             each.unlink()
         database.write_bytes(whole)
-        table, column = dice.choice(
-            [("deliveries", "payload"), ("digests", "rendered"), ("digests", "short"), ("digests", "moves")]
-        )
+        table, column = dice.choice([("deliveries", "payload"), ("digests", "rendered"), ("digests", "moves")])
         flip(site, table, column, "1", dice)
         for command in (["once"], ["status"], ["deliveries", "list"]):
             done = run(*command, *config)

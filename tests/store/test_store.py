@@ -1,10 +1,12 @@
 """What is remembered: transactions that are whole, claims that are single, and a database that says what is wrong."""
 
 import gc
+import random
 import shutil
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -13,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import create_engine, event, inspect
+from sqlalchemy import create_engine, event, func, inspect, select, update
 
 from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import AnotherInstance, StateError
@@ -28,6 +30,7 @@ from cachewatch.store.lock import only_one
 from cachewatch.store.migration_steps import STEPS
 from cachewatch.store.migrations import migrate
 from cachewatch.store.outbox import OPEN, Lease, State
+from cachewatch.store.schema import digests as table
 from cachewatch.store.schema import metadata
 from cachewatch.store.timestamps import to_text
 
@@ -85,6 +88,41 @@ def queue(connection: Connection, key: str, *targets: str, channel: str = "mail"
     digests.add(connection, stored(key))
     for target in targets:
         outbox.add(connection, channel, message(key, target), state=state, lasting=5 * DAY)
+
+
+def test_the_forms_of_a_digest_take_little_more_than_its_text(database: Database) -> None:
+    """All of them say what the text says, however far one is from the next."""
+    dice = random.Random(7)
+    lines = [dice.randbytes(40).hex() for _ in range(1500)]
+    text = "\n".join(lines)
+    html, markdown = "".join(f"<li>{line}</li>" for line in lines), "".join(f"* {line}\n" for line in lines)
+    whole = msgspec.structs.replace(
+        rendered("one"), text=text, html=html, page=html, feed=html, markdown=markdown, json=msgspec.json.encode(lines)
+    )
+    with database.write() as connection:
+        digests.add(connection, stored("one", rendered=whole, short=whole))
+        taken = connection.execute(
+            select(func.length(table.c.rendered) + func.length(table.c.short)).select_from(table)
+        ).scalar_one()
+
+    assert taken <= len(text) + 12_000
+    with database.read() as connection:
+        found = digests.get(connection, "one")
+    assert found is not None
+    assert (found.rendered, found.short) == (whole, whole)
+
+
+def test_digests_of_the_first_form_can_be_read(database: Database) -> None:
+    """As they were stored before both lengths were compressed together."""
+    first, second = (zlib.compress(msgspec.msgpack.encode(rendered(key))) for key in ("one", "two"))
+    with database.write() as connection:
+        digests.add(connection, stored("one"))
+        connection.execute(update(table).values(rendered=first, short=second, checksum=None, form=1))
+    with database.read() as connection:
+        found = digests.get(connection, "one")
+
+    assert found is not None
+    assert (found.rendered.key, found.short.key) == ("one", "two")
 
 
 def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
