@@ -3,6 +3,7 @@
 import heapq
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Set
+from typing import Any
 
 from msgspec import Struct
 
@@ -147,14 +148,15 @@ class _Packer:
     def __init__(self, tag: str, most: int) -> None:
         self._most = most
         self._tag = csv_table([{"tag": tag}]).split(b",", 1)[0]
-        self._gzip = zlib.compressobj(6, wbits=31)
+        self._gzip: Any = None  # takes a quarter of a megabyte, and most tables stay empty
         self._parts: list[bytes] = []
         self._packed = self._size = 0
 
     def add(self, lines: bytes) -> None:
         """Take lines without a tag, each of which therefore begins with a comma."""
         self._size += len(lines)
-        if self._packed <= self._most:
+        if lines and self._packed <= self._most:
+            self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
             tagged = b"".join(self._tag + line for line in lines.splitlines(keepends=True))
             self._keep(self._gzip.compress(tagged))
 
