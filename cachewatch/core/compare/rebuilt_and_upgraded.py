@@ -7,7 +7,7 @@ count can be known, so pairs are counts of signatures, never arrows between hash
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from cachewatch.core.versions import VersionKey, version_key
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]
+Ranks = Mapping[Signature, int]
 
 
 # Operating system, platform and target are in every key: another machine is another thing.
@@ -59,14 +60,17 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     1.0 and the other does not: a spec without compiler then matches any compiler.
     """
     pairings = _take_equal(vanished, new)
+    if not vanished or not new:
+        return Account(tuple(pairings), _rest(vanished), _rest(new))
+    ranks = _ranks(vanished.keys() | new.keys())
     if is_compiler_unknown:
-        pairings += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s)
+        pairings += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, ranks)
     for rung, key in _RUNGS:
         if not vanished or not new:
             break
-        pairings += _take(rung, vanished, new, key)
+        pairings += _take(rung, vanished, new, key, ranks)
         if is_compiler_unknown:
-            pairings += _take_without_compiler(rung, vanished, new, key)
+            pairings += _take_without_compiler(rung, vanished, new, key, ranks)
     return Account(tuple(pairings), _rest(vanished), _rest(new))
 
 
@@ -83,11 +87,11 @@ def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
     return pairings
 
 
-def _take(rung: MatchKind, vanished: Counts, new: Counts, key: Key) -> list[SpecMatch]:
+def _take(rung: MatchKind, vanished: Counts, new: Counts, key: Key, ranks: Ranks) -> list[SpecMatch]:
     """Pair what is equal under `key`, newest versions first, and take it off both counts."""
-    queues = _queues(new, key)
+    queues = _queues(new, key, ranks)
     pairings = []
-    for before in _in_order(vanished):
+    for before in sorted(vanished, key=ranks.__getitem__):
         queue = queues.get(key(before), [])
         place = len(queue)
         while place and vanished[before]:
@@ -106,7 +110,7 @@ def _take(rung: MatchKind, vanished: Counts, new: Counts, key: Key) -> list[Spec
     return pairings
 
 
-def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: Key) -> list[SpecMatch]:
+def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: Key, ranks: Ranks) -> list[SpecMatch]:
     """Pair specs of unknown compiler with any, and take them off both counts."""
 
     def blind(signature: Signature) -> Hashable:
@@ -116,7 +120,7 @@ def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: 
     for wildcards_before in (True, False):
         some_vanished = _of_compiler(vanished, is_unknown=wildcards_before)
         some_new = _of_compiler(new, is_unknown=not wildcards_before)
-        taken = _take(rung, some_vanished, some_new, blind)
+        taken = _take(rung, some_vanished, some_new, blind, ranks)
         for pairing in taken:
             vanished[pairing.before] -= pairing.count
             new[pairing.after] -= pairing.count
@@ -134,11 +138,16 @@ def _of_compiler(counts: Counts, *, is_unknown: bool) -> Counts:
     return Counter({s: n for s, n in counts.items() if (s.compiler == NO_COMPILER) == is_unknown})
 
 
-def _queues(counts: Counts, key: Key) -> dict[Hashable, list[Signature]]:
+def _queues(counts: Counts, key: Key, ranks: Ranks) -> dict[Hashable, list[Signature]]:
     queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
-    for signature in reversed(_in_order(counts)):
+    for signature in sorted(counts, key=ranks.__getitem__, reverse=True):
         queues[key(signature)].append(signature)
     return queues
+
+
+def _ranks(signatures: Iterable[Signature]) -> Ranks:
+    """Return the place of each signature; every rung takes them in one order."""
+    return {signature: rank for rank, signature in enumerate(_in_order(signatures))}
 
 
 def _in_order(counts: Iterable[Signature]) -> list[Signature]:
