@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.core.changesets import Changeset, Collector
+from cachewatch.core.changesets import Changeset, Collector, SeesAll
 from cachewatch.core.model import Event, Kind, PackageChange, Status
 from cachewatch.store.reported_removals import Departure, DepartureKind
 
@@ -70,6 +70,11 @@ class NotesCollector:
         if change.status is Status.ADDED and self._wants({Kind.PACKAGE_ADDED}):
             self._packages.joined.append(_departure(change.package, change.counts.after))
         self._body.add(change)
+
+    def see(self, change: PackageChange) -> None:
+        """Let the body look at what is not told: what moving to a snapshot means is said of all its packages."""
+        if isinstance(self._body, SeesAll):
+            self._body.see(change)
 
     def take(self) -> tuple[Any, Packages]:
         """Hand over what the body has, and what was noted."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.untrusted_text import safe
-from cachewatch.render.environment_needs import headlines_of
+from cachewatch.render.environment_needs import headlines_of, unchanged
 from cachewatch.render.first_screen import is_back, is_beside, rebuilt, said_back
 from cachewatch.render.rebuild_reasons import main_reason
 from cachewatch.render.statement_phrases import fact, number, replaced
@@ -71,7 +71,7 @@ def sentence(digest: Digest) -> str:
 
 # The patterns of a subscription that leave something out.
 _SELECTING = ("packages", "stacks", "targets", "oses", "compilers", "versions", "environment")
-_WORDS = {"everything", "new", "no", "pinned", "routine", "stack", "suspicious:", "tag", "what"}
+_WORDS = {"everything", "new", "no", "of", "pinned", "routine", "stack", "suspicious:", "tag", "what", "your"}
 
 
 def subtitle(digest: Digest) -> str:
@@ -86,9 +86,14 @@ def subtitle(digest: Digest) -> str:
 
 def _facts(digest: Digest) -> list[Fact]:
     back = {(one.kind, one.name) for one in digest.returns}
-    statements = [one for tag in digest.tags for one in tag.statements]
+    statements = _once(one for tag in digest.tags for one in tag.statements)
+    if digest.environment is not None:
+        # Binaries are installed from whatever stack built them: what is lost, the environment says.
+        statements = [one for one in statements if one.kind is not StatementKind.PLACE_LOST]
     if facts := [*_own_facts(digest), *facts_of(statements, back), *map(_back, digest.returns)]:
         return facts
+    if digest.environment is not None and any(tag.statements for tag in digest.tags):
+        return [Fact((unchanged(digest.environment),))]
     if any(span.is_unknown for span in digest.spans):
         return [Fact(("what changed cannot be known",))]
     unread = [safe(package) for span in digest.spans for package in span.unread]
@@ -96,6 +101,11 @@ def _facts(digest: Digest) -> list[Fact]:
         which = unread[0][:_LONGEST_NAME] if len(unread) == 1 else f"{len(unread)} documents"
         return [Fact((f"{which} could not be read",))]
     return [Fact(("no changes",))]
+
+
+def _once(statements: Iterable[Statement]) -> list[Statement]:
+    """Return what several tags have in common once: a new snapshot often says what its branch says."""
+    return list({(one.kind, one.name, one.before, one.after, one.packages): one for one in statements}.values())
 
 
 def _own_facts(digest: Digest) -> Iterator[Fact]:
@@ -242,9 +252,9 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.MIGRATION: _migrated,
     StatementKind.STACK_ADDED: _each("new stack {name} ({packages})", "new stack {name}"),
     StatementKind.TAG_ADDED: _each("new tag {name}"),
+    StatementKind.PACKAGE_ADDED: _added,
     StatementKind.UPGRADED: _upgraded,
     StatementKind.REBUILD_WAVE: _wave,
-    StatementKind.PACKAGE_ADDED: _added,
     StatementKind.PRUNE: _prune,
     StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),
     StatementKind.PLACE_GAINED: _packages("in more places", says_more=False),
