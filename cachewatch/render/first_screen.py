@@ -8,7 +8,7 @@ from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render import rebuild_reasons
 from cachewatch.render.rebuild_reasons import Reason
-from cachewatch.render.statement_phrases import fact, names, number, replaced
+from cachewatch.render.statement_phrases import fact, names, number, place_name, replaced, stack_name
 from cachewatch.report.digest import Return
 
 _MOST_ACTS = 5
@@ -156,7 +156,7 @@ def still_on(one: Statement) -> str:
 
 
 def _migration(one: Statement, packages: str, specs: str) -> str:
-    stacks = names(one.stacks)
+    stacks = names([stack_name(stack) for stack in one.stacks])
     still = still_on(one)
     return f"{replaced(one)}: {packages}, {specs}, in {stacks}{f'; {still}' if still else ''}"
 
@@ -250,7 +250,7 @@ def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
         for remains, words in _REMAINS.items():
             if packages := one.with_remains(remains):
                 yield words.format(
-                    place=safe_name(one.name),
+                    place=place_name(one.name),
                     names=names(packages, _FEW_NAMES),
                     them="the same binary is" if len(packages) == 1 else "the same binaries are",
                     its="its binaries" if len(packages) == 1 else "their binaries",

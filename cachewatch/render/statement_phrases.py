@@ -62,6 +62,7 @@ SHARES = {
 
 
 _LONGEST_NAME = 60
+_CACHE = "cache"  # the stack of a build cache that names none
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
@@ -168,10 +169,20 @@ def _moved(line: Line, most: int) -> str:
     return ", ".join(parts)
 
 
+def stack_name(stack: str) -> str:
+    """Name a stack so that it cannot be taken for something else: that of a recorded build cache is called `cache`."""
+    return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
+
+
+def place_name(name: str) -> str:
+    """Name a lost place, `e4s (x86_64_v3)`, likewise."""
+    return f"stack {safe_name(name)}" if name.startswith(f"{_CACHE} (") else safe_name(name)
+
+
 def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
     """Name stacks, more than `most` only by their number."""
     found = sorted(stacks)
-    return names(found, len(found)) if len(found) <= most else f"{len(found)} stacks"
+    return ", ".join(map(stack_name, found)) if len(found) <= most else f"{len(found)} stacks"
 
 
 def _stacks(places: Iterable[Place], most: int) -> str:

@@ -11,7 +11,7 @@ from cachewatch.core.untrusted_text import safe
 from cachewatch.render.environment_needs import headlines_of, unchanged
 from cachewatch.render.first_screen import is_back, is_beside, rebuilt, said_back
 from cachewatch.render.rebuild_reasons import main_reason
-from cachewatch.render.statement_phrases import fact, number, replaced
+from cachewatch.render.statement_phrases import fact, number, replaced, stack_name
 from cachewatch.report.digest import Digest, Return, TagDigest
 
 # Of a subject line, with the prefix that the mail adds.
@@ -192,7 +192,7 @@ def _places(found: Sequence[Statement]) -> Iterator[Fact]:
     packages = sorted({package for one in found for package in one.packages})
     stacks = sorted({place.stack for one in found for place in one.places})
     lost = number(len(packages), "package")
-    where = safe(stacks[0])[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
+    where = stack_name(stacks[0])[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
     named = ", ".join(safe(name)[:_LONGEST_NAME] for name in packages)
     forms = [f"{named} lost in {where}"] if len(packages) <= _FEW_NAMES else []
     yield Fact((*forms, f"{lost} lost in {where}", f"{lost} lost"))

@@ -62,6 +62,25 @@ def test_what_a_stack_lost_may_still_be_in_the_cache(
     assert remaining in " ".join(render_digest(digest_of(tag)).text.split())
 
 
+def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
+    """It is named `cache`: nothing is said to be missing in the cache."""
+    before = {
+        name: [record(n, stacks=["cache", "root"]), record(n + 5, **THERE, target="zen4")]
+        for n, name in enumerate(("curl", "zlib"))
+    }
+    after = {
+        "curl": [record(9, stacks=["cache", "root"], versions=["2.0"]), *before["curl"][1:]],
+        "zlib": before["zlib"][1:],
+    }
+    rendered = render_digest(digest_of(week(tmp_path, before, after)))
+    text = " ".join(rendered.text.split())
+
+    assert rendered.title == "zlib lost in stack cache; curl 1.0 -> 2.0"
+    assert "in stack cache (x86_64_v3), zlib must be built from source." in text
+    assert "curl 1.0 -> 2.0 in stack cache (1 of 2 stacks)" in text
+    assert "in cache" not in text
+
+
 def test_of_several_specs_the_worst_counts(tmp_path: Path) -> None:
     """One of two versions of a stack is still there elsewhere: the other one has to be built."""
     two = [record(1, **HERE), record(2, versions=["2.0"], **HERE)]
