@@ -342,8 +342,8 @@ _NEWS: Mapping[StatementKind, tuple[str, str]] = {
 _ROUTINE = {
     StatementKind.PRUNE: "a routine prune of {:,} old builds",
     StatementKind.PRUNED: "{:,} specs pruned that no stack built",
-    StatementKind.SURPLUS: "{:,} copies fewer",
-    StatementKind.EXTRA_COPY: "{:,} more copies",
+    StatementKind.SURPLUS: "{:,} fewer copies of the same build",
+    StatementKind.EXTRA_COPY: "{:,} more copies of the same build",
 }
 
 

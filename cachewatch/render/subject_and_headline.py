@@ -265,8 +265,8 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.RECONFIGURED: _packages("built in another way"),
     StatementKind.MOVED: _packages("moved between stacks"),
     StatementKind.PRUNED: _packages("pruned", says_more=False),
-    StatementKind.SURPLUS: _packages("with fewer copies", says_more=False),
-    StatementKind.EXTRA_COPY: _packages("with more copies", says_more=False),
+    StatementKind.SURPLUS: _packages("with fewer copies of the same build", says_more=False),
+    StatementKind.EXTRA_COPY: _packages("with more copies of the same build", says_more=False),
     StatementKind.REBUILT: _rebuilt,
 }
 

@@ -184,5 +184,5 @@ def _where(upgrade: Statement) -> str:
     """Say in which stacks a version is, unless it is in all that have the package."""
     for line in upgrade.lines[:1]:
         if len({place.stack for place in line.story.places}) < line.story.of_stacks:
-            return where(line)
+            return where(line).partition(";")[0]
     return ""
