@@ -259,15 +259,6 @@ def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
         yield f"{number(len(found) - _MOST_PLACES, 'more place')} lost packages, listed below."
 
 
-def remaining(one: Statement) -> str:
-    """Say what is still there of the packages that a place lost; empty where nothing is."""
-    said = []
-    for remains, words in _STILL.items():
-        if packages := one.with_remains(remains):
-            said.append(words if packages == one.packages else f"{names(packages, _FEW_NAMES)}: {words}")
-    return "; ".join(said)
-
-
 def is_harmless(one: Statement) -> bool:
     """Tell whether a place lost only what the cache still has, so that whoever installs misses nothing."""
     return one.kind is StatementKind.PLACE_LOST and one.with_remains(Remains.SAME) == one.packages
@@ -282,12 +273,6 @@ _REMAINS = {
     Remains.SAME: "{place} no longer builds {names}, but {them} still in the cache: nothing to do.",
 }
 
-
-_STILL = {
-    Remains.UNTIL_PRUNE: "the binaries stay until the next prune",
-    Remains.ANOTHER: "another stack has a build of the same version",
-    Remains.SAME: "the same binaries are still in the cache",
-}
 
 _ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = {
     StatementKind.SUSPICIOUS: _suspicious,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from cachewatch.core.model import Place
 from cachewatch.core.spack_spellings import NO_COMPILER
-from cachewatch.core.statements import Line, Statement, StatementKind
+from cachewatch.core.statements import Line, Remains, Statement, StatementKind
 from cachewatch.core.statements.values import Story
 from cachewatch.core.untrusted_text import safe_name
 
@@ -61,6 +61,12 @@ SHARES = {
 }
 
 
+# What is still there of what a place lost.
+_STILL = {
+    Remains.UNTIL_PRUNE: "the binaries stay until the next prune",
+    Remains.ANOTHER: "another stack has a build of the same version",
+    Remains.SAME: "the same binaries are still in the cache",
+}
 _LONGEST_NAME = 60
 _CACHE = "cache"  # the stack of a build cache that names none
 
@@ -167,6 +173,16 @@ def _moved(line: Line, most: int) -> str:
     parts = [f"joined {stacks_named(line.joined, most)}"] if line.joined else []
     parts += [f"left {stacks_named(line.left, most)}"] if line.left else []
     return ", ".join(parts)
+
+
+def remaining(one: Statement, packages: Sequence[str] | None = None) -> str:
+    """Say what is still there of the packages that a place lost, or of those chosen; empty where nothing is."""
+    chosen = set(one.packages if packages is None else packages)
+    said = []
+    for remains, words in _STILL.items():
+        if found := [package for package in one.with_remains(remains) if package in chosen]:
+            said.append(words if len(found) == len(chosen) else f"{names(found)}: {words}")
+    return "; ".join(said)
 
 
 def stack_name(stack: str) -> str:

@@ -77,7 +77,8 @@ _WORDS = {"everything", "new", "no", "of", "pinned", "routine", "stack", "suspic
 def subtitle(digest: Digest) -> str:
     """Say of which tags and days the digest is."""
     where = scope(digest.tags) if digest.tags else ""
-    bases = {tag.report.before.tag for tag in digest.tags if tag.report.before.tag != tag.report.after.tag}
+    # Of several tags, only some may be compared with another one: then each says so.
+    bases = {tag.report.before.tag if tag.report.before.tag != tag.report.after.tag else None for tag in digest.tags}
     base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
     span = ", ".join(filter(None, (where, base, _days(digest))))
     selected = "; ".join(safe(line) for line in digest.why if line.partition(" ")[0] in _SELECTING)

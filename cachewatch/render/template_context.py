@@ -26,12 +26,11 @@ from cachewatch.render.first_screen import (
     part_routine,
     partly_back,
     reasons,
-    remaining,
     said_back,
     sentence_of_tag,
 )
 from cachewatch.render.rebuild_reasons import Reason
-from cachewatch.render.statement_phrases import HEADINGS, fact, where
+from cachewatch.render.statement_phrases import HEADINGS, fact, remaining, where
 from cachewatch.report.changes import Report
 from cachewatch.report.digest import Digest, Example, Return, Span, TagDigest
 

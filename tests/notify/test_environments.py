@@ -275,6 +275,16 @@ def test_what_moving_to_a_new_snapshot_means(tmp_path: Path) -> None:
     )
 
 
+def test_each_of_several_tags_says_with_what_it_is_compared(tmp_path: Path) -> None:
+    """A branch is compared with its own past, a new snapshot with the one before."""
+    first = snapshots(develop_2025_06_01=ALL) | catalogue(ALL)
+    second = first | snapshots(develop_2025_06_08=LESS) | catalogue(LESS)
+    text = told_after(site_of(tmp_path, first, second), 1)
+    assert text.splitlines()[1] == "2 tags, 1 to 2 June 2025"
+    assert "\nIN develop\n" in text
+    assert "\nIN develop-2025-06-08, compared with develop-2025-06-01\n" in text
+
+
 def test_rebuilt_binaries_are_not_to_be_ignored(tmp_path: Path) -> None:
     """What readers have to act on is news, with its remedy; what was rebuilt otherwise is routine."""
     ours = lock(tmp_path / "spack.lock", ("hdf5", "1.0", spec_hash(10)), ("zlib", "1.0", spec_hash(1)))
