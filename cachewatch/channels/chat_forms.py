@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.channels.escaping import markdown, one_line, without_links, without_mentions
+from cachewatch.channels.escaping import Markdown, markdown, one_line, without_links, without_mentions
 from cachewatch.core.delivery import RenderedDigest
 
 _NAME = "cachewatch"
@@ -119,7 +119,7 @@ def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
         "fallback": brief.title,
         "color": f"#{brief.colour:06x}",
         "title": brief.title,
-        "text": _marked_up(brief),
+        "text": _marked_up(brief, Markdown.MATTERMOST),
         "footer": brief.about,
     }
     if brief.link:
@@ -130,8 +130,8 @@ def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
 def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
     brief = _brief(rendered)
     embed: dict[str, Any] = {
-        "title": markdown(brief.title)[:_MARKED_TITLE],
-        "description": _marked_up(brief),
+        "title": markdown(brief.title, Markdown.DISCORD)[:_MARKED_TITLE],
+        "description": _marked_up(brief, Markdown.DISCORD),
         "color": brief.colour,
         "timestamp": rendered.created.isoformat(),
     }
@@ -142,11 +142,13 @@ def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
     return {"username": _NAME, "embeds": [embed], "allowed_mentions": {"parse": []}}
 
 
-def _marked_up(brief: _Brief) -> str:
-    """Return bullets, as many as there is room for, and the link in the Markdown that Discord and Mattermost share."""
+def _marked_up(brief: _Brief, chat: Markdown) -> str:
+    """Return bullets, as many as there is room for, and the link, in the Markdown of a chat."""
     link = f"[{_LINK}](<{brief.link}>)" if brief.link else ""
     lines = [
-        f"- **{markdown(each.label)}** {markdown(each.text)}" if each.label else f"- {markdown(each.text)}"
+        f"- **{markdown(each.label, chat, is_start=False)}** {markdown(each.text, chat, is_start=False)}"
+        if each.label
+        else f"- {markdown(each.text, chat)}"
         for each in brief.bullets
     ]
     while len(said := "\n".join(filter(None, (*lines, link)))) > _MARKED_UP:

@@ -1,10 +1,19 @@
 """Make strangers' text harmless in headers, bodies, markup, names of files, and chats."""
 
 import re
+from enum import Enum
 from hashlib import sha256
 from urllib.parse import urlsplit
 
 from cachewatch.core.untrusted_text import UNFIT, UNSEEN, safe
+
+
+class Markdown(Enum):
+    """The dialects of chats."""
+
+    DISCORD = "discord"
+    MATTERMOST = "mattermost"
+
 
 _UNFIT = re.compile(f"[{UNFIT}]")
 # Whatever stands between the sign and the word: `@**all**` calls in Zulip, and nobody sees a soft hyphen.
@@ -12,9 +21,15 @@ _MENTION = re.compile(
     rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
 )
 _LINK = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
-# What chats take for markup: anywhere, and at the start of a line.
-_MARKED = re.compile(r"[\\`*_~|\[\]$]")
-_AT_START = re.compile(r"^[#>+-]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
+# What a chat takes for markup within a line and at its start; a backslash more than that would be seen where messages
+# are shown as they were sent, as in notifications. An underscore within a word (x86_64) is none in any chat.
+_OF_ALL = r"[\\`*\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~(?=~)|(?<=~)~"
+_MARKUP = {
+    # Spoilers; emoji, times and commands.
+    Markdown.DISCORD: (rf"{_OF_ALL}|\|(?=\|)|(?<=\|)\||<(?=a?:|t:|/|id:)", r"#(?=#{0,2} )|>|-(?=#? )|\d{1,9}\.(?= )"),
+    # Channels; formulas.
+    Markdown.MATTERMOST: (rf"{_OF_ALL}|(?<![A-Za-z0-9])~(?=\w)|\$", r"#|>|[-+](?=[ -]|$)|\d{1,9}[.)](?= |$)"),
+}
 _COMMAND = re.compile(r"Command: (?:cachewatch|git|spack) ")
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
 
@@ -48,9 +63,13 @@ def markup(text: str) -> str:
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
-def markdown(text: str) -> str:
-    """Return one line as it is, in the Markdown of a chat."""
-    return _AT_START.sub(r"\\\g<0>", _MARKED.sub(r"\\\g<0>", text))
+def markdown(text: str, chat: Markdown, *, is_start: bool = True) -> str:
+    """Return one line as it is, in the Markdown of a chat; `is_start` tells whether nothing stands before it."""
+    within, at_start = _MARKUP[chat]
+    first = ""
+    if is_start and (found := re.match(at_start, text)):
+        first, text = f"{text[: found.end() - 1]}\\{found[0][-1]}", text[found.end() :]
+    return first + re.sub(within, r"\\\g<0>", text)
 
 
 def without_secret_url(text: str, url: str) -> str:

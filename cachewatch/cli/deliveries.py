@@ -1,7 +1,7 @@
 """`cachewatch deliveries`: what was sent, what waits and what failed, and to do something about it."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import click
@@ -12,6 +12,7 @@ from cachewatch.cli.open_state import reading, working_on
 from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.config.model import Config
+from cachewatch.core.moments import minute, second
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import UsageError
 from cachewatch.notify import operator_actions
@@ -20,7 +21,7 @@ from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import OPEN, Delivery, State
 
 _MOST = 50
-_HEADING = "number  created (UTC)     state      channel -> target"
+_HEADING = ("number", "created", "state", "channel -> target")
 
 
 @click.group(cls=SuggestingGroup)
@@ -57,7 +58,7 @@ def list_(*, config: Config, state: str | None, channel: str | None, is_all: boo
     if not found:
         click.echo("no deliveries", err=True)
         return
-    write_lines([_HEADING, *(safe(_line(each) + (note if each.id in unknown else "")) for each in found)])
+    write_lines(_table(found, config.timezone, dict.fromkeys(unknown, note)))
 
 
 @deliveries.command(
@@ -82,17 +83,18 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         history = [{"at": at, "event": event, "detail": said} for at, event, said in story]
         write_json({"delivery": found, "history": history})
         return
-    click.echo(safe(_line(found)))
+    click.echo(safe("  ".join(_cells(found, config.timezone))))
     if stored is not None:
         click.echo(safe(f"  {stored.title}"))
         click.echo(safe(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"))
     if found.message_id:
         click.echo(safe(f"  Message-ID {found.message_id}"))
-    click.echo(f"  {_attempts(found)}")
+    click.echo(f"  {_attempts(found, config.timezone)}")
     if found.state is State.SENDING and found.lease_until is not None:
-        click.echo(safe(f"  being sent by {found.lease_owner}, until {found.lease_until:%Y-%m-%d %H:%M} UTC at most"))
+        until = minute(found.lease_until, config.timezone)
+        click.echo(safe(f"  being sent by {found.lease_owner}, until {until} at most"))
     for at, event, said in story:
-        click.echo(safe(f"  {at:%Y-%m-%d %H:%M:%S} {event}{': ' + said if said else ''}"))
+        click.echo(safe(f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}"))
 
 
 @deliveries.command(epilog=examples("cachewatch deliveries retry 17", "cachewatch deliveries retry 17 18 --force"))
@@ -185,14 +187,23 @@ def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..
             click.echo(f"{item}: {done}")
 
 
-def _line(delivery: Delivery) -> str:
-    when = f"{delivery.created:%Y-%m-%d %H:%M}"
+def _table(found: Sequence[Delivery], zone: str, notes: Mapping[int, str]) -> Iterator[str]:
+    """Yield a heading and a line for each delivery, with times in the time zone of the configuration."""
+    rows = [_cells(each, zone, notes.get(each.id, "")) for each in found]
+    *widths, _ = (max(map(len, column)) for column in zip(_HEADING, *rows, strict=True))
+    for number, (first, *rest, last) in enumerate((_HEADING, *rows)):
+        cells = (text.ljust(width) for text, width in zip(rest, widths[1:], strict=True))
+        yield safe("  ".join((first.rjust(widths[0]) if number else first, *cells, last)))
+
+
+def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str, str]:
     marks = f" digest {delivery.digest[:12]}" if delivery.state is State.HELD else ""
     marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
     said = f"  ({delivery.said})" if delivery.said else ""
-    return f"{delivery.id:>6}  {when}  {delivery.state:<10} {delivery.channel} -> {delivery.target}{marks}{said}"
+    where = f"{delivery.channel} -> {delivery.target}{marks}{said}{note}"
+    return str(delivery.id), minute(delivery.created, zone), str(delivery.state), where
 
 
-def _attempts(delivery: Delivery) -> str:
+def _attempts(delivery: Delivery, zone: str) -> str:
     made = f"{delivery.attempts} attempt{'' if delivery.attempts == 1 else 's'}"
-    return f"{made}, expires at {delivery.give_up:%Y-%m-%d %H:%M} UTC" if delivery.state in OPEN else made
+    return f"{made}, expires at {minute(delivery.give_up, zone)}" if delivery.state in OPEN else made

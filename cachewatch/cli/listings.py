@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.cli.completing import Complete, completing
 from cachewatch.cli.help_examples import examples
-from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.open_catalogue import REPO_OPTION, open_as_fetched, open_catalogue
 from cachewatch.cli.open_history import DB_OPTION, open_history, write_answer
 from cachewatch.cli.output import OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
@@ -113,6 +113,8 @@ def stacks(
         for signature, count in document.specs.counts.items():
             for stack in signature.stacks:
                 counts[stack].append((document.package, count, signature.target))
+    # A stack that the tag says it has, and of which it has nothing now, is worth a line.
+    counts = {name: [] for name in _declared(**options)} | counts
     _write([_stack(name, counts[name]) for name in _chosen("stack", sorted(counts), patterns)], **options)
     _end(context, diagnostics)
 
@@ -132,6 +134,17 @@ def _stacks_at(
         write([f"{safe_name(one.stack)}\n".encode() for one in answer.stacks], options["output"], is_for_people=True)
         return
     write_answer(answer, answer.indexed, lambda: stacks_table(answer), format_=format_, output=options["output"])
+
+
+def _declared(*, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[str]:
+    """Yield the stacks that a tag says it has."""
+    from cachewatch.git.catalogue import stacks_of  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
+
+    repository = open_as_fetched(repo)
+    if repository is not None:
+        with closing(repository):
+            yield from stacks_of(repository, resolve(repository, rev)).get(tag, ())
 
 
 def _stack(name: str, counted: Sequence[tuple[str, int, str]]) -> ListedStack:

@@ -74,9 +74,9 @@ def why(
 ) -> None:
     """Explain why specs were rebuilt: what changed in them, or in what they depend on.
 
-    Each new spec is compared with its nearest predecessor. Without a spec, all causes between two revisions are
-    counted. This needs a repository that `cachewatch record` writes: Spack's public catalogue has no dependency
-    graph.
+    Each new spec is compared with its nearest predecessor, the older spec that shares most dependencies. Without a
+    spec, all causes between two revisions are counted. This needs a repository that `cachewatch record` writes:
+    Spack's public catalogue has no dependency graph.
     """
     if lock and (spec or between):
         raise UsageError("--lock compares two whole lock files; leave out the spec and --between")

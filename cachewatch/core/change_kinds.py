@@ -8,7 +8,7 @@ from cachewatch.errors import UsageError
 
 # What each kind means, and whether a digest tells it unless asked not to; worst first.
 MEANINGS: Mapping[Kind, tuple[str, bool]] = {
-    Kind.TAG_ADDED: ("a tag appeared; it is compared with its predecessor", True),
+    Kind.TAG_ADDED: ("a tag appeared; it is compared with the one before it in its series", True),
     Kind.TAG_REMOVED: ("a tag is gone", True),
     Kind.STACK_EVENT: ("a stack left or joined the whole tag", True),
     Kind.PRUNE: ("a prune removed surplus copies by the thousand", True),

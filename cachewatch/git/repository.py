@@ -455,4 +455,6 @@ def _find(path: Path, *, is_ours: bool) -> str:
         with git.Repo(path.absolute(), search_parent_directories=True, expand_vars=False) as repository:
             return str(Path(repository.git_dir).absolute())
     except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
-        raise SourceError(f"{path}: not a git repository, or a damaged one") from error
+        raise SourceError(
+            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository with a folder _cache"
+        ) from error

@@ -7,7 +7,7 @@ is never read. What stays of a package is one small value (values.py), from whic
 put together at the end (sightings.py, revision_reports.py).
 """
 
-from cachewatch.history.arrivals import Interval, Lag, intervals_of, lags_of
+from cachewatch.history.arrivals import Interval, Lag, intervals_of, lags_of, lost_by
 from cachewatch.history.revision_reports import reports_of
 from cachewatch.history.sightings import Revisions
 from cachewatch.history.totals import Totals, totals_of
@@ -28,6 +28,7 @@ __all__ = [
     "Totals",
     "intervals_of",
     "lags_of",
+    "lost_by",
     "read_tag",
     "reports_of",
     "totals_of",

@@ -1,6 +1,6 @@
 """When a version came to a stack, how long it stayed, and how much later than elsewhere that was."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -79,3 +79,9 @@ def _had(stay: Interval, start: int) -> bool:
 
 def _in_time(stay: Interval) -> tuple[int, str, str]:
     return (stay.first, stay.stack, stay.version)
+
+
+def lost_by(history: PackageHistory) -> Mapping[str, int]:
+    """Return the stacks that had the package and have it no more, with the revision that took it."""
+    found = {stack: step.revision for step in history.steps for stack, _ in step.went if stack}
+    return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}

@@ -7,6 +7,7 @@ from msgspec import structs
 from cachewatch.channels import open_channel
 from cachewatch.core.delivery import Message
 from cachewatch.core.durations import duration_in_words
+from cachewatch.core.moments import minute
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.notify.alert_review import resolve_settled
 from cachewatch.notify.damaged_rows import set_aside
@@ -30,7 +31,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
         if delivery.state is State.SENDING:
-            _check_lease(delivery, now, is_forced=is_forced)
+            _check_lease(delivery, now, context.config.timezone, is_forced=is_forced)
         elif delivery.state not in _RETRIED:
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
@@ -131,11 +132,11 @@ def _delivery(connection: Connection, number: int) -> Delivery:
     return found
 
 
-def _check_lease(delivery: Delivery, now: datetime, *, is_forced: bool) -> None:
+def _check_lease(delivery: Delivery, now: datetime, zone: str, *, is_forced: bool) -> None:
     if delivery.lease_until is not None and delivery.lease_until > now and not is_forced:
         raise UsageError(
             f"delivery {delivery.id} is being sent by {delivery.lease_owner}, and comes back by itself at "
-            f"{delivery.lease_until:%Y-%m-%d %H:%M} UTC; --force sends it now, and perhaps a second time"
+            f"{minute(delivery.lease_until, zone)}; --force sends it now, and perhaps a second time"
         )
 
 

@@ -112,7 +112,9 @@ def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
     """Yield a section of a report: why specs were rebuilt."""
     yield "WHY"
     if found:
-        yield from attributed_lines(found, "with another hash than their nearest predecessors")
+        yield from attributed_lines(
+            found, "with another hash than the older specs that share most dependencies with them"
+        )
     else:
         yield "  no specs were rebuilt"
 

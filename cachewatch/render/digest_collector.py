@@ -11,6 +11,7 @@ from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.statements import Line
 from cachewatch.core.statements.filtered_statements import select_statements
+from cachewatch.core.versions import is_newer, newest
 from cachewatch.render.csv import CsvCollector, csv_table
 from cachewatch.render.report_formats import report_of
 from cachewatch.report.digest import Example, Table, TagDigest, VersionsChange
@@ -21,7 +22,7 @@ MOST_CSV = 4 * 2**20
 _MOST_EXAMPLES = 3
 
 Wants = Callable[[Set[Kind]], bool]
-Ranked = tuple[int, str, Example]
+Ranked = tuple[int, int, str, Example]
 
 
 class Taken(Struct, frozen=True):
@@ -99,7 +100,7 @@ def read_tag_digest(
         rest=parted.rest,
         move=_move(outcome, outcomes),
         versions=tuple(versions),
-        examples=tuple(example for _, _, example in examples),
+        examples=tuple(example for *_, example in examples),
         table=table.finish(),
         unreadable=outcome.unreadable,
     )
@@ -114,12 +115,17 @@ def _move(outcome: Outcome, outcomes: list[PackageOutcome]) -> SnapshotMove | No
 
 
 def _best(examples: Iterable[Ranked]) -> list[Ranked]:
-    return heapq.nsmallest(_MOST_EXAMPLES, examples, key=lambda ranked: ranked[:2])
+    return heapq.nsmallest(_MOST_EXAMPLES, examples, key=lambda ranked: ranked[:3])
 
 
 def _examples(change: PackageChange) -> Iterator[Ranked]:
-    """Yield a new binary to try out: of a new package sooner than of a new version."""
-    added = set(change.facts["versions"].added)
+    """Yield a new binary to install: of a new package sooner than of a new version, of what has more specs sooner.
+
+    A version that is not newer than those before is no news to anybody who installs.
+    """
+    had = change.before["versions"]
+    latest = newest(had) if had else ""
+    added = {version for version in change.facts["versions"].added if not had or is_newer(version, latest)}
     if not added:
         return
     found = [(s, h) for h, s in change.came.items() if s.stacks and not added.isdisjoint(s.versions)]
@@ -127,6 +133,7 @@ def _examples(change: PackageChange) -> Iterator[Ranked]:
         signature, spec_hash = min(found)
         yield (
             0 if Kind.PACKAGE_ADDED in change.kinds else 1,
+            -len(found),
             change.package,
             Example(
                 package=change.package,

@@ -7,7 +7,7 @@ from cachewatch.core.environment_coverage import Availability, CoverageChange, R
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.versions import is_newer
 from cachewatch.render.coverage import remark
-from cachewatch.render.statement_phrases import number
+from cachewatch.render.statement_phrases import number, stacks_named
 from cachewatch.report.digest import Pinned, TagDigest
 from cachewatch.report.snapshots import Outcome, PackageOutcome, SnapshotMove
 
@@ -18,6 +18,8 @@ _MOST_PINNED = 5
 _MOST_NAMED = 3
 # Outcomes of which packages are listed; the others are numbers.
 _TOLD = (Outcome.LOST, Outcome.DOWNGRADED, Outcome.UPGRADED, Outcome.GAINED, Outcome.CHANGED)
+# What installs what is left, and builds the rest.
+_RECONCRETIZING = ("spack -e . concretize --force", "spack -e . install")
 # What the newest snapshot has less of, and more of.
 _LOSSES = (StatementKind.PACKAGE_REMOVED, StatementKind.PLACE_LOST, StatementKind.DOWNGRADED)
 _GAINS = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.PLACE_GAINED)
@@ -59,6 +61,12 @@ def advice_of(change: CoverageChange) -> str:
     return ""
 
 
+def hit_packages(change: CoverageChange) -> frozenset[str]:
+    """Return the packages of which binaries are missed now, or after the next prune."""
+    hit = (*change.removed, *change.newly_lost, *change.newly_unreferenced)
+    return frozenset(covered.need.package for covered in hit)
+
+
 def acts_of(change: CoverageChange) -> list[str]:
     """Return the same as sentences, with what becomes of the binaries that have another build."""
     advice = advice_of(change)
@@ -67,9 +75,19 @@ def acts_of(change: CoverageChange) -> list[str]:
     if change.removed and change.lost and (others := len(change.removed) - len(change.lost)):
         has = "has another build" if others == 1 else "have other builds"
         said.append(f"{others:,} more {has}, which you get when you re-concretize (listed below).")
-    if not said and headline_of(change):
-        said.append("nothing of your environment is lost: nothing to do.")
+    if not said:
+        what = "nothing of your environment is lost" if headline_of(change) else unchanged(change)
+        said.append(f"{what}: nothing to do.")
     return said
+
+
+def unchanged(change: CoverageChange) -> str:
+    """Say what there is of an environment to which nothing happened."""
+    total, there = len(change.after.needs), change.after.met
+    noun = _noun(change, total)
+    if there == total:
+        return "your binary is still in the cache" if total == 1 else f"your {noun} are all still in the cache"
+    return f"of your {noun}, {there or 'none'} {'are' if there > 1 else 'is'} in the cache, as before"
 
 
 def _restoring(change: CoverageChange, lost: Sequence[Resolution]) -> str:
@@ -133,6 +151,7 @@ def coverage_data(change: CoverageChange, most: int, clean: Clean) -> Data:
         "name": clean(change.after.environment.name),
         "headline": headline_of(change),
         "advice": clean(advice_of(change)),
+        "commands": list(_RECONCRETIZING if advice_of(change) else ()),
         "binaries": len(change.after.needs),
         "externals": change.after.environment.externals,
         "before": change.before.met,
@@ -173,9 +192,15 @@ def move_verdict(move: SnapshotMove) -> str:
         if not move.packages:
             return "safe for you: nothing changes"
         return f"safe for you, nothing is lost{f', but {anew}' if anew else ''}"
-    losing = f"you lose {len(lost):,} ({_named(found.package for found in lost)})" if lost else ""
+    losing = f"you lose {len(lost):,} ({_named(map(_lost_package, lost))})" if lost else ""
     aging = f"{len(older):,} downgraded ({_named(found.package for found in older)})" if older else ""
     return "; ".join(filter(None, (losing, aging, anew)))
+
+
+def _lost_package(found: PackageOutcome) -> str:
+    """Name a package, and where it is lost if it is still anywhere."""
+    stacks = sorted({place.stack for place in found.places})
+    return found.package if found.is_whole or not stacks else f"{found.package} in {stacks_named(stacks)}"
 
 
 def move_headline(move: SnapshotMove) -> str:

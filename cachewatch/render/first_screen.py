@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
-from cachewatch.core.statements import Severity, Statement, StatementKind
+from cachewatch.core.statements import Remains, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render import rebuild_reasons
 from cachewatch.render.rebuild_reasons import Reason
-from cachewatch.render.statement_phrases import fact, names, number, replaced
+from cachewatch.render.statement_phrases import fact, names, number, place_name, replaced, stack_name
 from cachewatch.report.digest import Return
 
 _MOST_ACTS = 5
@@ -29,7 +29,8 @@ def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()
     said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
     more = len(said) - _MOST_ACTS
     if said:
-        stay = [f"if you need what is lost, stay on {safe_name(base)}."] if base else []
+        is_missed = any(one.severity is Severity.ATTENTION and not is_harmless(one) for one in statements)
+        stay = [f"if you need what is lost, stay on {safe_name(base)}."] if base and is_missed else []
         rest = [f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []
         return [*own, *said[:_MOST_ACTS], *rest, *stay]
     if own:
@@ -71,6 +72,15 @@ def _is_less(one: Return) -> bool:
 def is_back(one: Statement, back: Set[tuple[str, str]]) -> bool:
     """Tell whether what `one` says is new is in `back`, by kind and name: it was there before."""
     return (_JOINED.get(one.kind, ""), one.name) in back
+
+
+def part_routine(found: Sequence[Statement], packages: Set[str]) -> tuple[list[Statement], list[Statement]]:
+    """Part what is routine and happened to any of `packages` from all else: it is behind what readers act on."""
+    parts: tuple[list[Statement], list[Statement]] = ([], [])
+    for one in found:
+        is_routine = one.severity is Severity.ROUTINE or one.kind is StatementKind.REBUILD_WAVE
+        parts[not (is_routine and packages & set(one.packages))].append(one)
+    return parts
 
 
 def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
@@ -146,7 +156,7 @@ def still_on(one: Statement) -> str:
 
 
 def _migration(one: Statement, packages: str, specs: str) -> str:
-    stacks = names(one.stacks)
+    stacks = names([stack_name(stack) for stack in one.stacks])
     still = still_on(one)
     return f"{replaced(one)}: {packages}, {specs}, in {stacks}{f'; {still}' if still else ''}"
 
@@ -234,10 +244,34 @@ def _downgraded(found: Sequence[Statement]) -> Iterator[str]:
 
 
 def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
-    for one in found[:_MOST_PLACES]:
-        yield f"in {safe_name(one.name)}, {names(one.packages, _FEW_NAMES)} must be built from source."
+    # What nobody misses comes last.
+    in_order = sorted(found, key=is_harmless)
+    for one in in_order[:_MOST_PLACES]:
+        for remains, words in _REMAINS.items():
+            if packages := one.with_remains(remains):
+                yield words.format(
+                    place=place_name(one.name),
+                    names=names(packages, _FEW_NAMES),
+                    them="the same binary is" if len(packages) == 1 else "the same binaries are",
+                    its="its binaries" if len(packages) == 1 else "their binaries",
+                )
     if len(found) > _MOST_PLACES:
         yield f"{number(len(found) - _MOST_PLACES, 'more place')} lost packages, listed below."
+
+
+def is_harmless(one: Statement) -> bool:
+    """Tell whether a place lost only what the cache still has, so that whoever installs misses nothing."""
+    return one.kind is StatementKind.PLACE_LOST and one.with_remains(Remains.SAME) == one.packages
+
+
+# What to do about what a place lost, by what is still there; the worst first.
+_REMAINS = {
+    Remains.NOTHING: "in {place}, {names} must be built from source.",
+    Remains.UNTIL_PRUNE: "no stack builds {names} of {place} any more: {its} stay until the next prune.",
+    Remains.ANOTHER: "{place} no longer builds {names}, but another stack has a build of the same version: "
+    "re-concretize to get it.",
+    Remains.SAME: "{place} no longer builds {names}, but {them} still in the cache: nothing to do.",
+}
 
 
 _ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = {
@@ -293,8 +327,8 @@ _NEWS: Mapping[StatementKind, tuple[str, str]] = {
 _ROUTINE = {
     StatementKind.PRUNE: "a routine prune of {:,} old builds",
     StatementKind.PRUNED: "{:,} specs pruned that no stack built",
-    StatementKind.SURPLUS: "{:,} copies fewer",
-    StatementKind.EXTRA_COPY: "{:,} more copies",
+    StatementKind.SURPLUS: "{:,} fewer copies of the same build",
+    StatementKind.EXTRA_COPY: "{:,} more copies of the same build",
 }
 
 

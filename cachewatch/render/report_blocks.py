@@ -78,7 +78,12 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
     statement = one.statement
     if statement.kind is StatementKind.PLACE_LOST and statement.name:
         # Place first: what matters is what is missing there.
-        yield BlockEntry(name=safe_name(statement.name), fact=_lost(one, asked), counts=one.counts)
+        yield BlockEntry(
+            name=safe_name(statement.name),
+            fact=_lost(one, asked),
+            counts=one.counts,
+            where=statement_phrases.remaining(statement, one.packages),
+        )
         return
     for line in one.lines:
         yield BlockEntry(

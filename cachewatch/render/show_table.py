@@ -53,11 +53,11 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
         number(len({stack for s in signatures for stack in s.stacks}), "stack"),
         number(len({s.target for s in signatures}), "target"),
         number(len({s.compiler for s in signatures}), "compiler"),
-        number(len(signatures), "signature"),
+        number(len(signatures), "configuration"),
     )
     yield ", ".join(numbers)
     if since is not None and since.revision:
-        yield f"document unchanged since {_day(since)} ({since.revision[:10]})"
+        yield f"last changed {_day(since)} ({since.revision[:10]})"
 
 
 def _table(cells: Cells, *, is_pruned: bool, palette: Palette) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from cachewatch.core.model import Place
 from cachewatch.core.spack_spellings import NO_COMPILER
-from cachewatch.core.statements import Line, Statement, StatementKind
+from cachewatch.core.statements import Line, Remains, Statement, StatementKind
 from cachewatch.core.statements.values import Story
 from cachewatch.core.untrusted_text import safe_name
 
@@ -61,7 +61,14 @@ SHARES = {
 }
 
 
+# What is still there of what a place lost.
+_STILL = {
+    Remains.UNTIL_PRUNE: "the binaries stay until the next prune",
+    Remains.ANOTHER: "another stack has a build of the same version",
+    Remains.SAME: "the same binaries are still in the cache",
+}
 _LONGEST_NAME = 60
+_CACHE = "cache"  # the stack of a build cache that names none
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
@@ -168,10 +175,30 @@ def _moved(line: Line, most: int) -> str:
     return ", ".join(parts)
 
 
+def remaining(one: Statement, packages: Sequence[str] | None = None) -> str:
+    """Say what is still there of the packages that a place lost, or of those chosen; empty where nothing is."""
+    chosen = set(one.packages if packages is None else packages)
+    said = []
+    for remains, words in _STILL.items():
+        if found := [package for package in one.with_remains(remains) if package in chosen]:
+            said.append(words if len(found) == len(chosen) else f"{names(found)}: {words}")
+    return "; ".join(said)
+
+
+def stack_name(stack: str) -> str:
+    """Name a stack so that it cannot be taken for something else: that of a recorded build cache is called `cache`."""
+    return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
+
+
+def place_name(name: str) -> str:
+    """Name a lost place, `e4s (x86_64_v3)`, likewise."""
+    return f"stack {safe_name(name)}" if name.startswith(f"{_CACHE} (") else safe_name(name)
+
+
 def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
     """Name stacks, more than `most` only by their number."""
     found = sorted(stacks)
-    return names(found, len(found)) if len(found) <= most else f"{len(found)} stacks"
+    return ", ".join(map(stack_name, found)) if len(found) <= most else f"{len(found)} stacks"
 
 
 def _stacks(places: Iterable[Place], most: int) -> str:

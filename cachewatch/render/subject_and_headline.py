@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from cachewatch.core.statements import Statement, StatementKind
 from cachewatch.core.untrusted_text import safe
-from cachewatch.render.environment_needs import headlines_of
+from cachewatch.render.environment_needs import headlines_of, unchanged
 from cachewatch.render.first_screen import is_back, is_beside, rebuilt, said_back
 from cachewatch.render.rebuild_reasons import main_reason
-from cachewatch.render.statement_phrases import fact, number, replaced
+from cachewatch.render.statement_phrases import fact, number, replaced, stack_name
 from cachewatch.report.digest import Digest, Return, TagDigest
 
 # Of a subject line, with the prefix that the mail adds.
@@ -71,13 +71,14 @@ def sentence(digest: Digest) -> str:
 
 # The patterns of a subscription that leave something out.
 _SELECTING = ("packages", "stacks", "targets", "oses", "compilers", "versions", "environment")
-_WORDS = {"everything", "new", "no", "pinned", "routine", "stack", "suspicious:", "tag", "what"}
+_WORDS = {"everything", "new", "no", "of", "pinned", "routine", "stack", "suspicious:", "tag", "what", "your"}
 
 
 def subtitle(digest: Digest) -> str:
     """Say of which tags and days the digest is."""
     where = scope(digest.tags) if digest.tags else ""
-    bases = {tag.report.before.tag for tag in digest.tags if tag.report.before.tag != tag.report.after.tag}
+    # Of several tags, only some may be compared with another one: then each says so.
+    bases = {tag.report.before.tag if tag.report.before.tag != tag.report.after.tag else None for tag in digest.tags}
     base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
     span = ", ".join(filter(None, (where, base, _days(digest))))
     selected = "; ".join(safe(line) for line in digest.why if line.partition(" ")[0] in _SELECTING)
@@ -86,9 +87,14 @@ def subtitle(digest: Digest) -> str:
 
 def _facts(digest: Digest) -> list[Fact]:
     back = {(one.kind, one.name) for one in digest.returns}
-    statements = [one for tag in digest.tags for one in tag.statements]
+    statements = _once(one for tag in digest.tags for one in tag.statements)
+    if digest.environment is not None:
+        # Binaries are installed from whatever stack built them: what is lost, the environment says.
+        statements = [one for one in statements if one.kind is not StatementKind.PLACE_LOST]
     if facts := [*_own_facts(digest), *facts_of(statements, back), *map(_back, digest.returns)]:
         return facts
+    if digest.environment is not None and any(tag.statements for tag in digest.tags):
+        return [Fact((unchanged(digest.environment),))]
     if any(span.is_unknown for span in digest.spans):
         return [Fact(("what changed cannot be known",))]
     unread = [safe(package) for span in digest.spans for package in span.unread]
@@ -96,6 +102,11 @@ def _facts(digest: Digest) -> list[Fact]:
         which = unread[0][:_LONGEST_NAME] if len(unread) == 1 else f"{len(unread)} documents"
         return [Fact((f"{which} could not be read",))]
     return [Fact(("no changes",))]
+
+
+def _once(statements: Iterable[Statement]) -> list[Statement]:
+    """Return what several tags have in common once: a new snapshot often says what its branch says."""
+    return list({(one.kind, one.name, one.before, one.after, one.packages): one for one in statements}.values())
 
 
 def _own_facts(digest: Digest) -> Iterator[Fact]:
@@ -182,7 +193,7 @@ def _places(found: Sequence[Statement]) -> Iterator[Fact]:
     packages = sorted({package for one in found for package in one.packages})
     stacks = sorted({place.stack for one in found for place in one.places})
     lost = number(len(packages), "package")
-    where = safe(stacks[0])[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
+    where = stack_name(stacks[0])[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
     named = ", ".join(safe(name)[:_LONGEST_NAME] for name in packages)
     forms = [f"{named} lost in {where}"] if len(packages) <= _FEW_NAMES else []
     yield Fact((*forms, f"{lost} lost in {where}", f"{lost} lost"))
@@ -242,9 +253,9 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.MIGRATION: _migrated,
     StatementKind.STACK_ADDED: _each("new stack {name} ({packages})", "new stack {name}"),
     StatementKind.TAG_ADDED: _each("new tag {name}"),
+    StatementKind.PACKAGE_ADDED: _added,
     StatementKind.UPGRADED: _upgraded,
     StatementKind.REBUILD_WAVE: _wave,
-    StatementKind.PACKAGE_ADDED: _added,
     StatementKind.PRUNE: _prune,
     StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),
     StatementKind.PLACE_GAINED: _packages("in more places", says_more=False),
@@ -255,8 +266,8 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.RECONFIGURED: _packages("built in another way"),
     StatementKind.MOVED: _packages("moved between stacks"),
     StatementKind.PRUNED: _packages("pruned", says_more=False),
-    StatementKind.SURPLUS: _packages("with fewer copies", says_more=False),
-    StatementKind.EXTRA_COPY: _packages("with more copies", says_more=False),
+    StatementKind.SURPLUS: _packages("with fewer copies of the same build", says_more=False),
+    StatementKind.EXTRA_COPY: _packages("with more copies of the same build", says_more=False),
     StatementKind.REBUILT: _rebuilt,
 }
 

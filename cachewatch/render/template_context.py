@@ -17,12 +17,22 @@ from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import is_of_tag, severity_of
 from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.render.closing_counts import accounting
-from cachewatch.render.environment_needs import acts_of, coverage_data, move_data, pinned_data
-from cachewatch.render.first_screen import act, ignore, is_back, know, partly_back, reasons, said_back, sentence_of_tag
+from cachewatch.render.environment_needs import acts_of, advice_of, coverage_data, hit_packages, move_data, pinned_data
+from cachewatch.render.first_screen import (
+    act,
+    ignore,
+    is_back,
+    know,
+    part_routine,
+    partly_back,
+    reasons,
+    said_back,
+    sentence_of_tag,
+)
 from cachewatch.render.rebuild_reasons import Reason
-from cachewatch.render.statement_phrases import HEADINGS, fact, where
+from cachewatch.render.statement_phrases import HEADINGS, fact, remaining, where
 from cachewatch.report.changes import Report
-from cachewatch.report.digest import Digest, Return, Span, TagDigest
+from cachewatch.report.digest import Digest, Example, Return, Span, TagDigest
 
 SCHEMA = "cachewatch.digest/2"
 
@@ -147,8 +157,8 @@ class _Maker:
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
             "act": [safe(said) for said in act(self._acted_on(tag), base, [*self._own(tag), *partly_back(returns)])],
-            "know": safe(know(tag.statements, returns[:_MOST_SPANS])),
-            "ignore": ignore(tag.statements, tag.rest),
+            "know": safe(self._known(tag, returns)),
+            "ignore": self._ignored(tag),
             "causes": [self.reason(one) for one in reasons(tag.statements, tag.rest)[: self._form.others]],
             "events": [
                 self.event(one, base) for one in tag.statements if is_of_tag(one.kind) and not is_back(one, back)
@@ -168,7 +178,7 @@ class _Maker:
                     "stacks": [self._name(stack) for stack in example.stacks],
                     "command": install_line(example.package, example.version, example.hash),
                 }
-                for example in tag.examples
+                for example in self._examples(tag)
             ],
             "mirror": mirror_of(self._digest, tag),
             "warnings": self.many(report.diagnostics, self.warning),
@@ -195,6 +205,25 @@ class _Maker:
         """Return what to do about the environment, once."""
         change = self._digest.environment
         return acts_of(change) if change is not None and tag is self._digest.tags[0] else []
+
+    def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
+        """Return what to install, unless there is something to do about the environment first."""
+        change = self._digest.environment
+        return () if change is not None and advice_of(change) else tag.examples
+
+    def _known(self, tag: TagDigest, returns: Sequence[Return]) -> str:
+        """Return what is news, and what is routine if it is why readers have to act."""
+        behind, rest = (part_routine(found, self._hit)[0] for found in (tag.statements, tag.rest))
+        return "; ".join(filter(None, (know(tag.statements, returns[:_MOST_SPANS]), ignore(behind, rest))))
+
+    def _ignored(self, tag: TagDigest) -> str:
+        return ignore(*(part_routine(found, self._hit)[1] for found in (tag.statements, tag.rest)))
+
+    @property
+    def _hit(self) -> frozenset[str]:
+        """The packages of the environment of which binaries were removed, or will be."""
+        change = self._digest.environment
+        return frozenset() if change is None else hit_packages(change)
 
     def reason(self, one: Reason) -> Data:
         """Return why specs were rebuilt."""
@@ -268,6 +297,7 @@ class _Maker:
                     "packages": len(one.packages),
                     "names": [self._name(package) for package in one.packages[: self._rows]],
                     "more": max(0, len(one.packages) - self._rows),
+                    "remaining": self._clean(remaining(one)),
                 }
                 for one in shown
             ],

@@ -117,9 +117,9 @@ def report_lines(report: WhyReport) -> Iterator[str]:
     if report.counted:
         yield from attributed_lines(report.counted, report.are)
     yield from report.notes
-    for one in report.explained:
+    for number_of, one in enumerate(report.explained):
         yield ""
-        yield f"{short(one.spec)}: {_predecessor(one)}"
+        yield f"{short(one.spec)}: {_predecessor(one, is_first=not number_of)}"
         for line in cause_lines(one.paths):
             yield f"  {line}"
     yield from report.more
@@ -132,10 +132,10 @@ def report_markdown(report: WhyReport) -> bytes:
     explained = [
         {
             "spec": short(one.spec),
-            "predecessor": _predecessor(one),
+            "predecessor": _predecessor(one, is_first=not number_of),
             "causes": [{"cause": cause, "path": list(path)} for cause, path in causes_in_words(one.paths)],
         }
-        for one in report.explained
+        for number_of, one in enumerate(report.explained)
     ]
     counted = markdown_causes(report.counted)
     return render(
@@ -152,11 +152,13 @@ def report_markdown(report: WhyReport) -> bytes:
     ).encode()
 
 
-def _predecessor(one: Explanation) -> str:
+def _predecessor(one: Explanation, *, is_first: bool) -> str:
+    """Name the older spec that one is compared with; the first time, say which that is."""
     assert one.predecessor is not None
     where = ", which is still there" if one.is_beside else ""
     unlike = "" if one.is_paired else ", for another operating system or target"
-    return f"nearest predecessor {short(one.predecessor)}{where}{unlike}"
+    meaning = " (the older spec that shares most dependencies)" if is_first else ""
+    return f"nearest predecessor {short(one.predecessor)}{where}{unlike}{meaning}"
 
 
 def _own_causes(one: Explanation) -> list[Cause]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import newest, sorted_versions, version_key
 from cachewatch.history import Build, Present
+from cachewatch.render.statement_phrases import stack_name
 from cachewatch.render.template_context import install_line, is_plain, web_address
 from cachewatch.site.page_names import shown
 from cachewatch.site.page_values import BuildRow, Builds, Install, Matrix, MatrixRow
@@ -86,7 +87,7 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> In
         return None
     mirror = sources.mirror_of(tag)
     setup = (f"spack mirror add {tag} {mirror}", "spack buildcache keys --install --trust") if mirror else ()
-    stacks = _named(chosen.stacks, 3)
+    stacks = _named([stack_name(stack) for stack in chosen.stacks], 3)
     variants = " ".join(shown(variant) for variant in chosen.variants)
     return Install(setup, command, f"for {_configuration(chosen)}, from {stacks}", variants)
 
@@ -132,6 +133,6 @@ def _row(build: Build, shared: Iterable[str]) -> BuildRow:
         hashes=tuple(shown(spec_hash, 40) for spec_hash in build.hashes[:_MOST_HASHES]),
         more_hashes=max(0, len(build.hashes) - _MOST_HASHES),
         configuration=_configuration(build),
-        stacks=_named(build.stacks, 4) if build.stacks else "no stack",
+        stacks=_named([stack_name(stack) for stack in build.stacks], 4) if build.stacks else "no stack",
         variants=" ".join(shown(variant) for variant in own),
     )

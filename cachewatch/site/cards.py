@@ -6,13 +6,12 @@ from datetime import timedelta
 from statistics import median
 
 from cachewatch.core import tag_names
-from cachewatch.core.statements import Severity
-from cachewatch.history import PackageHistory, Totals
+from cachewatch.history import Totals, lost_by
 from cachewatch.render.statement_phrases import names, number
 from cachewatch.site.page_names import shown
 from cachewatch.site.page_values import Card, CardLine, Link
 from cachewatch.site.read_history import Catalogue
-from cachewatch.site.revision_stories import NewVersion
+from cachewatch.site.revision_stories import NewVersion, Tone
 from cachewatch.site.revisions import revision_path
 from cachewatch.site.shared_phrases import Times, calendar_day, package_link, stack_link
 
@@ -36,7 +35,7 @@ def latest_card(catalogue: Catalogue, times: Times) -> Card:
     stories = catalogue.stories
     number_of = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
     facts = stories[number_of].facts
-    lines = [CardLine(fact.text, tone=fact.severity.value) for fact in facts[:_MOST_LINES]]
+    lines = [CardLine(fact.text, tone=fact.tone.value) for fact in facts[:_MOST_LINES]]
     if len(facts) > _MOST_LINES:
         lines.append(CardLine(f"and {len(facts) - _MOST_LINES} more"))
     is_latest = number_of == len(stories) - 1
@@ -99,18 +98,12 @@ def _lost(catalogue: Catalogue, fallen: Container[str], times: Times) -> Iterato
     lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for history in catalogue.past.packages:
         if history.is_there:
-            for stack, revision in _lost_by(history).items():
+            for stack, revision in lost_by(history).items():
                 if stack not in fallen and _is_lately(times, revision):
                     lost[stack, revision].append(history.package)
     for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
         text = f"has no build of {names(packages)} since {calendar_day(times.times[revision])}"
         yield CardLine(text, stack_link(stack, ""), "attention")
-
-
-def _lost_by(history: PackageHistory) -> Mapping[str, int]:
-    """Return the stacks that had the package and have it no more, with the revision that took it."""
-    found = {stack: step.revision for step in history.steps for stack, _ in step.went if stack}
-    return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}
 
 
 def _is_lately(times: Times, revision: int) -> bool:
@@ -145,7 +138,7 @@ def _of_last_week(catalogue: Catalogue, times: Times) -> Sequence[NewVersion]:
         if newest is None or time is None or newest - time < _WEEK:
             for one in story.versions:
                 first = found.pop(one.package, one)
-                found[one.package] = NewVersion(one.package, first.before, one.after)
+                found[one.package] = NewVersion(one.package, first.before, one.after, one.where)
     return list(reversed(found.values()))
 
 
@@ -159,7 +152,6 @@ def _in_the_week(times: Times) -> str:
 
 
 def _version_line(one: NewVersion) -> CardLine:
-    text = (
-        f"{shown(one.before, 40)} -> {shown(one.after, 40)}" if one.before else f"{shown(one.after, 40)}, new package"
-    )
-    return CardLine(text, package_link(one.package, ""), Severity.NEWS.value)
+    after = shown(one.after, 40)
+    text = f"{shown(one.before, 40)} -> {after} {one.where}" if one.before else f"{after}, new package"
+    return CardLine(text.rstrip(), package_link(one.package, ""), Tone.NEWS.value)

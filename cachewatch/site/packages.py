@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cachewatch.core import tag_names
 from cachewatch.core.versions import newest, version_key
-from cachewatch.history import Interval, PackageHistory, Present, Step, intervals_of
+from cachewatch.history import Interval, PackageHistory, Present, Step, intervals_of, lost_by
 from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
 from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
@@ -16,16 +16,28 @@ from cachewatch.site.page_values import (
     Happening,
     Lane,
     Link,
+    LostRow,
     PackagePage,
     StayRow,
     TagRow,
 )
 from cachewatch.site.recorded_causes import PackageCauses
-from cachewatch.site.shared_phrases import PAST, Times, counts_of, days, figures, line_plot, newest_versions, stack_link
+from cachewatch.site.shared_phrases import (
+    PAST,
+    Times,
+    counts_of,
+    days,
+    figures,
+    line_plot,
+    newest_versions,
+    stack_link,
+    stack_text,
+)
 
 _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200
 _MOST_LANES = 6
+_MOST_LOST = 5
 _UP = "../"
 
 
@@ -44,6 +56,7 @@ def package_page(
     present = history.present if history else Present()
     steps = history.steps if history else ()
     stays = intervals_of(history) if history else []
+    lost = tuple(_lost_rows(history, times)) if history and history.is_there else ()
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
@@ -56,6 +69,8 @@ def package_page(
         lead=_lead(present, tag, is_pruned=is_pruned),
         gone=times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
         since=times.moments[history.trail[-1][0]] if history else None,
+        lost=lost[:_MOST_LOST],
+        more_lost=len(lost[_MOST_LOST:]),
         figures=figures(
             spec=present.specs,
             version=len(present.versions),
@@ -84,13 +99,21 @@ def package_page(
     )
 
 
+def _lost_rows(history: PackageHistory, times: Times) -> Iterable[LostRow]:
+    """Yield the stacks that had the package and have no build of it now, the latest loss first."""
+    for stack, revision in sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])):
+        yield LostRow(stack_link(stack, _UP), times.moments[revision])
+
+
 def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     if not present.specs:
         return f"There is no binary of it in {shown(tag)}."
     if not present.versions:
         return "Its specs have no version."
     latest = newest(present.versions)
-    stacks = sorted({shown(copies.stack, 40) for copies in present.copies if copies.version == latest and copies.stack})
+    stacks = sorted(
+        {stack_text(copies.stack) for copies in present.copies if copies.version == latest and copies.stack}
+    )
     there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
     text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
     if present.unreferenced and is_pruned:
@@ -180,7 +203,7 @@ def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
     """Name versions with their stacks: 1.2 in e4s, radiuss."""
     stacks: defaultdict[str, list[str]] = defaultdict(list)
     for stack, version in places:
-        stacks[version].append(shown(stack, 40))
+        stacks[version].append(stack_text(stack) if stack else "no stack")
     return tuple(
         Link(f"{shown(version, 40)} in {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}")
         for version, names in sorted(stacks.items(), key=lambda item: version_key(item[0]))

@@ -215,6 +215,13 @@ class Reasons(Struct, frozen=True):
     chains: tuple[CauseChain, ...]
 
 
+class LostRow(Struct, frozen=True):
+    """A stack that has no build of a package any more."""
+
+    stack: Link
+    moment: DatedRevision
+
+
 class PackagePage(Struct, frozen=True, kw_only=True):
     """Everything about one package."""
 
@@ -223,6 +230,8 @@ class PackagePage(Struct, frozen=True, kw_only=True):
     lead: str
     gone: DatedRevision | None
     since: DatedRevision | None
+    lost: tuple[LostRow, ...]
+    more_lost: int
     figures: tuple[Figure, ...]
     upstream: str  # the address of Spack's own page about it, if there is one
     install: Install | None

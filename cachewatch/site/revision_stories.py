@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from itertools import groupby
 
 from msgspec import Struct
 
+from cachewatch.core.model import Kind
 from cachewatch.core.statements import Severity, Statement, StatementKind
 from cachewatch.core.statements.values import severity_of
 from cachewatch.render.first_screen import act, know
 from cachewatch.render.report_blocks import tell
+from cachewatch.render.statement_phrases import where
 from cachewatch.render.subject_and_headline import facts_of
 from cachewatch.render.tag_blocks import name_of
 from cachewatch.render.text_blocks import Block, Requested
@@ -32,10 +35,39 @@ _MARKED = (
 )
 
 
+class Tone(StrEnum):
+    """How pages mark what happened: bad news, something that is new, some other change, or what is routine."""
+
+    ATTENTION = "attention"
+    NEWS = "news"
+    CHANGED = "changed"
+    ROUTINE = "routine"
+
+
+_TONES = {Severity.ATTENTION: Tone.ATTENTION, Severity.NEWS: Tone.CHANGED, Severity.ROUTINE: Tone.ROUTINE}
+# What brings something that was not there before.
+_ADDING = frozenset(
+    {
+        StatementKind.TAG_ADDED,
+        StatementKind.STACK_ADDED,
+        StatementKind.PACKAGE_ADDED,
+        StatementKind.UPGRADED,
+        StatementKind.PLACE_GAINED,
+        StatementKind.EXTENDED,
+        StatementKind.WIDENED,
+    }
+)
+
+
+def tone_of(kind: StatementKind) -> Tone:
+    """Return how a statement of this kind is marked."""
+    return Tone.NEWS if kind in _ADDING else _TONES[severity_of(kind)]
+
+
 class ToldFact(Struct, frozen=True, array_like=True):
     """One thing that happened, in a clause."""
 
-    severity: Severity
+    tone: Tone
     text: str
 
 
@@ -47,11 +79,12 @@ class Mark(Struct, frozen=True, array_like=True):
 
 
 class NewVersion(Struct, frozen=True, array_like=True):
-    """A package that was upgraded or is new; its name is as documents have it."""
+    """A package with a version that it did not have anywhere; its name is as documents have it."""
 
     package: str
     before: str  # empty for a new package
     after: str
+    where: str = ""
 
 
 class Entry(Struct, frozen=True, array_like=True):
@@ -66,7 +99,7 @@ class Entry(Struct, frozen=True, array_like=True):
 class Section(Struct, frozen=True, array_like=True):
     """Statements of one kind, or one about the whole tag."""
 
-    severity: Severity
+    tone: Tone
     title: str
     name: str
     total: str
@@ -112,7 +145,7 @@ def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
     in_order = sorted(statements, key=lambda one: list(Severity).index(one.severity))
     for kind, found in groupby(in_order, key=lambda one: one.kind):
         for fact in facts_of(found):
-            yield ToldFact(severity_of(kind), _bounded(fact.whole))
+            yield ToldFact(tone_of(kind), _bounded(fact.whole))
 
 
 def _bounded(text: str) -> str:
@@ -126,7 +159,7 @@ def _section(block: Block) -> Section:
         Entry(e.name, _bounded(e.fact), e.specs, _bounded(e.where.removeprefix("in "))) for e in block.entries
     )
     return Section(
-        severity=block.severity,
+        tone=tone_of(block.kind),
         title=block.title,
         name=_bounded(block.name),
         total=_bounded(block.total),
@@ -140,6 +173,16 @@ def _section(block: Block) -> Section:
 
 
 def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
+    """Yield what is new to the package, not only to a stack that was behind."""
     for one in statements:
-        if one.kind in (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED):
-            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after))
+        is_new = one.kind is StatementKind.PACKAGE_ADDED
+        if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
+            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after), _bounded(_where(one)))
+
+
+def _where(upgrade: Statement) -> str:
+    """Say in which stacks a version is, unless it is in all that have the package."""
+    for line in upgrade.lines[:1]:
+        if len({place.stack for place in line.story.places}) < line.story.of_stacks:
+            return where(line).partition(";")[0]
+    return ""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from cachewatch.core.statements import Severity
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.history import TagHistory, Totals
 from cachewatch.render.statement_phrases import number
@@ -13,7 +12,6 @@ from cachewatch.site.shared_phrases import Times
 
 _MOST_FACTS = 6
 _UP = "../"
-_TONES = {Severity.ATTENTION: "attention", Severity.NEWS: "news", Severity.ROUTINE: "routine"}
 
 # Addresses by name as statements have it.
 Addresses = Mapping[str, str]
@@ -68,7 +66,7 @@ def _neighbour(past: TagHistory, times: Times, n: int) -> Link:
 def _section(section: Section, packages: Addresses) -> RevisionSection:
     named, _, more = section.named.partition(" and ")
     return RevisionSection(
-        tone=_TONES[section.severity],
+        tone=section.tone.value,
         title=section.title,
         name=section.name,
         total=section.total,

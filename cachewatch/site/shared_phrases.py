@@ -7,7 +7,7 @@ from cachewatch.core.statements import StatementKind
 from cachewatch.core.statements.values import severity_of
 from cachewatch.core.versions import sorted_versions
 from cachewatch.history import TagHistory
-from cachewatch.render.statement_phrases import number
+from cachewatch.render.statement_phrases import number, stack_name
 from cachewatch.site import plots
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import Curve, DatedRevision, Figure, Link, Plot, PlotMark
@@ -77,6 +77,11 @@ def package_link(package: str, up: str) -> Link:
 def stack_link(stack: str, up: str) -> Link:
     """Return the link to the page of a stack; specs that no stack builds have none."""
     return Link(shown(stack), up + page("stack", stack)) if stack else Link("no stack")
+
+
+def stack_text(stack: str) -> str:
+    """Return the name of a stack in a sentence."""
+    return shown(stack_name(stack), 40)
 
 
 def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:

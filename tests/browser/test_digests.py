@@ -64,7 +64,7 @@ def test_the_first_words_are_the_news(show: Show, demo_repository: Path, tmp_pat
     file = tmp_path / "mail.html"
     file.write_text(render_digest(digest_of(read(demo_repository))).html)
 
-    assert show(file, _PHONE).page.inner_text("body").startswith("py-build lost in radiuss; py-ml-dtypes 0.4.0 added")
+    assert show(file, _PHONE).page.inner_text("body").startswith("py-build lost in radiuss; new py-keras 3.9.2.")
 
 
 @pytest.fixture

@@ -80,6 +80,7 @@ def test_a_hash_that_is_gone(run: Run, histories: dict[str, History]) -> None:
 
     assert result.exit_code == 0
     assert "nearest predecessor cw-torch@2.6.0/gvdhu3m, which is still there" in result.output
+    assert result.output.count("(the older spec that shares most dependencies)") == 1
     assert "  cw-solver 2.0.0 -> 2.1.0\n      cw-torch <- cw-solver\n" in result.output
 
 

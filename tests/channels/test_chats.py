@@ -1,6 +1,7 @@
 """What chats are sent: a title, three to five bullets and a link, in each service's own form and within its limits."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from outgoing import rendered
 
 from cachewatch.channels.chat_forms import chat_text, chat_title, webhook_body
+from cachewatch.channels.escaping import Markdown, markdown, without_links, without_mentions
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.operator_mail import render_notice
@@ -166,13 +168,44 @@ def test_markdown_of_names_stays_text(chat: str) -> None:
     digest = rendered(bullets=("Packages: x86_64_v3 ~rocm [x] *y* `z`", "1. one", "# two"), archive_url=URL)
     body = payload(chat, digest)
     text = body["embeds"][0]["description"] if chat == "discord" else body["attachments"][0]["text"]
+    rocm = "~rocm" if chat == "discord" else "\\~rocm"  # the name of a channel in Mattermost
 
     assert text.splitlines() == [
-        "- **Packages:** x86\\_64\\_v3 \\~rocm \\[x\\] \\*y\\* \\`z\\`",
+        f"- **Packages:** x86_64_v3 {rocm} \\[x] \\*y\\* \\`z\\`",
         "- 1\\. one",
         "- \\# two",
         f"[The whole digest](<{URL}>)",
     ]
+
+
+@pytest.mark.parametrize("chat", ["discord", "mattermost"])
+@pytest.mark.parametrize(
+    "name",
+    ["x86_64_v3", "ml-linux-x86_64-cuda", "+shared", "1.14.5 -> 1.14.6", "a|b", "@1.2:1.4", "gcc@12", "(1.5)", "a.b"],
+)
+def test_nothing_is_escaped_that_is_no_markup(chat: str, name: str) -> None:
+    """Names of every day are sent as they are."""
+    assert markdown(f"of {name}", Markdown(chat)) == f"of {name}"
+
+
+@pytest.mark.parametrize("chat", ["discord", "mattermost"])
+@settings(max_examples=400)
+@given(st.text(st.sampled_from("ab1_*~|[]()<>$#-+.`\\: "), max_size=40), st.booleans())
+def test_any_name_is_shown_as_it_is(chat: str, name: str, is_start: bool) -> None:
+    """By the rules of each service, no markup is left, and taking the backslashes away gives the name."""
+    rules = schema(chat)
+    name = without_links(without_mentions(" ".join(name.split())))
+    sent = markdown(name, Markdown(chat), is_start=is_start)
+    literal: list[str] = []
+
+    def take(found: re.Match[str]) -> str:
+        literal.append(found[1])
+        return "\N{OBJECT REPLACEMENT CHARACTER}"
+
+    bare = re.sub(rules["x-escape"], take, sent)
+    lead = "" if is_start else "x "
+    assert not [rule for rule in rules["x-markup"] if re.search(rule, lead + bare)]
+    assert re.sub("\N{OBJECT REPLACEMENT CHARACTER}", lambda _: literal.pop(0), bare) == name
 
 
 def test_matrix_shows_a_list() -> None:

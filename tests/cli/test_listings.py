@@ -63,6 +63,14 @@ def test_stacks(run: Run) -> None:
     ]
 
 
+def test_a_stack_without_specs_is_listed(run: Run, demo_repository: Path) -> None:
+    """Of a stack that the tag says it has there is a line, as `tags` counts it."""
+    lines = run("stacks", "--repo", demo_repository).output.splitlines()[1:]
+
+    assert lines[-1].split() == ["radiuss", "0", "0", "-"]
+    assert run("tags", "develop", "--repo", demo_repository).output.split()[-1] == str(len(lines))
+
+
 @pytest.mark.usefixtures("listed")
 def test_packages(run: Run) -> None:
     """Versions begin with the newest, by Spack's order."""

@@ -196,12 +196,29 @@ def test_explain_knows_which_packages_there_are(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("configured")
+def test_deliveries_have_the_times_of_status(run: Run) -> None:
+    """Each time is in the time zone of the configuration, in lists and in histories."""
+    configure("HEAD~1")
+    file = Path("cachewatch.yaml")
+    file.write_text(f"timezone: Asia/Tokyo\n{file.read_text()}")
+    run("once")
+
+    listed, shown = run("deliveries", "list").output, run("deliveries", "show", "1").output
+    assert re.search(r"^ +1  20\d\d-\d\d-\d\d \d\d:\d\d JST  sent", listed, re.MULTILINE)
+    assert len(re.findall(r"\d\d:\d\d:\d\d JST (?:queued|sent)", shown)) >= 1
+    assert "UTC" not in listed + shown
+
+
+@pytest.mark.usefixtures("configured")
 def test_deliveries_have_a_heading(run: Run) -> None:
     """The columns are named, and an empty list has no heading; a wrong address is the option's fault."""
     configure("HEAD~1")
     run("once")
 
-    assert run("deliveries", "list").output.splitlines()[0] == "number  created (UTC)     state      channel -> target"
+    heading, line = run("deliveries", "list").output.splitlines()[:2]
+    assert [heading.index(word) for word in ("created", "state", "channel -> target")] == [
+        line.index(word) for word in ("20", "sent", "files -> ")
+    ]
     assert run("deliveries", "list", "--dead").output == ""
     assert run("test", "files", "--to", "foo").error == (
         "cachewatch: --to 'foo' is not a mail address; write it as name@example.org\n"

@@ -119,6 +119,14 @@ def test_the_configuration_comes_before_a_catalogue_in_this_folder(nowhere: Path
 
 
 @pytest.mark.usefixtures("nowhere")
+def test_what_a_catalogue_is(run: Run) -> None:
+    """Who names a folder that is none reads what would be one."""
+    assert run("diff", "HEAD~1", "--repo", ".").error == (
+        "cachewatch: .: not a git repository, or a damaged one; a catalogue is a git repository with a folder _cache\n"
+    )
+
+
+@pytest.mark.usefixtures("nowhere")
 def test_a_cache_that_cannot_be_cloned(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a network, the error says what else to do."""
     monkeypatch.setattr(open_catalogue, "PUBLIC_REPOSITORY", "file:///nowhere/at/all.git")

@@ -263,6 +263,54 @@ def test_what_the_newest_snapshot_would_change_at_large(tmp_path: Path) -> None:
     digest_of(site)
 
 
+def test_what_moving_to_a_new_snapshot_means(tmp_path: Path) -> None:
+    """Of all its packages, in a digest of the service as in any other: what is the same, what is lost, and where."""
+    first = snapshots(develop_2025_06_01=ALL)
+    rest = {name: found for name, found in ALL.items() if name != "hdf5"}
+    site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=rest), tags=["develop-*"])
+    text = " ".join(told_after(site, 1).split())
+    assert (
+        f"MOVE you lose 1 (hdf5): of the packages of develop-2025-06-01 and this snapshot, 1 lost, {len(rest)} the same"
+        in text
+    )
+
+
+def test_each_of_several_tags_says_with_what_it_is_compared(tmp_path: Path) -> None:
+    """A branch is compared with its own past, a new snapshot with the one before."""
+    first = snapshots(develop_2025_06_01=ALL) | catalogue(ALL)
+    second = first | snapshots(develop_2025_06_08=LESS) | catalogue(LESS)
+    text = told_after(site_of(tmp_path, first, second), 1)
+    assert text.splitlines()[1] == "2 tags, 1 to 2 June 2025"
+    assert "\nIN develop\n" in text
+    assert "\nIN develop-2025-06-08, compared with develop-2025-06-01\n" in text
+
+
+def test_rebuilt_binaries_are_not_to_be_ignored(tmp_path: Path) -> None:
+    """What readers have to act on is news, with its remedy; what was rebuilt otherwise is routine."""
+    ours = lock(tmp_path / "spack.lock", ("hdf5", "1.0", spec_hash(10)), ("zlib", "1.0", spec_hash(1)))
+    before = {"hdf5": records([10]), "zlib": records([1, 2])}
+    after = {"hdf5": records([11]), "zlib": records([1, 3])}
+    text = told_after(site_of(tmp_path, catalogue(before), catalogue(after), environment=str(ours)), 1)
+    first_screen = " ".join(text.split("YOUR ENVIRONMENT")[0].split())
+    assert "ACT re-concretize to get the builds that are left." in first_screen
+    assert "KNOW 2 specs rebuilt (hdf5, zlib)" in first_screen
+    assert "IGNORE" not in first_screen
+    assert "spack -e . concretize --force" in text
+    assert "Install what is new" not in text
+
+
+def test_stacks_mean_nothing_to_an_environment(tmp_path: Path) -> None:
+    """A binary that left a stack is still there; nobody is asked to build it, and no subject calls it lost."""
+    ours = lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1)))
+    states = [
+        catalogue({"zlib": [record(1, stacks=stacks)]}) for stacks in (["e4s", "radiuss", "root"], ["e4s", "root"])
+    ]
+    text = told_after(site_of(tmp_path, *states, environment=str(ours)), 1)
+    assert text.startswith("Your binary is still in the cache.")
+    assert "ACT     your binary is still in the cache: nothing to do." in text
+    assert "must be built" not in text
+
+
 def test_a_pinned_snapshot_that_is_gone(tmp_path: Path) -> None:
     first = snapshots(develop_2025_06_01=ALL, develop_2025_06_08=ALL)
     site = site_of(tmp_path, first, snapshots(develop_2025_06_08=ALL), pinned="develop-2025-06-01")

@@ -33,8 +33,8 @@ def test_a_letter_of_the_demo(demo_repository: Path) -> None:
     rendered = render_digest(digest_of(read(demo_repository)), to=("kim@example.org",))
     forms = (rendered.text, rendered.html, rendered.markdown, rendered.json.decode())
 
-    assert rendered.title == "py-build lost in radiuss; py-ml-dtypes 0.4.0, 1 more upgrade"
-    heading = "py-build lost in radiuss; py-ml-dtypes 0.4.0 added, 0.3.1 stays, 1 more upgrade."
+    assert rendered.title == "py-build lost in radiuss; new py-keras 3.9.2; 2 upgrades"
+    heading = "py-build lost in radiuss; new py-keras 3.9.2."
     assert all(heading in " ".join(form.split()) for form in forms[:2])
     assert all("py-keras" in form and "1 June 2025" in form for form in forms)
     assert all("0.4.0 added, 0.3.1 stays" in form and "in 2 of 8 stacks" in form for form in forms[:3])
@@ -368,8 +368,8 @@ def test_a_page_that_no_browser_bears_is_cut(tmp_path: Path, monkeypatch: pytest
     ("kind", "said"),
     [
         (StatementKind.PLACE_GAINED, "zlib 1.3 in more places"),
-        (StatementKind.EXTRA_COPY, "zlib 1.3 with more copies"),
-        (StatementKind.SURPLUS, "zlib 1.3 with fewer copies"),
+        (StatementKind.EXTRA_COPY, "zlib 1.3 with more copies of the same build"),
+        (StatementKind.SURPLUS, "zlib 1.3 with fewer copies of the same build"),
         (StatementKind.REBUILT, "zlib 1.3 rebuilt"),
         (StatementKind.EXTENDED, "zlib 1.3 added"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scripted
-from helpers import catalogue, history, record
+from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
 from cachewatch.core.compare import compare
@@ -26,8 +26,10 @@ from cachewatch.report.snapshots import Outcome, outcome_of
 from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
 from cachewatch.site.cards import cards, latest_card, unusual_card, versions_card
 from cachewatch.site.feeds import tag_feed
-from cachewatch.site.page_values import Card
+from cachewatch.site.packages import package_page
+from cachewatch.site.page_values import Card, PackagePage
 from cachewatch.site.read_history import Catalogue, Remembered, plan, read
+from cachewatch.site.revision_stories import Tone
 from cachewatch.site.revisions import revision_list, revision_pages
 from cachewatch.site.search_index import hash_files, index_file
 from cachewatch.site.shared_phrases import Times
@@ -54,6 +56,11 @@ def _read(repository: Path) -> Catalogue:
 
 def _lines(card: Card) -> list[str]:
     return [f"{line.link.text if line.link else ''} {line.text}".strip() for line in card.lines]
+
+
+def _page_of(found: Catalogue, package: str) -> PackagePage:
+    past = next(one for one in found.past.packages if one.package == package)
+    return package_page(package, "develop", past, {}, times=Times(found.past), sources=Sources())
 
 
 def _unusual(found: Catalogue) -> list[str]:
@@ -128,6 +135,76 @@ def test_the_latest_revision_and_new_versions_have_cards(lost: Catalogue) -> Non
     assert sorted(_lines(versions_card(lost, times))) == ["new 1.0, new package", "up 1.0 -> 1.1"]
 
 
+def test_a_version_that_another_stack_had_is_not_new(tmp_path: Path) -> None:
+    """A stack that was behind has an upgrade; the package has a new version only if no stack had it."""
+    ahead, behind = record(1, versions=["1.2"]), record(2, versions=["1.0"], stacks=["hep", "root"])
+    states = [{"zlib": [ahead, behind]}, {"zlib": [ahead, behind | {"hash": spec_hash(3), "versions": ["1.1"]}]}]
+    known = {"zlib": [ahead, behind | {"hash": spec_hash(3), "versions": ["1.2"]}]}
+    found = _read(history(tmp_path / "a.git", *map(catalogue, states)))
+    caught_up = _read(history(tmp_path / "b.git", catalogue(states[0]), catalogue(known)))
+
+    assert _lines(versions_card(found, Times(found.past))) == ["zlib 1.0 -> 1.1 in hep (1 of 2 stacks)"]
+    assert _lines(latest_card(caught_up, Times(caught_up.past))) == ["zlib 1.0 -> 1.2"]
+    assert _lines(versions_card(caught_up, Times(caught_up.past))) == []
+
+
+def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
+    """It is named `cache`: "in cache" would say something else."""
+    states = [
+        {"zlib": [record(number, versions=[v], stacks=["cache", "root"])]} for number, v in enumerate(("1.0", "1.1"))
+    ]
+    told = _page_of(_read(history(tmp_path / "r.git", *map(catalogue, states))), "zlib")
+
+    assert told.lead == "The newest version is 1.1, in stack cache."
+    assert told.install
+    assert told.install.about.endswith("from stack cache")
+    assert [link.text for link in told.happenings[0].came] == ["1.1 in stack cache"]
+
+
+def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
+    """Bad news has its mark, what came another; what merely left has neither, and what is routine none."""
+    before = {
+        "gone": [record(1)],
+        "old": [record(2), record(3, versions=["0.9"])],
+        "again": [record(4)],
+        "up": [record(5)],
+        "lost": [record(6, stacks=["e4s", "hep", "root"])],
+    }
+    after = {
+        "old": [record(2)],
+        "again": [record(14)],
+        "up": [record(15, versions=["1.1"])],
+        "lost": [record(6)],
+        "new": [record(7)],
+    }
+    found = _read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
+
+    assert {fact.text.split()[0]: fact.tone.value for fact in found.stories[1].facts} == {
+        "gone": "attention",
+        "lost": "attention",
+        "new": "news",
+        "up": "news",
+        "old": "changed",
+        "again": "routine",
+    }
+
+
+def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -> None:
+    """Until it has the package again, newest loss first; a package that is gone altogether says that instead."""
+    everywhere = [record(1, stacks=["e4s", "hep", "radiuss", "root"])]
+    states = [
+        {"zlib": everywhere},
+        {"zlib": [record(1, stacks=["e4s", "hep", "root"])]},
+        {"zlib": [record(1, stacks=["e4s", "root"])]},
+    ]
+    files = [catalogue(state) for state in states]
+    found = _read(history(tmp_path / "a.git", *files))
+    back = _read(history(tmp_path / "b.git", *files, catalogue({"zlib": everywhere})))
+
+    assert [row.stack.text for row in _page_of(found, "zlib").lost] == ["hep", "radiuss"]
+    assert _page_of(back, "zlib").lost == ()
+
+
 @pytest.mark.parametrize("week", ["migration", "stack-lost", "prune", "rebuilt-beside"])
 def test_revisions_say_what_digests_say(tmp_path: Path, week: str) -> None:
     """The facts of a revision are those of a comparison, bad news first, and its page names the packages."""
@@ -143,7 +220,8 @@ def test_revisions_say_what_digests_say(tmp_path: Path, week: str) -> None:
     ((path, page),) = revision_pages(found.past, found.stories, Times(found.past))
 
     assert {fact.text for fact in row.facts} == {fact.whole for fact in facts_of(report.statements)}
-    assert [fact.severity for fact in row.facts] == sorted(fact.severity for fact in row.facts)
+    ranks = [{Tone.ATTENTION: 0, Tone.ROUTINE: 2}.get(fact.tone, 1) for fact in row.facts]
+    assert ranks == sorted(ranks)
     assert path == row.address
     assert {link.address for section in page.sections for link, *_ in section.rows if link.address} <= {
         f"../package/{name}.html" for name in scripted.NAMES

@@ -7,7 +7,7 @@ happened to the tag as a whole; `statements_of` tells the items that somebody se
 from cachewatch.core.statements.assembling import statements_of
 from cachewatch.core.statements.rebuild_causes import RebuiltSpecs, with_causes
 from cachewatch.core.statements.spec_items import items_of
-from cachewatch.core.statements.values import CauseCount, Items, Line, Severity, Statement, StatementKind
+from cachewatch.core.statements.values import CauseCount, Items, Line, Remains, Severity, Statement, StatementKind
 from cachewatch.core.statements.whole_tag_changes import Judgement, Observation, Survey, judge
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Line",
     "Observation",
     "RebuiltSpecs",
+    "Remains",
     "Severity",
     "Statement",
     "StatementKind",

@@ -15,6 +15,7 @@ from cachewatch.core.statements.values import (
     Effect,
     Items,
     Line,
+    Remains,
     Replacement,
     Statement,
     StatementKind,
@@ -234,9 +235,10 @@ def _line(group: Sequence[_Member]) -> Line:
         )
     places = frozenset(place for member in group for place in member.story.places)
     stays = frozenset(place for member in group for place in member.story.stays)
+    remains = frozenset(found for member in group for found in member.story.remains)
     return Line(
         package=first.items.package,
-        story=replace(first.story, places=places, stays=stays),
+        story=replace(first.story, places=places, stays=stays, remains=remains),
         left=frozenset(stack for member in group for stack in member.items.left),
         joined=frozenset(stack for member in group for stack in member.items.joined),
         stacks=frozenset(stack for member in group for stack in member.items.stacks),
@@ -261,6 +263,7 @@ def _by_place(statement: Statement, judgement: Judgement) -> Iterator[Statement]
         for place in one.story.places & sizes.keys():
             sizes[place] += one.counts.total
     order = sorted(sizes, key=lambda place: (-sizes[place], place))
+    remains = _remains(statement.lines)
     lines: defaultdict[Place, list[Line]] = defaultdict(list)
     packages: defaultdict[Place, set[str]] = defaultdict(set)
     for one in statement.lines:
@@ -279,4 +282,14 @@ def _by_place(statement: Statement, judgement: Judgement) -> Iterator[Statement]
             counts=sum((one.counts for one in lines[place]), start=Counts()),
             lines=tuple(lines[place]),
             kinds=frozenset(kind for one in lines[place] for kind in one.kinds) | {Kind.PLACE_LOST},
+            remains=tuple(sorted(remains.get(place, {}).items())),
         )
+
+
+def _remains(lines: Iterable[Line]) -> Mapping[Place, dict[str, Remains]]:
+    """Return what is still there of the packages of each lost place: of several specs, what there is of the worst."""
+    found: defaultdict[Place, dict[str, Remains]] = defaultdict(dict)
+    for line in lines:
+        for place, left in line.story.remains:
+            found[place][line.package] = max(left, found[place].get(line.package, left))
+    return found

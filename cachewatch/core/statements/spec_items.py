@@ -27,7 +27,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.package_facts import VALUES
 from cachewatch.core.spack_spellings import NO_COMPILER
-from cachewatch.core.statements.values import RANKS, Build, Counts, Items, Replacement, StatementKind, Story
+from cachewatch.core.statements.values import RANKS, Build, Counts, Items, Remains, Replacement, StatementKind, Story
 from cachewatch.core.versions import Prerelease, Segment, newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]
@@ -65,6 +65,7 @@ _KINDS_OF_RUNG = {
 }
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
 _Age = tuple[bool, tuple[Segment, ...], Prerelease]
+_System = tuple[str, str, str, str]  # a version, and what it was built for
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
 
 
@@ -208,7 +209,7 @@ class _Reader:
     def _add(self, step: _Step) -> None:
         before, after = step.before, step.after
         old, new = (self._places(side) for side in (before, after))
-        stories = (*self._stories(before, after, old, new), step.otherwise)
+        stories = (*self._stories(step, old, new), step.otherwise)
         is_moved = not (old and new) or old != new
         left = self._stacks(before, after) if is_moved else frozenset()
         joined = self._stacks(after, before) if is_moved else frozenset()
@@ -261,11 +262,9 @@ class _Reader:
         ordered[place] = replace(ordered[place], kinds=ordered[place].kinds | missing)
         return tuple(ordered)
 
-    def _stories(
-        self, before: Signature | None, after: Signature | None, old: frozenset[Place], new: frozenset[Place]
-    ) -> Iterator[Story]:
+    def _stories(self, step: _Step, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
         """Yield what the places of an item have to say, by rank."""
-        change = self._change
+        change, before, after = self._change, step.before, step.after
         if change.status is Status.REMOVED:
             yield Story(kind=StatementKind.PACKAGE_REMOVED, before=change_versions(change.before))
             return
@@ -284,8 +283,8 @@ class _Reader:
                 found.setdefault(story, set()).add(place)
         for story in sorted(found, key=lambda s: (RANKS[s.kind], -len(found[s]), s.before, s.after)):
             key = (story.kind, story.before, story.after)
-            yield self._regraded.get(key) or Story(
-                kind=story.kind, before=story.before, after=story.after, places=frozenset(found[story])
+            yield self._regraded.get(key) or replace(
+                story, places=frozenset(found[story]), remains=self._remains(step, story, found[story])
             )
 
     def _of_place(
@@ -305,6 +304,26 @@ class _Reader:
             yield Story(kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came))
         elif came:
             yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
+
+    def _remains(self, step: _Step, story: Story, places: Iterable[Place]) -> frozenset[tuple[Place, Remains]]:
+        """Return what the cache still has of a spec of lost places."""
+        if story.kind is not StatementKind.PLACE_LOST or step.before is None:
+            return frozenset()
+        if step.counts.kept and step.after is not None and step.after.stacks:
+            found = Remains.SAME
+        else:
+            found = max(self._builds.get(build, Remains.NOTHING) for build in _systems(step.before))
+        return frozenset((place, found) for place in places)
+
+    @cached_property
+    def _builds(self) -> Mapping[_System, Remains]:
+        """What there is now of each version for each system, in whatever stack."""
+        found: dict[_System, Remains] = {}
+        for signature in self._change.specs_after.counts:
+            left = Remains.ANOTHER if signature.stacks else Remains.UNTIL_PRUNE
+            for build in _systems(signature):
+                found[build] = min(left, found.get(build, left))
+        return found
 
     def _regraded_places(self) -> Mapping[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], Story]:
         """Return what each change of the newest version did, in all places of the package."""
@@ -432,6 +451,11 @@ def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFac
 def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """Return the versions of one side of a package, oldest first."""
     return tuple(sorted_versions(facts["versions"]))
+
+
+def _systems(signature: Signature) -> list[_System]:
+    system = (signature.platform, signature.os, signature.target)
+    return [(version, *system) for version in signature.versions or ("",)]
 
 
 def build_of(signature: Signature) -> Build:

@@ -4,7 +4,7 @@ An item is a vanished spec, a new spec, or a kept one whose stacks changed; the 
 stay together. Every item is in exactly one statement. The rules are in docs/laws.md.
 """
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from msgspec import Struct
 
@@ -115,6 +115,15 @@ class Replacement(Struct, frozen=True, order=True):
     after: Build
 
 
+class Remains(IntEnum):
+    """What the cache still has of a spec that left a place, the best first."""
+
+    SAME = 0  # the binary itself, in another stack
+    ANOTHER = 1  # another build of its version for the same system, in some stack
+    UNTIL_PRUNE = 2  # one that no stack builds any more
+    NOTHING = 3  # it must be built from source
+
+
 class Story(Struct, frozen=True, kw_only=True):
     """What happened to some items, seen from their package: one line of a report."""
 
@@ -125,6 +134,7 @@ class Story(Struct, frozen=True, kw_only=True):
     stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions is still, or was before
     behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
     of_stacks: int = 0  # stacks that have the package now
+    remains: frozenset[tuple[Place, Remains]] = frozenset()  # of lost places, of each of their specs
 
 
 class Counts(Struct, frozen=True):
@@ -208,4 +218,10 @@ class Statement(Struct, frozen=True, kw_only=True):
     causes: tuple[CauseCount, ...] = ()  # of rebuilds, most specs first; empty where no graph is recorded
     lines: tuple[Line, ...] = ()
     kinds: frozenset[Kind] = frozenset()
+    remains: tuple[tuple[str, Remains], ...] = ()  # of a lost place: what is still there of each of its packages
     severity: Severity
+
+    def with_remains(self, wanted: Remains) -> tuple[str, ...]:
+        """Return the packages of which this is still there; of those of which nothing is known, it is nothing."""
+        known = dict(self.remains)
+        return tuple(package for package in self.packages if known.get(package, Remains.NOTHING) is wanted)
