@@ -20,8 +20,9 @@ from cachewatch.notify.recovery import recover
 from cachewatch.notify.run_pass import Result, run_pass
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.store import digests, outbox
-from cachewatch.store.database import Connection, Database
+from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord
+from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import Delivery
 
 State = Mapping[str, bytes]
@@ -65,7 +66,7 @@ class Site:
     def open(self) -> Context:
         """Open the state as a new process would."""
         config = read_config(self.folder / "cachewatch.yaml")
-        database = Database(config.state, clock=self.clock)
+        database = open_database(config.state, clock=self.clock)
         return Context(config=config, database=database, log=self._log(), clock=self.clock)
 
     def clock(self) -> datetime:
@@ -117,7 +118,7 @@ class Site:
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
-        with closing(Database(self.folder / "state")) as database, database.read() as connection:
+        with closing(open_database(self.folder / "state")) as database, database.read() as connection:
             yield connection
 
     def _log(self) -> Log:

@@ -11,7 +11,7 @@ from cachewatch.cli.open_state import reading
 from cachewatch.cli.waiting import waiting
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
-from cachewatch.store.backup import draft_of
+from cachewatch.store.sqlite_backup import draft_of
 
 
 @click.command(
@@ -34,9 +34,9 @@ def backup(*, config: Config, file: Path) -> None:
         raise UsageError(f"{file.parent}: no such folder")
     os.umask(0o077)
     with reading(config, may_be_older=True) as context:
-        whole = context.database.path.stat().st_size
-        with waiting(lambda: f"copying {context.database.path}: {_copied(file):,} of {whole:,} bytes"):
-            context.database.back_up(file)
+        database, whole = context.database, context.database.size
+        with waiting(lambda: f"copying {database.place}: {_copied(file):,} of {whole:,} bytes"):
+            database.back_up(file)
 
 
 def _copied(file: Path) -> int:

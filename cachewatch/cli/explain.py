@@ -14,7 +14,7 @@ from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.explaining import Explanation
 from cachewatch.notify.package_queries import explain_package, packages_now
-from cachewatch.store.database import has_state
+from cachewatch.store.opening import has_state
 
 
 @click.command(

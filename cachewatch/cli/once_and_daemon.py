@@ -19,8 +19,8 @@ from cachewatch.notify.recovery import resume
 from cachewatch.notify.run_pass import Result, run_pass
 from cachewatch.notify.status import Status, read_status
 from cachewatch.runtime.log import open_log
-from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
+from cachewatch.store.opening import open_database
 from cachewatch.store.timestamps import utc_now
 
 _DIGEST_FAILED = 8
@@ -98,7 +98,7 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
 
 def _service(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
     """Open the state, which is ours alone now; `doing` hears what is being done."""
-    database = Database(config.state, is_checked=True, clock=utc_now)
+    database = open_database(config.state, is_checked=True, clock=utc_now)
     log = open_log(form, log_stream() if doing else None)
     service = Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
     resume(service)

@@ -81,11 +81,11 @@ class StateArchive:
 
         Raises StateError if the state cannot be used.
         """
-        from cachewatch.store.read_only import DatabaseToRead  # noqa: PLC0415  SQLAlchemy is slow to load
+        from cachewatch.store.opening import open_to_read  # noqa: PLC0415  SQLAlchemy is slow to load
 
         self._is_public = is_public
         self._feed_of = feed_of
-        self._database = DatabaseToRead(folder)
+        self._database = open_to_read(folder)
 
     def digests(self) -> Iterable[ArchivedDigest]:
         """Return every digest that went out."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from cachewatch.errors import StateError
-from cachewatch.store.backup import copy_whole
 from cachewatch.store.lock import in_turn
 from cachewatch.store.migration_steps import STEPS, Step
+from cachewatch.store.sqlite_backup import copy_whole
 
 
 def version_of(connection: Connection) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cachewatch.store.database import NAME
 from cachewatch.store.migration_steps import STEPS
+from cachewatch.store.sqlite import NAME
 from crash.faults import BROKEN, FULL, KILLED, Fault, calls, everywhere, injection
 from crash.forms import NEXT_STEPS
 from crash.world import Case, World, Zygote

@@ -24,7 +24,7 @@ import cachewatch.cli
 import cachewatch.cli.once_and_daemon
 from cachewatch.cli import main
 from cachewatch.core.compare import load_deepdiff
-from cachewatch.store import database, read_only, timestamps
+from cachewatch.store import sqlite, sqlite_read_only, timestamps
 from cachewatch.store.migrations import migrate
 from crash.forms import NEXT_STEPS
 from crash.mutants import MUTANTS
@@ -68,8 +68,8 @@ def _run(request: dict[str, Any]) -> None:
     now = timestamps.utc_now
     vars(cachewatch.cli.once_and_daemon)["utc_now"] = lambda: now() + later
     if request.get("next_form"):
-        vars(database)["migrate"] = partial(migrate, steps=NEXT_STEPS)
-        vars(read_only)["STEPS"] = NEXT_STEPS
+        vars(sqlite)["migrate"] = partial(migrate, steps=NEXT_STEPS)
+        vars(sqlite_read_only)["STEPS"] = NEXT_STEPS
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):
