@@ -25,8 +25,10 @@ from cachewatch.store.sqlite_backup import draft_of
 def backup(*, config: Config, file: Path) -> None:
     """Back up the state database to FILE, which must not exist.
 
-    The service may keep running. To restore a backup, stop the service, move `cachewatch.db` and all files whose
-    names begin with `cachewatch.db` out of the state folder, and copy FILE there as `cachewatch.db`.
+    The service may keep running. FILE is an SQLite database, also if the state is in PostgreSQL. To restore a backup,
+    stop the service, move `cachewatch.db` and all files whose names begin with `cachewatch.db` out of the state
+    folder, and copy FILE there as `cachewatch.db`. Into an empty PostgreSQL database, `cachewatch state move FILE
+    ADDRESS` restores it.
     """
     if file.exists():
         raise UsageError(f"{file}: already exists; choose another file name")

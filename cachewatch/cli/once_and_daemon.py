@@ -43,7 +43,7 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     summary.
     """
     os.umask(0o077)
-    with only_one(config.state):
+    with only_one(config.folder):
         with steps() as doing:
             service = _service(config, log_format, doing)
             before, begun = read_status(service), utc_now()
@@ -89,7 +89,7 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
     from cachewatch.daemon import Daemon  # noqa: PLC0415  the scheduler is slow to load
 
     os.umask(0o077)
-    with only_one(config.state):
+    with only_one(config.folder):
         service = _service(config, log_format)
         code = Daemon(service, lambda: read_config(config.path)).run()
         service.database.close()
@@ -98,7 +98,7 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
 
 def _service(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
     """Open the state, which is ours alone now; `doing` hears what is being done."""
-    database = open_database(config.state, is_checked=True, clock=utc_now)
+    database = open_database(config.database, is_checked=True, clock=utc_now)
     log = open_log(form, log_stream() if doing else None)
     service = Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
     resume(service)

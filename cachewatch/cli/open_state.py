@@ -22,16 +22,16 @@ log_format = click.option(
 
 def working_on(config: Config) -> AbstractContextManager[Context]:
     """Open the state of `config` for one command that changes it; it need not be ours alone."""
-    return _with(config, open_database(config.state, must_exist=True))
+    return _with(config, open_database(config.database, must_exist=True))
 
 
 def reading(config: Config, *, may_be_older: bool = False) -> AbstractContextManager[Context]:
     """Open the state of `config` for one command that changes nothing, and need not be allowed to."""
     try:
-        database = open_to_read(config.state, may_be_older=may_be_older)
+        database = open_to_read(config.database, may_be_older=may_be_older)
     except OlderState as older:
         _upgrade(config, older)
-        database = open_to_read(config.state)
+        database = open_to_read(config.database)
     return _with(config, database)
 
 
@@ -45,8 +45,8 @@ def elsewhere(config: Config) -> Iterator[Context]:
 def _upgrade(config: Config, older: OlderState) -> None:
     """Upgrade a state that nobody works on; raise `older` where a process of that version still does, or we may not."""
     try:
-        with only_one(config.state):
-            open_database(config.state, must_exist=True).close()
+        with only_one(config.folder):
+            open_database(config.database, must_exist=True).close()
     except (AnotherInstance, StateError):
         raise older from None
 

@@ -182,8 +182,8 @@ class Daemon:
             log.error("config.refused", error=str(error))
             notify(status="the new configuration was refused, the old one stays")
             return
-        if config.state != self._context.config.state:
-            log.error("config.refused", error="another state folder requires a restart")
+        if (config.state, config.folder) != (self._context.config.state, self._context.config.folder):
+            log.error("config.refused", error="another state requires a restart")
             return
         self._context.config = config
         self._take_up()

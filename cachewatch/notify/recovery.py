@@ -16,7 +16,7 @@ def resume(context: Context) -> None:
     kind = shared_kind(context.folder)
     with context.database.write() as connection:
         # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
-        host = socket.gethostname() if kind else None
+        host = socket.gethostname() if kind or context.database.is_shared else None
         count = outbox.requeue_interrupted(connection, context.clock(), host)
     recover(context)
     bury_unknown(context)

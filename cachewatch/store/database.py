@@ -25,6 +25,7 @@ class Database(ABC):
 
     place: str  # where it is, for messages; without secrets
     is_new: bool
+    is_shared: bool  # by hosts, so that a lock of one of them says nothing of the others
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         """Work with what `engine` connects to; statements know the time by `clock`."""
@@ -55,6 +56,10 @@ class Database(ABC):
     @abstractmethod
     def size(self) -> int:
         """How many bytes the database takes."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise StateError if the files of the database are damaged."""
 
     @abstractmethod
     def back_up(self, target: Path) -> None:

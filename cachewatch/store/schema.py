@@ -19,6 +19,8 @@ from sqlalchemy import (
 
 from cachewatch.store.column_types import Moment, Text
 
+# Raised by every migration step.
+FORM = 4
 metadata = MetaData()
 
 # Up to which revision a stream of a subscription has been told of a tag.

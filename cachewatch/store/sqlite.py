@@ -33,6 +33,8 @@ _SCARCE_BYTES = 256 * 1024
 class SqliteDatabase(Database):
     """The state's database in a folder."""
 
+    is_shared = False
+
     def __init__(
         self,
         folder: Path,
@@ -54,13 +56,18 @@ class SqliteDatabase(Database):
         super().__init__(make_engine(self.path, pragmas), clock)
         with self._explained():
             if is_checked:
-                _check(self._engine, self.path)
+                _check(self._engine, self.path, "quick_check")
             migrate(self._engine, self.path)
 
     @property
     def size(self) -> int:
         """How many bytes the database takes."""
         return self.path.stat().st_size
+
+    def check(self) -> None:
+        """Raise StateError if the file is damaged, by a look at all of it."""
+        with self._explained():
+            _check(self._engine, self.path, "integrity_check")
 
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target`; one that is there is replaced."""
@@ -119,9 +126,9 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
 
-def _check(engine: Engine, path: Path) -> None:
+def _check(engine: Engine, path: Path, how: str) -> None:
     with engine.connect() as connection:
-        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
     if found != "ok":
         raise StateError(f"{path}: damaged ({found}); move it away and restore a backup: nothing was changed")
 

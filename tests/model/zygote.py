@@ -110,7 +110,7 @@ def _stay(request: Request) -> int:
     """Do pass after pass without being started again; a job that fails is left to the next pass."""
     config = read_config(Path(request["config"]))
     _CLOCK.now = datetime.fromisoformat(request["moment"])
-    with only_one(config.state):
+    with only_one(config.folder):
         context = once_and_daemon._service(config, "text")
         while "end" not in request:
             _CLOCK.now = datetime.fromisoformat(request["moment"])
