@@ -1,6 +1,7 @@
 """Digests and deliveries as tests of the state store them."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
@@ -8,7 +9,9 @@ from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.migrations import REVISIONS
 from cachewatch.store.outbox import Lease, State
+from cachewatch.store.schema import FORM
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -58,3 +61,11 @@ def queue(connection: Connection, key: str, *targets: str, channel: str = "mail"
     digests.add(connection, stored(key))
     for target in targets:
         outbox.add(connection, channel, message(key, target), state=state, lasting=5 * DAY)
+
+
+def next_form(folder: Path, *statements: str) -> tuple[Path, ...]:
+    """Write a form that is yet to come, and return the folders of all forms."""
+    folder.mkdir(exist_ok=True)
+    head = f'from alembic import op\n\nrevision = "{FORM + 1}"\ndown_revision = "{FORM}"\n\n\ndef upgrade():\n'
+    (folder / "form_next.py").write_text(head + "".join(f"    {each}\n" for each in statements))
+    return REVISIONS, folder

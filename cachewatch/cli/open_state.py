@@ -44,6 +44,8 @@ def elsewhere(config: Config) -> Iterator[Context]:
 
 def _upgrade(config: Config, older: OlderState) -> None:
     """Upgrade a state that nobody works on; raise `older` where a process of that version still does, or we may not."""
+    if not isinstance(config.database, Path):
+        raise older  # a lock of this host says nothing of others
     try:
         with only_one(config.folder):
             open_database(config.database, must_exist=True).close()

@@ -30,8 +30,9 @@ from cachewatch.config.state_address import PostgresAddress
 from cachewatch.errors import ConfigError, OlderState, StateError
 from cachewatch.store.copying import copy_rows
 from cachewatch.store.database import Database
+from cachewatch.store.migrations import take_steps
 from cachewatch.store.postgresql_errors import advise
-from cachewatch.store.schema import FORM, metadata
+from cachewatch.store.schema import FORM, make_tables
 from cachewatch.store.timestamps import Clock, utc_now
 
 _FORMS = "alembic_version"
@@ -78,7 +79,7 @@ class PostgresDatabase(Database):
         super().__init__(_make_engine(address, self.place), clock)
         try:
             with self._explained():
-                self._open(may_make=may_write and not must_exist)
+                self._open(may_make=may_write and not must_exist, may_upgrade=may_write)
         except BaseException:
             self.close()
             raise
@@ -107,23 +108,27 @@ class PostgresDatabase(Database):
     def tidy(self) -> None:
         """Do nothing: the server does it."""
 
-    def _open(self, *, may_make: bool) -> None:
-        self.is_new = _form_of(self._engine) is None
+    def _open(self, *, may_make: bool, may_upgrade: bool) -> None:
+        form = _form_of(self._engine)
+        self.is_new = form is None
         if self.is_new and not may_make:
             raise StateError(f"{self.place}: there is no state yet; run `cachewatch once` first")
-        if self.is_new:
+        if form is None:
             _make(self._engine)
-        self._check_form()
-
-    def _check_form(self) -> None:
-        form = _form_of(self._engine)
-        if form is None or form == FORM:
-            return
-        if form > FORM:
+        elif form > FORM:
             raise StateError(
                 f"{self.place}: written by a newer cachewatch (form {form}, this one knows {FORM}); install that one"
             )
-        raise OlderState(f"{self.place}: written by an older cachewatch (form {form}, this one reads form {FORM})")
+        elif form < FORM:
+            self._upgrade(form, may_upgrade=may_upgrade)
+
+    def _upgrade(self, form: int, *, may_upgrade: bool) -> None:
+        if not may_upgrade:
+            raise OlderState(
+                f"{self.place}: written by an older cachewatch (form {form}, this one reads form {FORM}); "
+                "`cachewatch once` or a restart of the daemon upgrades it: stop the older one on every host first"
+            )
+        take_steps(self._engine, version_of, note, form=FORM)
 
     def _advise(self, error: DatabaseError) -> str:
         return advise(error)
@@ -186,7 +191,17 @@ def _form_of(engine: Engine) -> int | None:
     with engine.connect() as connection:
         if not inspect(connection).has_table(_FORMS):
             return None
-        return int(connection.exec_driver_sql(f"SELECT version_num FROM {_FORMS}").scalar_one())  # noqa: S608
+        return version_of(connection)
+
+
+def version_of(connection: Connection) -> int:
+    """Return the form of the tables."""
+    return int(connection.exec_driver_sql(f"SELECT version_num FROM {_FORMS}").scalar_one())  # noqa: S608
+
+
+def note(connection: Connection, form: int) -> None:
+    """Write down the form of the tables."""
+    connection.exec_driver_sql(f"UPDATE {_FORMS} SET version_num = %s", (str(form),))  # noqa: S608
 
 
 def _make(engine: Engine) -> None:
@@ -194,6 +209,6 @@ def _make(engine: Engine) -> None:
     with engine.execution_options(writes=True).begin() as connection:
         if inspect(connection).has_table(_FORMS):
             return
-        metadata.create_all(connection)
+        make_tables(connection)
         connection.exec_driver_sql(f"CREATE TABLE {_FORMS} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         connection.exec_driver_sql(f"INSERT INTO {_FORMS} VALUES (%s)", (str(FORM),))  # noqa: S608

@@ -6,6 +6,7 @@ column_types.py says how each database keeps times and text.
 from sqlalchemy import (
     Boolean,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from cachewatch.store.column_types import Moment, Text
 
@@ -250,3 +252,11 @@ counters = Table(
     Column("name", Text, primary_key=True),
     Column("value", Float, nullable=False),
 )
+
+
+def make_tables(connection: Connection) -> None:
+    """Make all tables, and their indexes in the order of their names: of two that serve alike, SQLite takes the newest."""
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table))
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            connection.execute(CreateIndex(index))

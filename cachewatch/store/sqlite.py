@@ -16,9 +16,9 @@ from sqlalchemy.exc import DatabaseError
 from cachewatch.errors import StateError
 from cachewatch.runtime.filesystems import journal_mode
 from cachewatch.store.database import Database
-from cachewatch.store.migrations import migrate
 from cachewatch.store.private_folder import make_private
 from cachewatch.store.sqlite_backup import copy_whole
+from cachewatch.store.sqlite_forms import bring_up
 from cachewatch.store.timestamps import Clock, utc_now
 
 NAME = "cachewatch.db"
@@ -57,7 +57,7 @@ class SqliteDatabase(Database):
         with self._explained():
             if is_checked:
                 _check(self._engine, self.path, "quick_check")
-            migrate(self._engine, self.path)
+            bring_up(self._engine, self.path)
 
     @property
     def size(self) -> int:

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.errors import OlderState, StateError
-from cachewatch.store.migration_steps import STEPS
-from cachewatch.store.migrations import version_of
+from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import SqliteDatabase, check_exists, make_engine
+from cachewatch.store.sqlite_forms import version_of
 from cachewatch.store.timestamps import utc_now
 
 # Where the header says what kind of journal there is, and how it says that it is a log.
@@ -125,11 +125,11 @@ def _check_access(path: Path) -> None:
 def _check_version(path: Path, version: int, *, may_be_older: bool) -> None:
     if version == 0:
         raise StateError(f"{path}: is empty; run `cachewatch once` first")
-    if version > len(STEPS):
-        raise StateError(f"{path}: written by a newer cachewatch (form {version}, this one knows {len(STEPS)})")
-    if version < len(STEPS) and not may_be_older:
+    if version > FORM:
+        raise StateError(f"{path}: written by a newer cachewatch (form {version}, this one knows {FORM})")
+    if version < FORM and not may_be_older:
         raise OlderState(
-            f"{path}: written by an older cachewatch (form {version}, this one reads form {len(STEPS)}); "
+            f"{path}: written by an older cachewatch (form {version}, this one reads form {FORM}); "
             "`cachewatch once` or a restart of the daemon upgrades it, and keeps a copy of what it was"
         )
 

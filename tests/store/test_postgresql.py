@@ -6,20 +6,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from postgres import GUARDED, PASSWORD
 from sqlalchemy import event, text
-from stored import DAY, HOUR, LEASE, NOW, queue
+from stored import DAY, HOUR, LEASE, NOW, next_form, queue
 
 from cachewatch.config.secrets import Secret
 from cachewatch.config.state_address import PostgresAddress
-from cachewatch.errors import StateError
+from cachewatch.errors import OlderState, StateError
 from cachewatch.store import alerts, digests, health, outbox, postgresql, scheduled_runs
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter
+from cachewatch.store.migrations import take_steps
 from cachewatch.store.opening import has_state, open_database, open_to_read
 from cachewatch.store.postgresql import PostgresDatabase
 from cachewatch.store.schema import FORM
@@ -99,6 +102,27 @@ def test_a_newer_form_is_refused(address: PostgresAddress) -> None:
         connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{FORM + 1}'")
     with pytest.raises(StateError, match=rf"written by a newer cachewatch \(form {FORM + 1}, this one knows {FORM}\)"):
         open_database(address)
+
+
+def test_steps_to_another_form_are_taken_once_each_or_not_at_all(database: PostgresDatabase, tmp_path: Path) -> None:
+    add = 'op.add_column("counters", Column("since", TIMESTAMP(timezone=True)))'
+    uses = "from sqlalchemy import TIMESTAMP, Column"
+    broken = next_form(tmp_path / "broken", uses, add, 'raise RuntimeError("killed")')
+    take = partial(take_steps, database._engine, postgresql.version_of, postgresql.note, form=FORM + 1)
+    with pytest.raises(RuntimeError, match="killed"):
+        take(folders=broken)
+    for _ in range(2):
+        take(folders=next_form(tmp_path / "right", uses, add))
+    with database.read() as connection:
+        assert connection.exec_driver_sql("SELECT since FROM counters").all() == []
+        assert postgresql.version_of(connection) == FORM + 1
+
+
+def test_who_only_reads_upgrades_nothing(address: PostgresAddress) -> None:
+    with closing(PostgresDatabase(address)) as database, database.write() as connection:
+        postgresql.note(connection, FORM - 1)
+    with pytest.raises(OlderState, match="stop the older one on every host first"):
+        open_to_read(address)
 
 
 def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: PostgresDatabase) -> None:

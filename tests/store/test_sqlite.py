@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, event, inspect
-from stored import LEASE, NOW, queue
+from stored import LEASE, NOW, next_form, queue
 
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import alerts, digests, health, held, outbox, scheduled_runs, suppressions
@@ -21,11 +21,11 @@ from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter
 from cachewatch.store.held import Hold, HoldEvent, HoldKind
 from cachewatch.store.lock import only_one
-from cachewatch.store.migration_steps import STEPS
-from cachewatch.store.migrations import migrate
+from cachewatch.store.migrations import REVISIONS, take_steps
 from cachewatch.store.outbox import OPEN, State
-from cachewatch.store.schema import metadata
+from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import NAME, SqliteDatabase
+from cachewatch.store.sqlite_forms import bring_up, note, version_of
 from cachewatch.store.timestamps import to_text
 
 OLD = Path(__file__).parents[1] / "data" / "state-0.1.db"
@@ -175,7 +175,7 @@ def test_an_alert_of_0_1_stays_open(tmp_path: Path, topic: str, key: AlertKey) -
 def test_the_form_before_keeps_what_is_held(tmp_path: Path) -> None:
     """Its time begins with the first pass; what is not held any more needs none."""
     engine = create_engine(f"sqlite:///{tmp_path / NAME}")
-    migrate(engine, tmp_path / NAME, STEPS[:2])
+    take_steps(engine, version_of, note, form=2)
     with sqlite3.connect(tmp_path / NAME) as connection:
         for key, state in (("one", "held"), ("two", "held"), ("three", "dropped")):
             values = (key, "ml", key, state, "title", "2026-07-27", to_text(NOW), "9 changed specs", b"", b"", b"")
@@ -234,7 +234,7 @@ def test_the_log_is_cut_when_no_reader_needs_it(database: SqliteDatabase) -> Non
 def test_a_newer_form_is_refused_and_left_alone(tmp_path: Path) -> None:
     SqliteDatabase(tmp_path).close()
     with sqlite3.connect(tmp_path / NAME) as connection:
-        connection.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+        connection.execute(f"PRAGMA user_version = {FORM + 1}")
     with pytest.raises(StateError, match="newer cachewatch"):
         SqliteDatabase(tmp_path)
 
@@ -243,32 +243,43 @@ def test_an_older_form_is_copied_aside_before_it_is_changed(database: SqliteData
     with database.write() as connection:
         health.count(connection, Counter("seen"))
 
-    def make(connection: Connection) -> None:
-        connection.exec_driver_sql("CREATE TABLE half (x)")
-
-    def fail(connection: Connection) -> None:
-        make(connection)
-        raise RuntimeError("killed")
-
+    half = 'op.execute("CREATE TABLE half (x)")'
+    folders = next_form(tmp_path / "broken", half, 'raise RuntimeError("killed")')
     with pytest.raises(RuntimeError, match="killed"):
-        migrate(database._engine, database.path, (*STEPS, fail))
-    copy = database.path.with_name(f"{NAME}.form-{len(STEPS)}")
+        bring_up(database._engine, database.path, FORM + 1, folders)
+    copy = database.path.with_name(f"{NAME}.form-{FORM}")
     with sqlite3.connect(copy) as old, sqlite3.connect(database.path) as now:
         for opened in (old, now):
             assert opened.execute("SELECT value FROM counters").fetchall() == [(1.0,)]
-            assert opened.execute("PRAGMA user_version").fetchone() == (len(STEPS),)
+            assert opened.execute("PRAGMA user_version").fetchone() == (FORM,)
         assert not now.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
-    migrate(database._engine, database.path, (*STEPS, make))
+    bring_up(database._engine, database.path, FORM + 1, next_form(tmp_path / "right", half))
     with sqlite3.connect(database.path) as now:
-        assert now.execute("PRAGMA user_version").fetchone() == (len(STEPS) + 1,)
+        assert now.execute("PRAGMA user_version").fetchone() == (FORM + 1,)
 
 
-def test_the_steps_lead_to_the_tables_of_the_code(tmp_path: Path) -> None:
-    SqliteDatabase(tmp_path).close()
-    engine = create_engine("sqlite://")
-    metadata.create_all(engine)
-    with engine.connect() as made, create_engine(f"sqlite:///{tmp_path / NAME}").connect() as led:
+def test_the_steps_lead_to_the_tables_of_the_code(database: SqliteDatabase, tmp_path: Path) -> None:
+    """A database that went through all forms is what a new one is."""
+    engine = create_engine(f"sqlite:///{tmp_path / NAME}")
+    take_steps(engine, version_of, note, form=FORM)
+    with engine.connect() as led, database.read() as made:
         assert _shape(led) == _shape(made)
+
+
+def test_the_newest_form_is_the_last_revision() -> None:
+    newest = max(int(path.stem.removeprefix("form_")) for path in REVISIONS.glob("form_*.py"))
+    assert newest == FORM
+
+
+def test_a_start_without_an_upgrade_loads_no_alembic(tmp_path: Path) -> None:
+    """Which takes half a second: neither a new state nor one of this form needs it."""
+    code = (
+        "import sys; from pathlib import Path; from cachewatch.store.opening import open_database, open_to_read\n"
+        f"for opened in (open_database, open_database, open_to_read): opened(Path({str(tmp_path)!r})).close()\n"
+        "print({name.partition('.')[0] for name in sys.modules} & {'alembic', 'mako', 'psycopg'})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "set()\n"
 
 
 def _shape(connection: Connection) -> dict[str, object]:
@@ -291,16 +302,14 @@ def _shape(connection: Connection) -> dict[str, object]:
 def test_several_that_upgrade_at_once_take_turns(tmp_path: Path) -> None:
     """One does it; the others find it done, and what was copied aside is the old form."""
     opened = [SqliteDatabase(tmp_path) for _ in range(6)]
-    copy = tmp_path / f"{NAME}.form-{len(STEPS)}"
+    copy = tmp_path / f"{NAME}.form-{FORM}"
 
-    def fill(connection: Connection) -> None:
-        numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
-        connection.exec_driver_sql(f"CREATE TABLE filled AS {numbers} SELECT i FROM n")
-
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
+    folders = next_form(tmp_path / "next", f'op.execute("CREATE TABLE filled AS {numbers} SELECT i FROM n")')
     with ThreadPoolExecutor(len(opened)) as pool:
-        list(pool.map(lambda each: migrate(each._engine, each.path, (*STEPS, fill)), opened))
+        list(pool.map(lambda each: bring_up(each._engine, each.path, FORM + 1, folders), opened))
     with sqlite3.connect(copy) as old, sqlite3.connect(tmp_path / NAME) as now:
-        assert old.execute("PRAGMA user_version").fetchone() == (len(STEPS),)
+        assert old.execute("PRAGMA user_version").fetchone() == (FORM,)
         assert now.execute("SELECT count(*) FROM filled").fetchone() == (20000,)
 
 
