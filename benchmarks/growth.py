@@ -83,7 +83,7 @@ def _serve(path: Path) -> int:
 
     config = read_config(path)
     with only_one(config.folder):
-        context = vars(once_and_daemon)["_service"](config, "json")
+        context = vars(once_and_daemon)["_opened"](config, "json")
         daemon = Daemon(context, lambda: read_config(path))
         waker, times = vars(daemon)["_waker"], count(1)
 

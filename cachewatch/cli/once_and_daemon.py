@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 
 import click
 
@@ -14,6 +15,7 @@ from cachewatch.cli.waiting import log_stream, steps
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
 from cachewatch.core.untrusted_text import safe
+from cachewatch.notify.leadership import leading
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.run_pass import Result, run_pass
@@ -43,9 +45,12 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     summary.
     """
     os.umask(0o077)
-    with only_one(config.folder):
+    with only_one(config.folder), ExitStack() as stack:
         with steps() as doing:
-            service = _service(config, log_format, doing)
+            service = _opened(config, log_format, doing)
+            stack.enter_context(closing(service.database))
+            stack.enter_context(leading(service))
+            resume(service)
             before, begun = read_status(service), utc_now()
             if is_on_terminal():
                 _say_what_comes(before)
@@ -53,7 +58,6 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
         if is_on_terminal():
             for line in pass_summary.lines(pass_summary.summarize(service, before, begun)):
                 click.echo(safe(line))
-        service.database.close()
     context.exit(_status(result))
 
 
@@ -90,16 +94,14 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
 
     os.umask(0o077)
     with only_one(config.folder):
-        service = _service(config, log_format)
-        code = Daemon(service, lambda: read_config(config.path)).run()
-        service.database.close()
+        service = _opened(config, log_format)
+        with closing(service.database):
+            code = Daemon(service, lambda: read_config(config.path)).run()
     context.exit(code)
 
 
-def _service(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
-    """Open the state, which is ours alone now; `doing` hears what is being done."""
+def _opened(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
+    """Open the state, whose lock on this host we hold; `doing` hears what is being done."""
     database = open_database(config.database, is_checked=True, clock=utc_now)
     log = open_log(form, log_stream() if doing else None)
-    service = Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
-    resume(service)
-    return service
+    return Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))

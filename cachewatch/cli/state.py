@@ -18,7 +18,7 @@ from cachewatch.config.model import Config
 from cachewatch.config.secrets import Secret, read_secret_file
 from cachewatch.config.state_address import PostgresAddress, State, state_named
 from cachewatch.core.untrusted_text import safe
-from cachewatch.errors import StateError, UsageError
+from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.store import checking, copying
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
@@ -97,7 +97,7 @@ def _source(place: State) -> Iterator[Database]:
             place = folder
         elif isinstance(place, Path) and has_state(place):
             stack.enter_context(only_one(place))
-        yield stack.enter_context(closing(open_to_read(place)))
+        yield _unused(stack.enter_context(closing(open_to_read(place))))
 
 
 @contextmanager
@@ -105,4 +105,10 @@ def _target(place: State) -> Iterator[Database]:
     with ExitStack() as stack:
         if isinstance(place, Path):
             stack.enter_context(only_one(place))
-        yield stack.enter_context(closing(open_database(place)))
+        yield _unused(stack.enter_context(closing(open_database(place))))
+
+
+def _unused(database: Database) -> Database:
+    if (leader := database.leader()) is not None:
+        raise AnotherInstance(f"{database.place}: {leader} works on this state; stop it first")
+    return database

@@ -52,6 +52,19 @@ class Database(ABC):
         """Let go of all connections."""
         self._engine.dispose()
 
+    def lead(self, owner: str) -> None:  # noqa: B027  where hosts share nothing, the lock of the folder is enough
+        """Be the process that works on the state, for a while; raise AnotherInstance while another is.
+
+        After the first call, `write` raises StateError if another took over.
+        """
+
+    def leader(self) -> str | None:
+        """Return which process works on the state, if hosts share it and one does."""
+        return None
+
+    def step_down(self, owner: str) -> None:  # noqa: B027
+        """Let another process work on the state at once."""
+
     @property
     @abstractmethod
     def size(self) -> int:

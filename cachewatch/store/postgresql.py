@@ -4,7 +4,8 @@ Writers wait for each other as in SQLite, by a lock that the server gives back w
 from a host that stops in the middle of one. Readers see one state of everything, and hold nobody up.
 """
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +28,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.state_address import PostgresAddress
-from cachewatch.errors import ConfigError, OlderState, StateError
+from cachewatch.errors import AnotherInstance, ConfigError, OlderState, StateError
+from cachewatch.store import leader_lease
 from cachewatch.store.copying import copy_rows
 from cachewatch.store.database import Database
 from cachewatch.store.migrations import take_steps
@@ -36,6 +38,7 @@ from cachewatch.store.schema import FORM, make_tables
 from cachewatch.store.timestamps import Clock, utc_now
 
 _FORMS = "alembic_version"
+_NO_TOKEN = 0  # no lease has that number
 # Of the advisory lock of writers: "cachewat".
 _LOCK = int.from_bytes(b"cachewat")
 # A host that is cut off is noticed within about half a minute, by it and by the server.
@@ -76,6 +79,7 @@ class PostgresDatabase(Database):
         """
         self.place = address.url
         self._has_own_clock = clock is utc_now
+        self._token: int | None = None  # of the lease; none if this process never asked for it, such as a command
         super().__init__(_make_engine(address, self.place), clock)
         try:
             with self._explained():
@@ -83,6 +87,34 @@ class PostgresDatabase(Database):
         except BaseException:
             self.close()
             raise
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Offer a connection whose changes are all there at the end, or none; refuse it to who leads no more."""
+        with super().write() as connection:
+            if self._token is not None:
+                leader_lease.check(connection, self._token)
+            yield connection
+
+    def lead(self, owner: str) -> None:
+        """Take or renew the lease of the one who works on the state; raise AnotherInstance while another has it."""
+        try:
+            with super().write() as connection:
+                self._token = leader_lease.take(connection, owner)
+        except AnotherInstance as error:
+            self._token = _NO_TOKEN
+            raise AnotherInstance(f"{self.place}: {error}") from error
+
+    def leader(self) -> str | None:
+        """Return whose lease it is, if it is not over."""
+        with self.read() as connection:
+            return leader_lease.holder(connection)
+
+    def step_down(self, owner: str) -> None:
+        """Give the lease back."""
+        self._token = _NO_TOKEN
+        with super().write() as connection:
+            leader_lease.give_back(connection, owner)
 
     @property
     def size(self) -> int:
@@ -210,5 +242,6 @@ def _make(engine: Engine) -> None:
         if inspect(connection).has_table(_FORMS):
             return
         make_tables(connection)
+        leader_lease.leader_metadata.create_all(connection)
         connection.exec_driver_sql(f"CREATE TABLE {_FORMS} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         connection.exec_driver_sql(f"INSERT INTO {_FORMS} VALUES (%s)", (str(FORM),))  # noqa: S608
