@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from archives import unpack
 from hypothesis import HealthCheck, settings
-from tools import summary
+from tools import program, summary
 from truths import histories, truths
 
 from cachewatch import demo
@@ -141,9 +141,7 @@ def postgres() -> Iterator["postgres_server.Server"]:
     """A PostgreSQL server for all tests of this process."""
     import postgres as postgres_server  # noqa: PLC0415  few tests need it
 
-    if postgres_server.binaries() is None:
-        pytest.skip("PostgreSQL is not installed")
-    with postgres_server.running() as server:
+    with postgres_server.running(Path(program("postgres")).resolve().parent) as server:
         yield server
 
 

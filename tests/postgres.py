@@ -55,18 +55,10 @@ class Server:
             connection.execute(statement)
 
 
-def binaries() -> Path | None:
-    """Return where the programs of the newest server are, if there is one."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
-    other = shutil.which("postgres")
-    return found[-1].parent if found else Path(other).resolve().parent if other else None
-
-
 @contextmanager
-def running() -> Iterator[Server]:
-    """Run a server, which refuses to be root."""
-    programs, user = binaries(), _unprivileged()
-    assert programs is not None
+def running(programs: Path) -> Iterator[Server]:
+    """Run the server whose programs are in this folder; it refuses to be root."""
+    user = _unprivileged()
     folder = Path(tempfile.mkdtemp(prefix="cachewatch-pg-"))
     if user is not None:
         shutil.chown(folder, user)

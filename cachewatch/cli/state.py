@@ -19,6 +19,7 @@ from cachewatch.config.secrets import Secret, read_secret_file
 from cachewatch.config.state_address import PostgresAddress, State, state_named
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
+from cachewatch.render.statement_phrases import number
 from cachewatch.store import checking, copying
 from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
@@ -48,7 +49,8 @@ def check(*, config: Config) -> None:
             digests, deliveries = checking.counts(connection)
     if found:
         raise StateError("\n".join(map(safe, found)))
-    write_lines([f"{safe(str(config.database))}: {digests:,} digests and {deliveries:,} deliveries, no damage"])
+    found_whole = f"{number(digests, 'digest')} and {number(deliveries, 'delivery', 'deliveries')}, no damage"
+    write_lines([f"{safe(str(config.database))}: {found_whole}"])
 
 
 @state.command(
