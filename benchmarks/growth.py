@@ -82,8 +82,8 @@ def _serve(path: Path) -> int:
     from cachewatch.store.lock import only_one  # noqa: PLC0415
 
     config = read_config(path)
-    with only_one(config.state):
-        context = vars(once_and_daemon)["_service"](config, "json")
+    with only_one(config.folder):
+        context = vars(once_and_daemon)["_opened"](config, "json")
         daemon = Daemon(context, lambda: read_config(path))
         waker, times = vars(daemon)["_waker"], count(1)
 

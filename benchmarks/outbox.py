@@ -18,8 +18,9 @@ from cachewatch.notify.pass_context import Context
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.runtime.log import open_log
 from cachewatch.store import digests, outbox
-from cachewatch.store.database import Connection, Database
+from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import deliveries
 
@@ -41,7 +42,7 @@ def main() -> None:
     path.write_text(_CONFIG.format(folder=folder, readers=", ".join(targets)), "utf-8")
     config = read_config(path)
     with (folder / "log").open("w", encoding="utf-8") as log:
-        context = Context(config=config, database=Database(config.state), log=open_log(stream=log))
+        context = Context(config=config, database=open_database(config.state), log=open_log(stream=log))
         with context.database.write() as connection:
             _fill(connection, targets, old)
             _add(connection, targets, old)

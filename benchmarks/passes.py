@@ -25,7 +25,8 @@ from benchmarks.measuring import Command
 from benchmarks.memory import peak_memory
 from benchmarks.subject import CHECKOUT
 from cachewatch.store import digests
-from cachewatch.store.database import NAME, Database
+from cachewatch.store.opening import open_database
+from cachewatch.store.sqlite import NAME
 
 _CONFIG = {
     "version": 1,
@@ -135,7 +136,7 @@ def _stored(state: Path) -> tuple[int, float]:
         (size,) = connection.execute(
             "SELECT sum(pgsize) FROM dbstat WHERE name IN ('digests', 'deliveries')"
         ).fetchone()
-    with Database(state).read() as connection:
+    with closing(open_database(state)) as database, database.read() as connection:
         records = [digests.get(connection, key) for key in keys]
     text = sum(len(record.rendered.text.encode()) for record in records if record)
     return len(keys), (size - text) / max(1, len(keys))

@@ -7,17 +7,22 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from archives import unpack
 from hypothesis import HealthCheck, settings
-from tools import summary
+from tools import program, summary
 from truths import histories, truths
 
 from cachewatch import demo
 from cachewatch.cli import main
 from cachewatch.runtime.limited_process import Worker
+
+if TYPE_CHECKING:
+    import postgres as postgres_server
+
+    from cachewatch.config.state_address import PostgresAddress
 
 __all__ = ["histories", "truths"]
 
@@ -25,6 +30,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 # `make test` leaves them out.
 SLOW = ("browser", "crash", "fuzz", "model")
+STATES = ("sqlite", "postgresql")
 
 # All tests share one process, which is too large to be forked for each pass.
 Worker.may_fork = False
@@ -55,6 +61,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-golden", action="store_true", help="write what is as what should be; review it with git diff"
     )
+    parser.addoption(
+        "--state",
+        choices=STATES,
+        default=STATES[0],
+        help="where the sites of tests have their state, if it may be either",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests that are marked so with a state in each database."""
+    if metafunc.definition.get_closest_marker("both_states"):
+        metafunc.parametrize("_state", STATES, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _state(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let sites have their state in PostgreSQL, if the mark or the option says so."""
+    if getattr(request, "param", request.config.getoption("--state")) == STATES[0]:
+        yield
+        return
+    from station import Site  # noqa: PLC0415  few tests need it
+
+    Site.address = request.getfixturevalue("address")
+    yield
+    Site.address = None
+    while Site.opened:
+        Site.opened.pop().close()
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +134,23 @@ def _skipped(terminal: pytest.TerminalReporter) -> list[str]:
     """Return the reason of each test that was skipped or was expected to fail."""
     reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in terminal.stats.get("skipped", [])]
     return reasons + [f"expected to fail: {report.nodeid}" for report in terminal.stats.get("xfailed", [])]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["postgres_server.Server"]:
+    """A PostgreSQL server for all tests of this process."""
+    import postgres as postgres_server  # noqa: PLC0415  few tests need it
+
+    with postgres_server.running(Path(program("postgres")).resolve().parent) as server:
+        yield server
+
+
+@pytest.fixture
+def address(postgres: "postgres_server.Server") -> Iterator["PostgresAddress"]:
+    """The address of an empty PostgreSQL database."""
+    made = postgres.new()
+    yield made
+    postgres.drop(made)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 import time
@@ -10,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from helpers import START, history
 
 from cachewatch.config.reading import read_config
+from cachewatch.config.state_address import PostgresAddress
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.run_pass import Result, run_pass
@@ -22,13 +24,17 @@ from cachewatch.runtime.log import Log, open_log
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import DigestRecord
+from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import Delivery
 
 State = Mapping[str, bytes]
 
 
 class Site:
-    """Everything in one folder; time stands still until a test moves it."""
+    """Everything in one folder, or the state in a database; time stands still until a test moves it."""
+
+    address: ClassVar[PostgresAddress | None] = None
+    opened: ClassVar[list[Database]] = []  # which are closed when the test ends
 
     def __init__(self, folder: Path, states: Sequence[State]) -> None:
         self.folder = folder
@@ -59,13 +65,17 @@ class Site:
     def configure(self, text: str) -> None:
         """Write the configuration; {folder} is filled in."""
         path = self.folder / "cachewatch.yaml"
+        if self.address is not None:
+            text = re.sub(r"^state: (.*)$", rf"state: {self.address.url}\nstate_folder: \1", text, flags=re.MULTILINE)
         path.write_text(text.replace("{folder}", str(self.folder)), "utf-8")
         path.chmod(0o600)
 
     def open(self) -> Context:
         """Open the state as a new process would."""
         config = read_config(self.folder / "cachewatch.yaml")
-        database = Database(config.state, clock=self.clock)
+        database = open_database(config.database, clock=self.clock)
+        if self.address is not None:
+            self.opened.append(database)
         return Context(config=config, database=database, log=self._log(), clock=self.clock)
 
     def clock(self) -> datetime:
@@ -117,7 +127,8 @@ class Site:
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
-        with closing(Database(self.folder / "state")) as database, database.read() as connection:
+        state = self.address or self.folder / "state"
+        with closing(open_database(state)) as database, database.read() as connection:
             yield connection
 
     def _log(self) -> Log:

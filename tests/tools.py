@@ -9,14 +9,20 @@ import pytest
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cachewatch-tests"
 # Where programs are that may not be in the PATH.
-_PLACES = {"exim4": Path("/usr/sbin/exim4"), "smtp-sink": CACHE / "postfix/usr/sbin/smtp-sink"}
+_SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+_PLACES = {
+    "exim4": Path("/usr/sbin/exim4"),
+    "postgres": _SERVERS[-1] if _SERVERS else Path("/usr/lib/postgresql"),
+    "promtool": CACHE / "promtool",
+    "smtp-sink": CACHE / "postfix/usr/sbin/smtp-sink",
+}
 _MISSING = "missing: "
 
 
 def program(name: str) -> str:
     """Return where a program is; without it the test is skipped."""
     elsewhere = _PLACES.get(name)
-    found = shutil.which(name) or (str(elsewhere) if elsewhere and elsewhere.exists() else None)
+    found = shutil.which(name) or (str(elsewhere) if elsewhere and elsewhere.is_file() else None)
     if found is None:
         pytest.skip(_MISSING + name)
     return found

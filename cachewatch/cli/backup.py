@@ -11,7 +11,7 @@ from cachewatch.cli.open_state import reading
 from cachewatch.cli.waiting import waiting
 from cachewatch.config.model import Config
 from cachewatch.errors import UsageError
-from cachewatch.store.backup import draft_of
+from cachewatch.store.sqlite_backup import draft_of
 
 
 @click.command(
@@ -25,8 +25,10 @@ from cachewatch.store.backup import draft_of
 def backup(*, config: Config, file: Path) -> None:
     """Back up the state database to FILE, which must not exist.
 
-    The service may keep running. To restore a backup, stop the service, move `cachewatch.db` and all files whose
-    names begin with `cachewatch.db` out of the state folder, and copy FILE there as `cachewatch.db`.
+    The service may keep running. FILE is an SQLite database, also if the state is in PostgreSQL. To restore a backup,
+    stop the service, move `cachewatch.db` and all files whose names begin with `cachewatch.db` out of the state
+    folder, and copy FILE there as `cachewatch.db`. Into an empty PostgreSQL database, `cachewatch state move FILE
+    ADDRESS` restores it.
     """
     if file.exists():
         raise UsageError(f"{file}: already exists; choose another file name")
@@ -34,9 +36,9 @@ def backup(*, config: Config, file: Path) -> None:
         raise UsageError(f"{file.parent}: no such folder")
     os.umask(0o077)
     with reading(config, may_be_older=True) as context:
-        whole = context.database.path.stat().st_size
-        with waiting(lambda: f"copying {context.database.path}: {_copied(file):,} of {whole:,} bytes"):
-            context.database.back_up(file)
+        database, whole = context.database, context.database.size
+        with waiting(lambda: f"copying {database.place}: {_copied(file):,} of {whole:,} bytes"):
+            database.back_up(file)
 
 
 def _copied(file: Path) -> int:

@@ -44,6 +44,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "status": Entry("status", "Show the health of sources and channels, and what is due."),
         "deliveries": Entry("deliveries", "List, retry, release or drop deliveries."),
         "backup": Entry("backup", "Back up the state database."),
+        "state": Entry("state", "Check the state, or move it to another database."),
         "record": Entry("record", "Record the current contents of a build cache."),
         "history": Entry("history", "Build the history index, or keep it up to date."),
         "site": Entry("site", "Generate a static site about a catalogue."),

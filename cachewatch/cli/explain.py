@@ -14,7 +14,7 @@ from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.explaining import Explanation
 from cachewatch.notify.package_queries import explain_package, packages_now
-from cachewatch.store.database import has_state
+from cachewatch.store.opening import has_state
 
 
 @click.command(
@@ -29,7 +29,7 @@ def explain(*, config: Config, package: str, format_: str) -> None:
     Lists why, when and through which channels; and for the other subscriptions, why not.
     """
     # Before the first pass there is no state.
-    with (reading if has_state(config.state) else elsewhere)(config) as context:
+    with (reading if has_state(config.database) else elsewhere)(config) as context:
         found = list(explain_package(context, package))
         names = packages_now(context)
     if names and package not in names:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 
 import click
 
@@ -14,13 +15,14 @@ from cachewatch.cli.waiting import log_stream, steps
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
 from cachewatch.core.untrusted_text import safe
+from cachewatch.notify.leadership import leading
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.run_pass import Result, run_pass
 from cachewatch.notify.status import Status, read_status
 from cachewatch.runtime.log import open_log
-from cachewatch.store.database import Database
 from cachewatch.store.lock import only_one
+from cachewatch.store.opening import open_database
 from cachewatch.store.timestamps import utc_now
 
 _DIGEST_FAILED = 8
@@ -43,9 +45,12 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     summary.
     """
     os.umask(0o077)
-    with only_one(config.state):
+    with only_one(config.folder), ExitStack() as stack:
         with steps() as doing:
-            service = _service(config, log_format, doing)
+            service = _opened(config, log_format, doing)
+            stack.enter_context(closing(service.database))
+            stack.enter_context(leading(service))
+            resume(service)
             before, begun = read_status(service), utc_now()
             if is_on_terminal():
                 _say_what_comes(before)
@@ -53,7 +58,6 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
         if is_on_terminal():
             for line in pass_summary.lines(pass_summary.summarize(service, before, begun)):
                 click.echo(safe(line))
-        service.database.close()
     context.exit(_status(result))
 
 
@@ -89,17 +93,15 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
     from cachewatch.daemon import Daemon  # noqa: PLC0415  the scheduler is slow to load
 
     os.umask(0o077)
-    with only_one(config.state):
-        service = _service(config, log_format)
-        code = Daemon(service, lambda: read_config(config.path)).run()
-        service.database.close()
+    with only_one(config.folder):
+        service = _opened(config, log_format)
+        with closing(service.database):
+            code = Daemon(service, lambda: read_config(config.path)).run()
     context.exit(code)
 
 
-def _service(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
-    """Open the state, which is ours alone now; `doing` hears what is being done."""
-    database = Database(config.state, is_checked=True, clock=utc_now)
+def _opened(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
+    """Open the state, whose lock on this host we hold; `doing` hears what is being done."""
+    database = open_database(config.database, is_checked=True, clock=utc_now)
     log = open_log(form, log_stream() if doing else None)
-    service = Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
-    resume(service)
-    return service
+    return Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))

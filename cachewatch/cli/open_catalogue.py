@@ -116,7 +116,7 @@ def _configured() -> _Default | None:
     address = source.address
     if source.type != "git":
         # What was recorded of a build cache is where the service keeps it.
-        folder = config.state / "sources" / f"{source.name}.git"
+        folder = config.folder / "sources" / f"{source.name}.git"
         if not folder.exists():
             raise UsageError(
                 f"{file}: nothing has been recorded of the source {source.name} yet; "

@@ -162,7 +162,7 @@ def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> 
     config = load(config_file, with_secrets=False)
     published = {name for name, subscription in config.subscriptions.items() if subscription.publish}
     feeds = {name: address for name in published if (address := _feed_of(name, config, feed))}
-    return StateArchive(state or config.state, published.__contains__, feeds.get)
+    return StateArchive(state or config.database, published.__contains__, feeds.get)
 
 
 def _feed_of(subscription: str, config: "Config", address: str | None) -> str | None:

@@ -46,8 +46,8 @@ def channels_of(subscription: Subscription) -> tuple[str, ...]:
 
 def _missing(config: Config) -> Iterator[str]:
     """Say what is named and not there, or not as it should be, on this machine and now."""
-    if kind := shared_kind(config.state):
-        yield f"state: {config.state} is on {kind}: work on it from one machine only, and choose a local disk if you can"
+    if kind := shared_kind(config.folder):
+        yield f"state: {config.folder} is on {kind}: work on it from one machine only, and choose a local disk if you can"
     for channel in config.channels.values():
         if isinstance(channel, SendmailConfig) and which(channel.command[0]) is None:
             yield f"channels.{channel.name}.command: there is no program {channel.command[0]} here"

@@ -24,8 +24,9 @@ from cachewatch.config.channels import (
     WebhookConfig,
 )
 from cachewatch.config.nodes import Context
-from cachewatch.config.secrets import Secret, SecretUrl, WithSecrets, secret
+from cachewatch.config.secrets import PasswordReadLater, Secret, SecretUrl, WithSecrets, secret
 from cachewatch.config.sources import Poll, Source
+from cachewatch.config.state_address import PostgresAddress, State, parse_state
 from cachewatch.config.subscriptions import (
     Addresses,
     ChannelNames,
@@ -83,6 +84,7 @@ __all__ = [
 
 VERSION = "1"
 _SYSTEM_STATE = Path("/var/lib/cachewatch")
+_DEFAULT_STATE = "`$STATE_DIRECTORY`; for root `/var/lib/cachewatch` if that exists; else `~/.local/state/cachewatch`"
 
 
 def _version(text: str) -> int:
@@ -208,7 +210,7 @@ def _values(entries: dict[str, Any], _: Context) -> tuple[Any, ...]:
     return tuple(entries.values())
 
 
-class Config(Section):
+class Config(WithSecrets):
     """The configuration of cachewatch."""
 
     path: Path = not_in_file()
@@ -216,12 +218,17 @@ class Config(Section):
     timezone: Annotated[str, FromText(check_zone)] = key(
         "time zone of schedules, days and dates, such as `Europe/Berlin`", "UTC"
     )
-    state: PathInFolder = key(
+    state: Annotated[State, FromTextInContext(parse_state, type="string")] = key(
         "folder for clones, cursors and deliveries; refused if everybody may write in it, or if it belongs"
-        " to another user",
+        " to another user; or the address of a PostgreSQL database for cursors and deliveries,"
+        " such as `postgresql://cachewatch@db.example.org/cachewatch`",
         _default_state,
-        if_left_out="`$STATE_DIRECTORY`; for root `/var/lib/cachewatch` if that exists; else `~/.local/state/cachewatch`",
+        if_left_out=_DEFAULT_STATE,
     )
+    state_folder: PathInFolder = key(
+        "folder of this host for clones, if `state:` is a database", _default_state, if_left_out=_DEFAULT_STATE
+    )
+    state_password: PasswordReadLater | None = secret("state_password", "password for the database", None)
     links: Web = key("base URL of links to the pages of the catalogue", "", if_left_out="no links")
     templates_dir: Annotated[Path | None, FromTextInContext(_folder, type="string")] = key(
         "folder of your own templates", None, if_left_out="cachewatch's own"
@@ -242,3 +249,20 @@ class Config(Section):
         "where health and metrics can be read, and which URL is pinged", Monitor(), if_left_out="neither"
     )
     retention: Retention = key("how long the state keeps what is done", Retention())
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        own = {"state_password", "state_folder"} & self.model_fields_set
+        if own and isinstance(self.state, Path):
+            raise mistake(f"`{min(own)}:` is for a `state:` in a database, and this one is a folder; remove it")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """Where this host keeps its clones and its lock."""
+        return self.state if isinstance(self.state, Path) else self.state_folder
+
+    @property
+    def database(self) -> State:
+        """Where cursors and deliveries are: a folder, or a database with its password."""
+        return self.state if isinstance(self.state, Path) else PostgresAddress(self.state.url, self.state_password)

@@ -23,12 +23,12 @@ _taken: dict[str, str] = {}
 class Secret:
     """Something that must not be shown: it has no text form but its stars."""
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str | Callable[[], str]) -> None:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret itself, for the one who needs it."""
-        return self._value
+        """Return the secret itself, for the one who needs it; raise ConfigError if it is only read now, and cannot be."""
+        return self._value if isinstance(self._value, str) else self._value()
 
     def __repr__(self) -> str:
         return "Secret(***)"
@@ -80,11 +80,16 @@ def secret(name: str, about: str, default: Any = ...) -> Any:
 def _secret(given: Given, check: Callable[[str], Any], context: Context) -> Secret:
     if given.key.endswith(("_file", "_env")) and not context.with_secrets:
         return Secret("")
+    value = _found(given, context)
+    check(value)
+    return Secret(value)
+
+
+def _found(given: Given, context: Context) -> str:
     value = _find(given, context)
     if not value.strip():
         raise ConfigError("is empty, which no secret is")
-    check(value)
-    return Secret(value)
+    return value
 
 
 def _find(given: Given, context: Context) -> str:
@@ -137,5 +142,17 @@ def _from_environment(name: str) -> str:
     return _taken[name]
 
 
+class ReadLater(Hidden):
+    """The type of a secret that commands need which need no other: they read it when they use it."""
+
+    def read(self, value: Any, info: ValidationInfo) -> Any:
+        """Return the secret, or what reads it later."""
+        context: Context | None = info.context
+        if not isinstance(value, Given) or context is None or context.with_secrets:
+            return super().read(value, info)
+        return Secret(lambda: _found(value, context))
+
+
 Password = Annotated[Secret, Hidden(str, type="string")]
+PasswordReadLater = Annotated[Secret, ReadLater(str, type="string")]
 SecretUrl = Annotated[Secret, Hidden(url_parser("https", "http"), type="string")]

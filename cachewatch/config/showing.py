@@ -11,6 +11,7 @@ from cachewatch.config.base_section import Section, keys_of
 from cachewatch.config.model import Config, QuietTime, Source
 from cachewatch.config.secrets import Secret
 from cachewatch.config.sources import Credentials
+from cachewatch.config.state_address import PostgresAddress
 from cachewatch.core.change_kinds import MEANINGS
 from cachewatch.core.durations import duration_in_words
 from cachewatch.core.schedule import WEEKDAYS, Quiet
@@ -25,7 +26,10 @@ def show_config(config: Config) -> str:
 
 def shown_values(config: Config) -> dict[str, Any]:
     """Return the same as plain values."""
-    return _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
+    found = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
+    if isinstance(config.state, Path):
+        del found["state_folder"]  # which is for a state in a database
+    return found
 
 
 def _section(section: Section) -> dict[str, Any]:
@@ -69,7 +73,7 @@ def written(value: Any, name: str) -> Any:  # noqa: PLR0911  one for each type
             return ",".join(WEEKDAYS[day][:3] for day in sorted(value))
         case frozenset():
             return [kind.value for kind in MEANINGS if kind in value]
-        case Path():
+        case Path() | PostgresAddress():
             return str(value)
         case _:
             return _written(value, name)

@@ -16,21 +16,23 @@ from cachewatch.config.model import Config, Source
 from cachewatch.daemon import endpoints, signals
 from cachewatch.daemon.failures import Failures
 from cachewatch.daemon.monitor import Monitor, Page
-from cachewatch.daemon.scheduler import Scheduler
+from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
 from cachewatch.git.repository import interrupt
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.history_index import update_history
+from cachewatch.notify.leadership import Leadership
 from cachewatch.notify.metrics import DaemonStatus
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import has_answered, poll
 from cachewatch.notify.poll_sources import ANSWERING, OTHERS
-from cachewatch.notify.recovery import say_obsolete_keys
+from cachewatch.notify.recovery import recover, resume, say_obsolete_keys
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.sending_deliveries import deliver, tell_of_gone, unblock
 from cachewatch.store import health
+from cachewatch.store.leader_lease import RENEWAL
 
 _TICK = timedelta(seconds=30)
 _CLEANUP = timedelta(hours=1)
@@ -38,7 +40,7 @@ _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
 # At most so many at once, however often the configuration changes; a thread begins when it is needed.
-_THREADS = {"default": 1, "history": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
+_THREADS = {"lead": 1, "default": 1, "history": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 # Less than the unit's TimeoutStopSec, which ends us the hard way.
 _ENDING_SECONDS = 25.0
 _INTERRUPT_SECONDS = 0.2
@@ -51,11 +53,13 @@ class Daemon:
         self._context = context
         self._reload = reload
         self._is_reloading = False
+        self._is_resumed = False
         self._beat = time.monotonic()
         self._started = time.time()
         self._offset = time.time() - time.monotonic()
         self._failures = Failures(context.log)
         self._scheduler = Scheduler(_THREADS, self._failures.note)
+        self._leadership = Leadership(context, self._begin)
         self._monitor: Monitor | None = None
         self._listens = ""  # where the monitor does
 
@@ -63,11 +67,11 @@ class Daemon:
         """Run until a signal says stop; return the exit code."""
         context = self._context
         bell = signals.handle(stop=self._stop, reload=self._ask_reload)
-        self._take_up()
+        self._leadership.renew()
         self._plan()
         self._scheduler.start()
         self._listen()
-        notify(is_ready=True, status="waiting")
+        notify(is_ready=True, status="waiting" if self._leadership.is_ours else "standby")
         context.log.info("daemon.started", pid=os.getpid(), sources=len(context.config.sources))
         with selectors.DefaultSelector() as waiting:
             waiting.register(bell, selectors.EVENT_READ)
@@ -77,6 +81,26 @@ class Daemon:
                 self._look_around()
         return self._end()
 
+    def _begin(self) -> None:
+        """Take over a state, from whoever had it before; what this process was sending itself is no work of another."""
+        if self._is_resumed:
+            recover(self._context)
+        else:
+            resume(self._context)
+        self._is_resumed = True
+        self._take_up()
+        for name in self._scheduler.names():
+            self._scheduler.wake(name)
+
+    def _lead(self) -> None:
+        """Renew the lease, or see whether another host's is over; while it is not, that is all that there is to do."""
+        self._leadership.renew()
+        if not self._leadership.is_ours:
+            self._live()
+
+    def _if_ours(self, job: Job) -> Job:
+        return lambda: job() if self._leadership.is_ours else None
+
     def _snapshot(self) -> Context:
         """Return the context of one job: a reload in the middle of it changes nothing under its hands."""
         return replace(self._context)
@@ -85,25 +109,30 @@ class Daemon:
         """Plan a job for every source and channel, and for the digests; drop those that are gone."""
         config, now = self._context.config, datetime.now(UTC)
         wanted = {"digests", "cleanup"}
-        self._scheduler.add("digests", "default", self._create_digests, every=_TICK, first=now)
+        if self._context.database.is_shared:
+            wanted.add("lead")
+            self._scheduler.add("lead", "lead", self._lead, every=RENEWAL, first=now + RENEWAL)
+        self._scheduler.add("digests", "default", self._if_ours(self._create_digests), every=_TICK, first=now)
         if config.monitor.ping_url is not None:
             wanted.add("ping")
-            self._scheduler.add("ping", "default", self._ping, every=_PING, first=now + _PING)
-        self._scheduler.add("cleanup", "default", self._clean_up, every=_CLEANUP, first=now + _CLEANUP)
+            self._scheduler.add("ping", "default", self._if_ours(self._ping), every=_PING, first=now + _PING)
+        self._scheduler.add("cleanup", "default", self._if_ours(self._clean_up), every=_CLEANUP, first=now + _CLEANUP)
         for source in config.sources.values():
             name = f"poll {source.name}"
             wanted.add(name)
             first = max(now, last + source.poll.every) if (last := self._last_poll(source)) <= now else now
-            job, group = partial(self._poll, source), self._group(source)
+            job, group = self._if_ours(partial(self._poll, source)), self._group(source)
             self._scheduler.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
             if source.history:
                 wanted.add(f"history {source.name}")
-                job = partial(self._update_history, source)
+                job = self._if_ours(partial(self._update_history, source))
                 self._scheduler.add(f"history {source.name}", "history", job, every=source.poll.every, first=first)
         for channel in config.channels:
             name = f"deliver {channel}"
             wanted.add(name)
-            self._scheduler.add(name, "channels", partial(self._deliver, channel), every=_TICK, first=now)
+            self._scheduler.add(
+                name, "channels", self._if_ours(partial(self._deliver, channel)), every=_TICK, first=now
+            )
         for name in self._scheduler.names() - wanted:
             self._scheduler.remove(name)
 
@@ -182,11 +211,12 @@ class Daemon:
             log.error("config.refused", error=str(error))
             notify(status="the new configuration was refused, the old one stays")
             return
-        if config.state != self._context.config.state:
-            log.error("config.refused", error="another state folder requires a restart")
+        if (config.state, config.folder) != (self._context.config.state, self._context.config.folder):
+            log.error("config.refused", error="another state requires a restart")
             return
         self._context.config = config
-        self._take_up()
+        if self._leadership.is_ours:
+            self._take_up()
         self._plan()
         self._listen()
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
@@ -227,7 +257,9 @@ class Daemon:
         return endpoints.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
     def _readyz(self, _accept: str) -> Page:
-        return endpoints.readyz(self._snapshot(), self._healthz())
+        if self._leadership.is_ours:
+            return endpoints.readyz(self._snapshot(), self._healthz())
+        return endpoints.standby(self._leadership.other, self._healthz())
 
     def _metrics(self, accept: str) -> Page:
         daemon = DaemonStatus(
@@ -235,6 +267,7 @@ class Daemon:
             started=self._started,
             job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures.totals,
             failing_jobs=len(self._failures.lasting()),
+            is_leader=self._leadership.is_ours,
         )
         return endpoints.figures(self._snapshot(), daemon, accept)
 
@@ -258,6 +291,8 @@ class Daemon:
             stopper.join(_INTERRUPT_SECONDS)
         self._stop_listening()
         self._context.log.info("daemon.stopped", is_clean=not stopper.is_alive())
-        if stopper.is_alive():
+        if not stopper.is_alive():
+            self._leadership.give_back()
+        else:
             os._exit(0)  # threads that wait for a server would keep us
         return 0

@@ -33,6 +33,11 @@ def readyz(context: Context, health: Page) -> Page:
     return Page(200 if first else 503, "".join([*first, *lines]))
 
 
+def standby(leader: str, health: Page) -> Page:
+    """Say that another process works on the state, and this one would take over."""
+    return Page(200, f"standby: {leader} works on the state\n") if health.status == 200 else health
+
+
 def figures(context: Context, daemon: DaemonStatus, accept: str) -> Page:
     """Return all metrics, in the form that the header `accept` asks for."""
     from cachewatch.daemon.exposition import expose  # noqa: PLC0415  not everybody is asked

@@ -68,6 +68,7 @@ SERIES: Mapping[str, Series] = {
     "cachewatch_open_alerts": Series("Alerts that are open, by kind.", ("kind",)),
     "cachewatch_job_failures_total": Series("Failures of a job of the daemon since it started.", ("job",)),
     "cachewatch_failing_jobs": Series("Jobs of the daemon that failed three times in a row or more."),
+    "cachewatch_leader": Series("1 if this daemon works on the state, 0 if it waits for another host."),
     "process_start_time_seconds": Series("When the daemon was started."),
     "process_cpu_seconds_total": Series("Processor time that the daemon took."),
     "process_resident_memory_bytes": Series("Memory that the daemon takes."),
@@ -88,6 +89,7 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     started: float
     job_failures: Mapping[str, int]  # since then, of every job
     failing_jobs: int
+    is_leader: bool = True  # of the hosts that share the state
 
 
 def metrics(context: Context, daemon: DaemonStatus) -> list[Sample]:
@@ -162,6 +164,7 @@ def _of_daemon(daemon: DaemonStatus) -> Iterator[Sample]:
     for job, count in sorted(daemon.job_failures.items()):
         yield "cachewatch_job_failures_total", {"job": job}, count
     yield "cachewatch_failing_jobs", {}, daemon.failing_jobs
+    yield "cachewatch_leader", {}, daemon.is_leader
     yield "process_start_time_seconds", {}, daemon.started
     yield "process_cpu_seconds_total", {}, time.process_time()
     yield "process_threads", {}, threading.active_count()

@@ -50,8 +50,8 @@ class Context(Struct, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        """Where the state is."""
-        return self.config.state
+        """Where this host keeps its clones."""
+        return self.config.folder
 
     def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
         """Return the log of a transaction, or of a delivery in one: its lines are written if and when that is committed."""

@@ -16,7 +16,7 @@ def resume(context: Context) -> None:
     kind = shared_kind(context.folder)
     with context.database.write() as connection:
         # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
-        host = socket.gethostname() if kind else None
+        host = socket.gethostname() if kind or context.database.is_shared else None
         count = outbox.requeue_interrupted(connection, context.clock(), host)
     recover(context)
     bury_unknown(context)
@@ -55,13 +55,13 @@ def _requeue_expired(context: Context) -> None:
 
 def _tell_of_loss(context: Context) -> None:
     """Clones without a database are what somebody left who deleted it, or mounted another disk."""
-    path = context.database.path
-    context.log.warning("state.lost", database=path)
+    place = context.database.place
+    context.log.warning("state.lost", database=place)
     notice = Notice(
         topic="state",
         title="the state was lost and starts empty",
         lines=(
-            f"{path} was missing or empty, although the clones beside it exist.",
+            f"{place} was missing or empty, although the clones beside it exist.",
             "Sources start again as on their first run: changes since the last digest are not reported.",
             "Deliveries that were waiting are lost.",
             "If you have a copy (`cachewatch backup`), stop cachewatch, put the copy in that place, and start again.",

@@ -3,8 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
@@ -13,6 +12,9 @@ from cachewatch.core.neighbours import Neighbours, with_neighbours
 from cachewatch.errors import UsageError
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import DigestRow, DigestsPage, Link
+
+if TYPE_CHECKING:
+    from cachewatch.config.state_address import State
 
 
 class ArchivedDigest(Struct, frozen=True, kw_only=True):
@@ -76,16 +78,16 @@ class NoArchive:
 class StateArchive:
     """Digests in the state of the service: of subscriptions that are public, without notices, which are for operators."""
 
-    def __init__(self, folder: Path, is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]) -> None:
-        """Open the state in `folder`; both functions are asked about names of subscriptions.
+    def __init__(self, state: "State", is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]) -> None:
+        """Open `state`; both functions are asked about names of subscriptions.
 
         Raises StateError if the state cannot be used.
         """
-        from cachewatch.store.read_only import DatabaseToRead  # noqa: PLC0415  SQLAlchemy is slow to load
+        from cachewatch.store.opening import open_to_read  # noqa: PLC0415  SQLAlchemy is slow to load
 
         self._is_public = is_public
         self._feed_of = feed_of
-        self._database = DatabaseToRead(folder)
+        self._database = open_to_read(state)
 
     def digests(self) -> Iterable[ArchivedDigest]:
         """Return every digest that went out."""

@@ -8,7 +8,6 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from cachewatch.store.schema import alerts, unread
-from cachewatch.store.timestamps import to_datetime, to_datetime_or_none, to_text
 
 
 class AlertKind(StrEnum):
@@ -55,25 +54,24 @@ def put(connection: Connection, key: AlertKey, title: str, detail: str, now: dat
         return False
     remove(connection, key)
     values = {"kind": key.kind, "name": key.name, "part": key.part, "title": title, "detail": detail}
-    connection.execute(insert(alerts).values(**values, opened_at=to_text(now)))
+    connection.execute(insert(alerts).values(**values, opened_at=now))
     return True
 
 
 def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
     """Write down that operators were notified of an alert."""
-    connection.execute(update(alerts).where(*_is(key)).values(notified_at=to_text(now)))
+    connection.execute(update(alerts).where(*_is(key)).values(notified_at=now))
 
 
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
     """Resolve an alert of which operators are to be notified later: commands have no secrets to do that with."""
-    connection.execute(update(alerts).where(*_is(key)).values(resolved_at=to_text(now)))
+    connection.execute(update(alerts).where(*_is(key)).values(resolved_at=now))
 
 
 def believe_no_future(connection: Connection, now: datetime) -> None:
     """Put times that lie ahead, of a clock that was wrong, to the present."""
-    text = to_text(now)
     for column in (alerts.c.opened_at, alerts.c.notified_at):
-        connection.execute(update(alerts).where(column > text).values({column: text}))
+        connection.execute(update(alerts).where(column > now).values({column: now}))
 
 
 def get(connection: Connection, key: AlertKey) -> OpenAlert | None:
@@ -122,9 +120,9 @@ def _is(key: AlertKey) -> tuple[Any, ...]:
 def _alert(row: Row[Any]) -> OpenAlert:
     return OpenAlert(
         key=AlertKey(AlertKind(row.kind), row.name, row.part),
-        opened_at=to_datetime(row.opened_at),
-        notified_at=to_datetime_or_none(row.notified_at),
-        resolved_at=to_datetime_or_none(row.resolved_at),
+        opened_at=row.opened_at,
+        notified_at=row.notified_at,
+        resolved_at=row.resolved_at,
         title=row.title,
         detail=row.detail,
     )

@@ -6,14 +6,13 @@ from datetime import datetime
 
 import msgspec
 from msgspec import Struct, field
-from sqlalchemy import Connection, delete, select, union, update
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection, delete, insert, select, union, update
 
 from cachewatch.store import reported_removals
 from cachewatch.store.reported_removals import Departure, DepartureKind
 from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
-from cachewatch.store.timestamps import to_datetime_or_none, to_text
+from cachewatch.store.upserts import put, put_all
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -108,7 +107,7 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
         entry = Unread(package=row.package, base=row.base, base_tag=row.base_tag, since=row.since, reason=row.reason)
         found[row.tag] = (*found.get(row.tag, ()), entry)
-    known = {row.tag: Cursor(row.revision, to_datetime_or_none(row.vanished_at)) for row in rows}
+    known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
     return Position(revision=begun.revision, cursors=known, unread=found)
 
 
@@ -127,8 +126,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
         if each.revision:
             place = {"revision": each.revision}
-            begun = insert(streams).values(**where, **place, begun_at=to_text(now))
-            connection.execute(begun.on_conflict_do_update(index_elements=list(where), set_=place))
+            put(connection, streams, where, {**place, "begun_at": now}, changes=place)
         _move(connection, where, each.tags, now)
         had_unread = set(connection.scalars(select(unread.c.tag).filter_by(**where)))
         for step in each.tags:
@@ -145,14 +143,16 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
 def _move(connection: Connection, where: Mapping[str, str], steps: Iterable[CursorUpdate], now: datetime) -> None:
     there = [{"tag": step.tag, "revision": step.revision} for step in steps if step.revision is not None]
     gone = [step.tag for step in steps if step.revision is None]
-    if there:
-        place = insert(cursors).values(**where, moved_at=to_text(now), vanished_at=None)
-        kept = {name: place.excluded[name] for name in ("revision", "moved_at", "vanished_at")}
-        connection.execute(place.on_conflict_do_update(index_elements=[*where, "tag"], set_=kept), there)
+    put_all(
+        connection,
+        cursors,
+        (*where, "tag"),
+        [{**where, **place, "moved_at": now, "vanished_at": None} for place in there],
+    )
     if gone:
         # The revision stays: if the tag returns, it is compared with what was told last.
         left = update(cursors).filter_by(**where).where(cursors.c.tag.in_(gone))
-        connection.execute(left.values(vanished_at=to_text(now)))
+        connection.execute(left.values(vanished_at=now))
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
@@ -161,21 +161,21 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
     names = {each.package for each in found}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:
-        noted_at = known.get(each.package, to_text(now))
+        noted_at = known.get(each.package, now)
         values = {name: getattr(each, name) for name in each.__struct_fields__}
         connection.execute(insert(unread).values(**where, **values, noted_at=noted_at))
     for package in known.keys() - names:
         connection.execute(
             update(unread)
             .filter_by(source=where["source"], tag=where["tag"], package=package, readable_at=None)
-            .values(readable_at=to_text(now))
+            .values(readable_at=now)
         )
 
 
 def _keep_unread(connection: Connection, where: Mapping[str, str], now: datetime) -> None:
     """Keep what to compare with if a tag returns that is gone; until then nobody has to repair its documents."""
     gone = update(unread).filter_by(**where, readable_at=None)
-    connection.execute(gone.values(readable_at=to_text(now)))
+    connection.execute(gone.values(readable_at=now))
 
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
@@ -196,7 +196,7 @@ def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
 
 def forget_vanished(connection: Connection, before: datetime) -> None:
     """Forget tags that have been gone since before a moment; one that returns then is new."""
-    connection.execute(delete(cursors).where(cursors.c.vanished_at < to_text(before)))
+    connection.execute(delete(cursors).where(cursors.c.vanished_at < before))
 
 
 def subscriptions(connection: Connection) -> frozenset[str]:

@@ -1,68 +1,36 @@
-"""Open the database of the state: SQLite, durable at every commit.
+"""The database of the state, whichever it is: `sqlite.py` and `postgresql.py` have what differs.
 
-Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever
-the timeout; readers hold nobody up (WAL), except on a network file system (`journal_mode`).
+A write is alone: it waits until any other is done. A read sees one state of everything, and holds nobody up.
 """
 
-import shutil
-import sqlite3
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import ColumnElement, Connection, Engine, literal
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
-from cachewatch.runtime.filesystems import journal_mode
-from cachewatch.store.backup import copy_whole
-from cachewatch.store.migrations import migrate
-from cachewatch.store.private_folder import make_private
-from cachewatch.store.timestamps import Clock, to_text, utc_now
+from cachewatch.store.column_types import Moment
+from cachewatch.store.timestamps import Clock
 
 __all__ = ["Connection", "Database", "after_commit"]
 
-NAME = "cachewatch.db"
-_PRAGMAS = (
-    "busy_timeout = 10000",
-    "foreign_keys = ON",
-    "cache_size = -256",  # KiB for each connection: a daemon has several, for months
-)
-_SCARCE_BYTES = 256 * 1024
 
-
-class Database:
+class Database(ABC):
     """The state's database; each `read` and `write` is one transaction."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        must_exist: bool = False,
-        is_checked: bool = False,
-        clock: Clock = utc_now,
-    ) -> None:
-        """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
+    place: str  # where it is, for messages; without secrets
+    is_new: bool
+    is_shared: bool  # by hosts, so that a lock of one of them says nothing of the others
 
-        Its statements know the time by `clock`. Raises StateError if it cannot be used.
-        """
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        """Work with what `engine` connects to; statements know the time by `clock`."""
         self.clock = clock
-        self.path = folder / NAME
-        if must_exist:
-            check_exists(self.path)
-        make_private(folder)
-        self.is_new = not (self.path.exists() and self.path.stat().st_size)
-        # The collector cannot see what functions of SQLite refer to: a strong reference would keep it all for ever.
-        weak = weakref.proxy(self)
-        pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
-        self._engine = make_engine(self.path, pragmas, clock=lambda: weak.clock())  # noqa: PLW0108  another one later
-        with self._explained():
-            if is_checked:
-                _check(self._engine, self.path)
-            migrate(self._engine, self.path)
+        self._engine = engine.execution_options(database_time=self._time)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -84,97 +52,54 @@ class Database:
         """Let go of all connections."""
         self._engine.dispose()
 
+    def lead(self, owner: str) -> None:  # noqa: B027  where hosts share nothing, the lock of the folder is enough
+        """Be the process that works on the state, for a while; raise AnotherInstance while another is.
+
+        After the first call, `write` raises StateError if another took over.
+        """
+
+    def leader(self) -> str | None:
+        """Return which process works on the state, if hosts share it and one does."""
+        return None
+
+    def step_down(self, owner: str) -> None:  # noqa: B027
+        """Let another process work on the state at once."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many bytes the database takes."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise StateError if the files of the database are damaged."""
+
+    @abstractmethod
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target`; one that is there is replaced."""
-        with self._explained():
-            copy_whole(self._engine, target)
 
+    @abstractmethod
     def tidy(self) -> None:
-        """Fold the write-ahead log into the database, so that it does not grow for ever."""
-        with self._explained(), self._engine.connect() as connection:
-            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
-                "PRAGMA wal_checkpoint(TRUNCATE)"
-            )
+        """Do what the database needs now and then, so that it does not grow for ever."""
+
+    @abstractmethod
+    def _advise(self, error: DatabaseError) -> str:
+        """Return what is wrong, and what to do."""
+
+    def _time(self, later: timedelta) -> ColumnElement[Any]:
+        """Return what the database's own clock will say so much later."""
+        return literal(self.clock() + later, Moment())
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except DatabaseError as error:
-            raise StateError(f"{self.path}: {_advise(error, self.path.parent)}") from error
+            raise StateError(f"{self.place}: {self._advise(error)}") from error
         except SQLAlchemyError as error:
-            raise StateError(f"{self.path}: {error}") from error
+            raise StateError(f"{self.place}: {error}") from error
 
 
 def after_commit(connection: Connection, act: Callable[[], None]) -> None:
     """Let `act` follow the commit of a `write`, such as a line in the log: what is rolled back did not happen."""
     connection.get_execution_options()["following"].append(act)
-
-
-def has_state(folder: Path) -> bool:
-    """Tell whether there is a database in `folder`, perhaps one that we may not read."""
-    try:
-        return (folder / NAME).exists()
-    except OSError:
-        return True
-
-
-def check_exists(path: Path) -> None:
-    """Raise StateError if there is no database at `path`."""
-    if not has_state(path.parent):
-        raise StateError(f"{path}: there is no state yet; run `cachewatch once` first")
-
-
-def make_engine(path: Path, pragmas: Iterable[str] = (), *, clock: Clock = utc_now, **options: Any) -> Engine:
-    """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
-    # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
-    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, **options)
-    event.listen(engine, "connect", lambda connection, _: _prepare(connection, [*_PRAGMAS, *pragmas], clock))
-    event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _prepare(connection: Any, pragmas: Iterable[str], clock: Clock) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves
-    connection.create_function("moment_in", 1, lambda seconds: to_text(clock() + timedelta(seconds=seconds)))
-    # A bit that flipped in a name or a sentence stops nothing.
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    for pragma in pragmas:
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    if options.get("isolation_level") != "AUTOCOMMIT":
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
-
-
-def _check(engine: Engine, path: Path) -> None:
-    with engine.connect() as connection:
-        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-    if found != "ok":
-        raise StateError(f"{path}: damaged ({found}); move it away and restore a backup: nothing was changed")
-
-
-def _advise(error: DatabaseError, folder: Path) -> str:
-    said = str(error.orig or error)
-    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
-    if code == sqlite3.SQLITE_IOERR and _is_full(folder):
-        code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
-    advice = {
-        sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
-        sqlite3.SQLITE_IOERR: "the disk is failing; no confirmed data is lost",
-        sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
-        sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
-        sqlite3.SQLITE_READONLY: "the folder must be writable",
-        sqlite3.SQLITE_CANTOPEN: "the folder must be writable",
-        sqlite3.SQLITE_BUSY: "another process is using it; try again",
-    }.get(code)
-    return f"{said}; {advice}" if advice else said
-
-
-def _is_full(folder: Path) -> bool:
-    try:
-        return shutil.disk_usage(folder).free < _SCARCE_BYTES
-    except OSError:
-        return False

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.errors import DamagedRow, StateError
@@ -18,7 +17,8 @@ from cachewatch.store.checksums import BYTES, of_parts
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.schema import deliveries, digests, suppressed
-from cachewatch.store.timestamps import by_database, to_datetime, to_datetime_or_none, to_text
+from cachewatch.store.timestamps import database_time
+from cachewatch.store.upserts import insert_new
 
 
 class DigestState(StrEnum):
@@ -72,26 +72,22 @@ _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 def add(connection: Connection, stored: DigestRecord) -> bool:
     """Store a digest unless it is there already, and tell whether it was new."""
     moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
-    done = connection.execute(
-        insert(digests)
-        .values(
-            key=stored.key,
-            subscription=stored.subscription,
-            stream=stored.stream,
-            state=stored.state,
-            title=stored.title,
-            period=stored.period,
-            created=to_text(stored.created),
-            reason=stored.reason,
-            moves=moves,
-            rendered=rendered,
-            short=b"",
-            checksum=of_parts([moves]) + of_parts([rendered, b""]),
-            form=_FORM,
-        )
-        .on_conflict_do_nothing()
-    )
-    return done.rowcount > 0
+    values = {
+        "key": stored.key,
+        "subscription": stored.subscription,
+        "stream": stored.stream,
+        "state": stored.state,
+        "title": stored.title,
+        "period": stored.period,
+        "created": stored.created,
+        "reason": stored.reason,
+        "moves": moves,
+        "rendered": rendered,
+        "short": b"",
+        "checksum": of_parts([moves]) + of_parts([rendered, b""]),
+        "form": _FORM,
+    }
+    return insert_new(connection, digests, values)
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
@@ -150,9 +146,11 @@ def held(connection: Connection, subscription: str, stream: str) -> list[str]:
 def last_created(connection: Connection, subscription: str, stream: str) -> datetime | None:
     """Return when the newest digest of a stream was made; a time that is yet to come was written by a wrong clock."""
     query = select(func.max(digests.c.created)).where(
-        digests.c.subscription == subscription, digests.c.stream == stream, digests.c.created <= by_database()
+        digests.c.subscription == subscription,
+        digests.c.stream == stream,
+        digests.c.created <= database_time(connection),
     )
-    return to_datetime_or_none(connection.execute(query).scalar())
+    return connection.execute(query).scalar()
 
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
@@ -175,9 +173,9 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
             suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
         )
         connection.execute(waiting.where(left_out).values(state=State.SUPPRESSED, said=reason))
-        connection.execute(waiting.values(state=State.QUEUED, said=reason, due=to_text(now)))
+        connection.execute(waiting.values(state=State.QUEUED, said=reason, due=now))
     else:
-        connection.execute(waiting.values(state=State.DROPPED, said=reason, settled_at=to_text(now)))
+        connection.execute(waiting.values(state=State.DROPPED, said=reason, settled_at=now))
 
 
 def settle_unknown(connection: Connection, reason: str, now: datetime) -> None:
@@ -204,7 +202,7 @@ def archive(connection: Connection) -> list[DigestRecord]:
 def forget(connection: Connection, before: datetime) -> int:
     """Delete digests older than `before` of which nothing is open, with their deliveries."""
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, State.HELD)))
-    query = select(digests.c.key).where(digests.c.created < to_text(before), ~still)
+    query = select(digests.c.key).where(digests.c.created < before, ~still)
     keys = [row.key for row in connection.execute(query)]
     for key in keys:
         connection.execute(delete(deliveries).filter_by(digest=key))
@@ -220,7 +218,7 @@ def _about(row: Row[Any]) -> dict[str, Any]:
         "state": DigestState(row.state),
         "title": row.title,
         "period": row.period,
-        "created": to_datetime(row.created),
+        "created": row.created,
         "reason": row.reason,
     }
 

@@ -5,12 +5,11 @@ from datetime import datetime
 from typing import Self
 
 from msgspec import Struct
-from sqlalchemy import Connection, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection, Table, select
 
 from cachewatch.store import schema
 from cachewatch.store.schema import channels, sources
-from cachewatch.store.timestamps import to_datetime_or_none, to_text
+from cachewatch.store.upserts import put
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
@@ -56,11 +55,11 @@ def source(connection: Connection, name: str) -> SourceHealth:
         return SourceHealth(name=name)
     return SourceHealth(
         name=name,
-        polled_at=to_datetime_or_none(row.polled_at),
-        succeeded_at=to_datetime_or_none(row.succeeded_at),
+        polled_at=row.polled_at,
+        succeeded_at=row.succeeded_at,
         revision=row.revision,
-        revision_time=to_datetime_or_none(row.revision_time),
-        changed_at=to_datetime_or_none(row.changed_at),
+        revision_time=row.revision_time,
+        changed_at=row.changed_at,
         failures=row.failures,
         error=row.error,
     )
@@ -78,11 +77,11 @@ def channel(connection: Connection, name: str) -> ChannelHealth:
         return ChannelHealth(name=name)
     return ChannelHealth(
         name=name,
-        blocked_until=to_datetime_or_none(row.blocked_until),
+        blocked_until=row.blocked_until,
         failures=row.failures,
         error=row.error,
-        error_at=to_datetime_or_none(row.error_at),
-        sent_at=to_datetime_or_none(row.sent_at),
+        error_at=row.error_at,
+        sent_at=row.sent_at,
     )
 
 
@@ -94,10 +93,8 @@ def save_channel(connection: Connection, health: ChannelHealth) -> None:
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
     """Let a counter grow."""
     table = schema.counters
-    new = insert(table).values(name=_stored(counter), value=amount)
-    connection.execute(
-        new.on_conflict_do_update(index_elements=["name"], set_={"value": table.c.value + new.excluded.value})
-    )
+    grown = {"value": table.c.value + amount}
+    put(connection, table, {"name": _stored(counter)}, {"value": amount}, changes=grown)
 
 
 def counters(connection: Connection) -> dict[Counter, float]:
@@ -129,12 +126,6 @@ def _plain(value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value)
 
 
-def _save(connection: Connection, table: object, health: SourceHealth | ChannelHealth) -> None:
-    values = {
-        name: to_text(value) if isinstance(value := getattr(health, name), datetime) else value
-        for name in health.__struct_fields__
-    }
-    changed = {name: value for name, value in values.items() if name != "name"}
-    connection.execute(
-        insert(table).values(**values).on_conflict_do_update(index_elements=["name"], set_=changed)  # type: ignore[arg-type]
-    )
+def _save(connection: Connection, table: Table, health: SourceHealth | ChannelHealth) -> None:
+    values = {name: getattr(health, name) for name in health.__struct_fields__ if name != "name"}
+    put(connection, table, {"name": health.name}, values)

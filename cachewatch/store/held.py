@@ -7,11 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Connection, Row, delete, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.digests import IS_HELD
 from cachewatch.store.schema import digests, holds
-from cachewatch.store.timestamps import to_datetime_or_none, to_text
+from cachewatch.store.upserts import insert_new
 
 
 class HoldKind(StrEnum):
@@ -57,20 +56,17 @@ def hold(connection: Connection, subscription: str, stream: str, found: Iterable
     known = holds_of(connection, subscription, stream)
     let_go(connection, subscription, stream)
     for each in found:
-        connection.execute(
-            insert(holds)
-            .values(
-                subscription=subscription,
-                stream=stream,
-                source=each.event.source,
-                tag=each.event.tag,
-                kind=each.event.kind,
-                said=each.said,
-                content="\n".join(each.content),
-                counted_from=to_text(first_held(known, each.event) or now),
-            )
-            .on_conflict_do_nothing()
-        )
+        values = {
+            "subscription": subscription,
+            "stream": stream,
+            "source": each.event.source,
+            "tag": each.event.tag,
+            "kind": each.event.kind,
+            "said": each.said,
+            "content": "\n".join(each.content),
+            "counted_from": first_held(known, each.event) or now,
+        }
+        insert_new(connection, holds, values)
 
 
 def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
@@ -99,7 +95,7 @@ def count_from(connection: Connection, subscription: str, stream: str, event: Ho
     """Let the time of a hold be counted from `moment`."""
     where = {"source": event.source, "tag": event.tag, "kind": event.kind}
     changed = update(holds).filter_by(subscription=subscription, stream=stream, **where)
-    connection.execute(changed.values(counted_from=to_text(moment)))
+    connection.execute(changed.values(counted_from=moment))
 
 
 def all_held(connection: Connection, subscription: str | None = None) -> list[HeldDigest]:
@@ -126,5 +122,5 @@ def _hold(row: Row[Any]) -> Hold:
         event=HoldEvent(row.source, row.tag, HoldKind(row.kind)),
         said=row.said,
         content=tuple(row.content.splitlines()),
-        counted_from=to_datetime_or_none(row.counted_from),
+        counted_from=row.counted_from,
     )

@@ -7,15 +7,28 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import BindParameter, ColumnElement, Connection, Row, and_, bindparam, exists, func, or_, select, update
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
 from cachewatch.store.checksums import of_parcel
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
-from cachewatch.store.timestamps import by_database, to_datetime, to_datetime_or_none, to_text
+from cachewatch.store.timestamps import database_time
+from cachewatch.store.upserts import insert_new
 
 
 class State(StrEnum):
@@ -79,25 +92,21 @@ def add(
     """Store a message to be delivered, unless it is there already."""
     if state is State.QUEUED and is_suppressed(connection, channel, message.target):
         state = State.SUPPRESSED
-    moment = to_text(message.created)
-    connection.execute(
-        insert(deliveries)
-        .values(
-            digest=message.key,
-            channel=channel,
-            target=message.target,
-            copy=copy,
-            state=state,
-            created=moment,
-            due=moment,
-            give_up=to_text(message.created + lasting),
-            message_id=message.message_id,
-            content_type=message.content_type,
-            payload=zlib.compress(message.payload),
-            checksum=of_parcel(message),
-        )
-        .on_conflict_do_nothing()
-    )
+    values = {
+        "digest": message.key,
+        "channel": channel,
+        "target": message.target,
+        "copy": copy,
+        "state": state,
+        "created": message.created,
+        "due": message.created,
+        "give_up": message.created + lasting,
+        "message_id": message.message_id,
+        "content_type": message.content_type,
+        "payload": zlib.compress(message.payload),
+        "checksum": of_parcel(message),
+    }
+    insert_new(connection, deliveries, values)
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
@@ -120,7 +129,9 @@ def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> 
     if row is None:
         return None
     values = {"state": State.SENDING, "attempts": row.attempts + 1, "lease_owner": lease.owner}
-    connection.execute(update(deliveries).filter_by(id=row.id).values(**values, lease_until=by_database(lease.lasting)))
+    connection.execute(
+        update(deliveries).filter_by(id=row.id).values(**values, lease_until=database_time(connection, lease.lasting))
+    )
     return delivery(connection, row.id)
 
 
@@ -150,10 +161,10 @@ def settle(
         .values(
             state=state,
             said=said,
-            due=to_text(due or now),
+            due=due or now,
             attempts=delivery.attempts - (not counts),
             may_have_arrived=delivery.may_have_arrived or may_have_arrived,
-            settled_at=None if state in OPEN else to_text(now),
+            settled_at=None if state in OPEN else now,
             lease_owner=None,
             lease_until=None,
         )
@@ -170,19 +181,19 @@ def hasten(connection: Connection, channel: str, now: datetime) -> None:
     waiting = (State.QUEUED, State.DEFERRED)
     connection.execute(
         update(deliveries)
-        .where(deliveries.c.channel == channel, deliveries.c.state.in_(waiting), deliveries.c.due > to_text(now))
-        .values(due=to_text(now))
+        .where(deliveries.c.channel == channel, deliveries.c.state.in_(waiting), deliveries.c.due > now)
+        .values(due=now)
     )
 
 
 def prolong(connection: Connection, number: int, give_up: datetime) -> None:
     """Let a delivery be tried until `give_up`."""
-    connection.execute(update(deliveries).filter_by(id=number).values(give_up=to_text(give_up)))
+    connection.execute(update(deliveries).filter_by(id=number).values(give_up=give_up))
 
 
 def note(connection: Connection, delivery: int, event: str, said: str, now: datetime) -> None:
     """Add a line to the story of a delivery."""
-    connection.execute(insert(attempts).values(delivery=delivery, at=to_text(now), event=event, said=said))
+    connection.execute(insert(attempts).values(delivery=delivery, at=now, event=event, said=said))
 
 
 def requeue_interrupted(connection: Connection, now: datetime, host: str | None = None) -> int:
@@ -193,7 +204,7 @@ def requeue_interrupted(connection: Connection, now: datetime, host: str | None 
     query = select(deliveries.c.id).where(is_open(), deliveries.c.state == State.SENDING)
     if host is not None:
         is_of_host = deliveries.c.lease_owner.startswith(f"{host}/", autoescape=True)
-        query = query.where(or_(is_of_host, _is_expired()))
+        query = query.where(or_(is_of_host, _is_expired(connection)))
     numbers = list(connection.execute(query).scalars())
     for number in numbers:
         connection.execute(update(deliveries).filter_by(id=number).values(lease_owner=None, **_REQUEUED))
@@ -217,7 +228,7 @@ def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Deliv
     """Put deliveries into the dead letters whose state is damaged, and return them."""
     known = [deliveries.c.state != state for state in State]
     rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
-    values = {"state": State.DEAD, "said": said, "settled_at": to_text(now)}
+    values = {"state": State.DEAD, "said": said, "settled_at": now}
     for number in rows:
         connection.execute(update(deliveries).filter_by(id=number).values(**values, lease_owner=None, lease_until=None))
         note(connection, number, State.DEAD, said, now)
@@ -236,7 +247,7 @@ def is_open() -> ColumnElement[bool]:
 
 def expired_leases(connection: Connection) -> list[Delivery]:
     """Return what was claimed and is neither settled nor given back in time, oldest first."""
-    is_over = and_(is_open(), deliveries.c.state == State.SENDING, _is_expired())
+    is_over = and_(is_open(), deliveries.c.state == State.SENDING, _is_expired(connection))
     # Sorted here: asked for their order, SQLite would look through all deliveries.
     return sorted(map(_delivery, connection.execute(select(*_ABOUT).where(is_over))), key=lambda each: each.id)
 
@@ -303,7 +314,7 @@ def sent_history(
 def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
     """Return what happened to a delivery, oldest first: when, what, and in whose words."""
     query = select(attempts).filter_by(delivery=number).order_by(attempts.c.id)
-    return [(to_datetime(row.at), row.event, row.said) for row in connection.execute(query)]
+    return [(row.at, row.event, row.said) for row in connection.execute(query)]
 
 
 def replace_parcel(connection: Connection, number: int, new: Message) -> None:
@@ -326,7 +337,7 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
         update(deliveries)
         .where(
             deliveries.c.state.in_((State.SENT, State.DROPPED)),
-            deliveries.c.settled_at < to_text(before),
+            deliveries.c.settled_at < before,
             deliveries.c.channel.not_in(kept_channels),
             deliveries.c.payload != b"",
         )
@@ -352,7 +363,7 @@ def queue(connection: Connection) -> dict[tuple[str, State], int]:
 def oldest_open(connection: Connection) -> dict[str, datetime]:
     """Return since when the oldest delivery of each channel waits."""
     query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(is_open()).group_by(deliveries.c.channel)
-    return {channel: to_datetime(moment) for channel, moment in connection.execute(query)}
+    return dict(connection.execute(query).all())
 
 
 def has_failed(connection: Connection, channel: str, target: str) -> bool:
@@ -363,11 +374,11 @@ def has_failed(connection: Connection, channel: str, target: str) -> bool:
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:
-    return and_(is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= to_text(now))
+    return and_(is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now)
 
 
-def _is_expired() -> ColumnElement[bool]:
-    return or_(deliveries.c.lease_until.is_(None), deliveries.c.lease_until <= by_database())
+def _is_expired(connection: Connection) -> ColumnElement[bool]:
+    return or_(deliveries.c.lease_until.is_(None), deliveries.c.lease_until <= database_time(connection))
 
 
 def _waits_behind_another() -> ColumnElement[bool]:
@@ -388,16 +399,16 @@ def _delivery(row: Row[Any]) -> Delivery:
         target=row.target,
         copy=row.copy,
         state=State(row.state),
-        created=to_datetime(row.created),
-        due=to_datetime(row.due),
-        give_up=to_datetime(row.give_up),
+        created=row.created,
+        due=row.due,
+        give_up=row.give_up,
         attempts=row.attempts,
         may_have_arrived=bool(row.may_have_arrived),
-        settled_at=to_datetime_or_none(row.settled_at),
+        settled_at=row.settled_at,
         said=row.said,
         message_id=row.message_id,
         lease_owner=row.lease_owner,
-        lease_until=to_datetime_or_none(row.lease_until),
+        lease_until=row.lease_until,
     )
 
 
@@ -412,7 +423,7 @@ def _message(row: Row[Any]) -> Message:
         payload=payload,
         content_type=row.content_type,
         message_id=row.message_id,
-        created=to_datetime(row.created),
+        created=row.created,
     )
     if row.payload and row.checksum is not None and row.checksum != of_parcel(found):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")

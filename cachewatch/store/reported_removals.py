@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.schema import departures
-from cachewatch.store.timestamps import to_datetime, to_text
+from cachewatch.store.upserts import put
 
 
 class DepartureKind(StrEnum):
@@ -54,9 +53,8 @@ def note(connection: Connection, of: Stream, found: Iterable[Departure], revisio
     """Remember what a stream was told is gone; what is gone again is gone since now."""
     for each in found:
         where = {**of, "kind": each.kind, "name": each.name}
-        values = {"revision": revision, "told_at": to_text(now), "packages": each.packages, "specs": each.specs}
-        new = insert(departures).values(**where, **values)
-        connection.execute(new.on_conflict_do_update(index_elements=list(where), set_=values))
+        values = {"revision": revision, "told_at": now, "packages": each.packages, "specs": each.specs}
+        put(connection, departures, where, values)
 
 
 def told(connection: Connection, of: Stream, names: Collection[tuple[DepartureKind, str]]) -> list[ReportedDeparture]:
@@ -73,9 +71,9 @@ def forget_returned(connection: Connection, of: Stream, names: Iterable[tuple[De
 
 def forget(connection: Connection, before: datetime) -> None:
     """Forget what was told before a moment."""
-    connection.execute(delete(departures).where(departures.c.told_at < to_text(before)))
+    connection.execute(delete(departures).where(departures.c.told_at < before))
 
 
 def _told(row: Any) -> ReportedDeparture:
     departure = Departure(kind=DepartureKind(row.kind), name=row.name, packages=row.packages, specs=row.specs)
-    return ReportedDeparture(departure=departure, revision=row.revision, told_at=to_datetime(row.told_at))
+    return ReportedDeparture(departure=departure, revision=row.revision, told_at=row.told_at)

@@ -5,10 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Connection, Row, delete, func, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.schema import slots
-from cachewatch.store.timestamps import to_datetime, to_text
+from cachewatch.store.upserts import put
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -32,12 +31,12 @@ def pending(connection: Connection, subscription: str, stream: str) -> Slot | No
 def latest_pending(connection: Connection) -> dict[str, datetime]:
     """Return the latest pending slot of each schedule."""
     query = select(slots.c.schedule, func.max(slots.c.due)).where(slots.c.done_at.is_(None)).group_by(slots.c.schedule)
-    return {schedule: to_datetime(due) for schedule, due in connection.execute(query)}
+    return dict(connection.execute(query).all())
 
 
 def pending_after(connection: Connection, schedule: str, moment: datetime) -> list[Slot]:
     """Return the pending slots of a schedule that lie behind `moment`."""
-    query = select(slots).where(slots.c.done_at.is_(None), slots.c.schedule == schedule, slots.c.due > to_text(moment))
+    query = select(slots).where(slots.c.done_at.is_(None), slots.c.schedule == schedule, slots.c.due > moment)
     return [_slot(row) for row in connection.execute(query)]
 
 
@@ -48,29 +47,25 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
     """
     connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
     if due is not None:
-        where = {"subscription": subscription, "stream": stream, "due": to_text(due)}
-        new = insert(slots).values(**where, schedule=schedule)
-        again = {"schedule": schedule, "done_at": None, "digest": None}
-        connection.execute(new.on_conflict_do_update(index_elements=list(where), set_=again))
+        where = {"subscription": subscription, "stream": stream, "due": due}
+        put(connection, slots, where, {"schedule": schedule, "done_at": None, "digest": None})
 
 
 def forget(connection: Connection, before: datetime) -> None:
     """Delete slots that were done before a moment."""
-    connection.execute(delete(slots).where(slots.c.done_at < to_text(before)))
+    connection.execute(delete(slots).where(slots.c.done_at < before))
 
 
 def hasten(connection: Connection, subscription: str, stream: str, now: datetime) -> None:
     """Let the pending slot of a stream be due now."""
     pending_one = update(slots).filter_by(subscription=subscription, stream=stream, done_at=None)
-    connection.execute(pending_one.values(due=to_text(now)))
+    connection.execute(pending_one.values(due=now))
 
 
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
     """Mark a slot as done, with the digest that it made, if any."""
-    connection.execute(update(slots).filter_by(id=slot.id).values(done_at=to_text(now), digest=digest))
+    connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
 
 
 def _slot(row: Row[Any]) -> Slot:
-    return Slot(
-        id=row.id, subscription=row.subscription, stream=row.stream, schedule=row.schedule, due=to_datetime(row.due)
-    )
+    return Slot(id=row.id, subscription=row.subscription, stream=row.stream, schedule=row.schedule, due=row.due)

@@ -1,11 +1,12 @@
 """The tables of the state, as they are in this version; steps.py brings older ones here.
 
-Times are ISO 8601 in UTC with one width, so that text sorts as time does.
+column_types.py says how each database keeps times and text.
 """
 
 from sqlalchemy import (
     Boolean,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -13,11 +14,15 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
+from cachewatch.store.column_types import Moment, Text
+
+# Raised by every migration step.
+FORM = 4
 metadata = MetaData()
 
 # Up to which revision a stream of a subscription has been told of a tag.
@@ -29,8 +34,8 @@ cursors = Table(
     Column("source", Text, primary_key=True),
     Column("tag", Text, primary_key=True),
     Column("revision", Text, nullable=False),
-    Column("moved_at", Text, nullable=False),
-    Column("vanished_at", Text),  # when the stream was told that the tag is gone; it was told of `revision` before
+    Column("moved_at", Moment, nullable=False),
+    Column("vanished_at", Moment),  # when the stream was told that the tag is gone; it was told of `revision` before
 )
 
 # Streams that have begun, and the revision of each source that they were compared with last.
@@ -41,7 +46,7 @@ streams = Table(
     Column("stream", Text, primary_key=True),
     Column("source", Text, primary_key=True),
     Column("revision", Text, nullable=False),
-    Column("begun_at", Text, nullable=False),
+    Column("begun_at", Moment, nullable=False),
 )
 
 # Documents that could not be compared, so that they are compared later.
@@ -56,9 +61,9 @@ unread = Table(
     Column("base", Text, nullable=False),  # the revision with the last readable version, or where there was none yet
     Column("base_tag", Text, nullable=False),  # the tag there: another one for a snapshot that was new
     Column("since", Text, nullable=False),  # the revision that was found unreadable first
-    Column("noted_at", Text, nullable=False),
+    Column("noted_at", Moment, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("readable_at", Text),  # when another stream found it readable again
+    Column("readable_at", Moment),  # when another stream found it readable again
 )
 
 # When a stream is due: one pending row each, and those that are done.
@@ -69,11 +74,17 @@ slots = Table(
     Column("subscription", Text, nullable=False),
     Column("stream", Text, nullable=False),
     Column("schedule", Text, nullable=False),  # as configured; another one makes another slot
-    Column("due", Text, nullable=False),
-    Column("done_at", Text),
+    Column("due", Moment, nullable=False),
+    Column("done_at", Moment),
     Column("digest", Text),
     UniqueConstraint("subscription", "stream", "due"),
-    Index("slots_pending", "subscription", "stream", "due", sqlite_where=text("done_at IS NULL")),
+    Index(
+        "slots_pending",
+        "subscription",
+        "stream",
+        "due",
+        sqlite_where=text("done_at IS NULL"),
+    ),
 )
 
 digests = Table(
@@ -85,14 +96,19 @@ digests = Table(
     Column("state", Text, nullable=False),  # ready | held | released | dropped | superseded | damaged
     Column("title", Text, nullable=False),
     Column("period", Text, nullable=False),
-    Column("created", Text, nullable=False),
+    Column("created", Moment, nullable=False),
     Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("rendered", LargeBinary, nullable=False),
     Column("short", LargeBinary, nullable=False),  # of form 1, for whom it was too large; since then beside the first
     Column("checksum", LargeBinary),  # of the moves, then of both rendered forms; none if 0.1 stored it
     Column("form", Integer, nullable=False, server_default="1"),  # of the moves and rendered forms
-    Index("digests_held", "subscription", "stream", sqlite_where=text("state = 'held'")),
+    Index(
+        "digests_held",
+        "subscription",
+        "stream",
+        sqlite_where=text("state = 'held'"),
+    ),
     Index("digests_by_stream", "subscription", "stream", "created"),
     Index("digests_by_creation", "created"),
 )
@@ -108,7 +124,7 @@ holds = Table(
     Column("kind", Text, primary_key=True),  # suspicious | large
     Column("said", Text, nullable=False),
     Column("content", Text, nullable=False, server_default=""),  # for operators, a fact a line
-    Column("counted_from", Text),  # time without service moves it on; none if an older version held it
+    Column("counted_from", Moment),  # time without service moves it on; none if an older version held it
 )
 
 # What streams were told is gone, so that they can be told since when if it is back.
@@ -122,7 +138,7 @@ departures = Table(
     Column("kind", Text, primary_key=True),  # stack | package | tag
     Column("name", Text, primary_key=True),
     Column("revision", Text, nullable=False),  # in which it was gone
-    Column("told_at", Text, nullable=False),
+    Column("told_at", Moment, nullable=False),
     Column("packages", Integer, nullable=False),
     Column("specs", Integer, nullable=False),
     Index("departures_by_time", "told_at"),
@@ -140,18 +156,18 @@ deliveries = Table(
     Column("target", Text, nullable=False),
     Column("copy", Integer, nullable=False, server_default="0"),  # more than 0: sent again by hand
     Column("state", Text, nullable=False),
-    Column("created", Text, nullable=False),
-    Column("due", Text, nullable=False),
-    Column("give_up", Text, nullable=False),
+    Column("created", Moment, nullable=False),
+    Column("due", Moment, nullable=False),
+    Column("give_up", Moment, nullable=False),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("may_have_arrived", Boolean, nullable=False, server_default="0"),
-    Column("settled_at", Text),
+    Column("settled_at", Moment),
     Column("said", Text, nullable=False, server_default=""),
     Column("message_id", Text),
     Column("content_type", Text, nullable=False),
     Column("payload", LargeBinary, nullable=False),
     Column("lease_owner", Text),  # the run that claimed it, until it is settled
-    Column("lease_until", Text),  # by the database's clock; none is one that is over
+    Column("lease_until", Moment),  # by the database's clock; none is one that is over
     Column("checksum", LargeBinary),  # of the payload and of where it goes; none if 0.1 stored it
     UniqueConstraint("digest", "channel", "target", "copy"),
     Index("deliveries_by_state", "channel", "state", "due"),
@@ -166,7 +182,7 @@ attempts = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("delivery", Integer, ForeignKey("deliveries.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("at", Text, nullable=False),
+    Column("at", Moment, nullable=False),
     Column("event", Text, nullable=False),
     Column("said", Text, nullable=False, server_default=""),
 )
@@ -177,7 +193,7 @@ suppressed = Table(
     metadata,
     Column("channel", Text, primary_key=True),
     Column("target", Text, primary_key=True),
-    Column("since", Text, nullable=False),
+    Column("since", Moment, nullable=False),
     Column("said", Text, nullable=False),
 )
 
@@ -185,11 +201,11 @@ sources = Table(
     "sources",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("polled_at", Text),
-    Column("succeeded_at", Text),
+    Column("polled_at", Moment),
+    Column("succeeded_at", Moment),
     Column("revision", Text),
-    Column("revision_time", Text),
-    Column("changed_at", Text),  # when we first saw that revision
+    Column("revision_time", Moment),
+    Column("changed_at", Moment),  # when we first saw that revision
     Column("failures", Integer, nullable=False, server_default="0"),
     Column("error", Text, nullable=False, server_default=""),
 )
@@ -198,11 +214,11 @@ channels = Table(
     "channels",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("blocked_until", Text),
+    Column("blocked_until", Moment),
     Column("failures", Integer, nullable=False, server_default="0"),
     Column("error", Text, nullable=False, server_default=""),
-    Column("error_at", Text),
-    Column("sent_at", Text),
+    Column("error_at", Moment),
+    Column("sent_at", Moment),
 )
 
 # What operators have to know until it is over, so that they are notified once when it begins and once when it ends.
@@ -212,9 +228,9 @@ alerts = Table(
     Column("kind", Text, primary_key=True),
     Column("name", Text, primary_key=True),  # of a source, channel or subscription
     Column("part", Text, primary_key=True),  # of it: a tag, target or stream; empty for the whole
-    Column("opened_at", Text, nullable=False),
-    Column("notified_at", Text),  # when operators were notified of it last
-    Column("resolved_at", Text),  # by a command; the service notifies operators and deletes the row
+    Column("opened_at", Moment, nullable=False),
+    Column("notified_at", Moment),  # when operators were notified of it last
+    Column("resolved_at", Moment),  # by a command; the service notifies operators and deletes the row
     Column("title", Text, nullable=False),
     Column("detail", Text, nullable=False, server_default=""),
 )
@@ -224,7 +240,7 @@ service = Table(
     "service",
     metadata,
     Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("value", Moment, nullable=False),
 )
 
 # Figures that only ever grow: digests made, deliveries by result.
@@ -234,3 +250,17 @@ counters = Table(
     Column("name", Text, primary_key=True),
     Column("value", Float, nullable=False),
 )
+
+
+def make_tables(connection: Connection) -> None:
+    """Make all tables, and their indexes in the order of their names: of two that serve alike, SQLite takes the newest."""
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table))
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            _make_partial(index, connection.dialect.name)
+            connection.execute(CreateIndex(index))
+
+
+def _make_partial(index: Index, dialect: str) -> None:
+    """Give an index the condition that it has in SQLite; named above for another database, it would load that one's dialect."""
+    index.dialect_options[dialect]["where"] = index.dialect_options["sqlite"]["where"]

@@ -4,10 +4,9 @@ from datetime import datetime
 
 from msgspec import Struct
 from sqlalchemy import Connection, delete, func, select
-from sqlalchemy.dialects.sqlite import insert
 
 from cachewatch.store.schema import deliveries, suppressed
-from cachewatch.store.timestamps import to_text
+from cachewatch.store.upserts import insert_new
 
 
 class Suppressed(Struct, frozen=True):
@@ -31,8 +30,8 @@ def all_suppressed(connection: Connection) -> list[Suppressed]:
 
 def suppress(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
     """Leave an address out from now on."""
-    values = {"channel": channel, "target": target, "since": to_text(now), "said": said}
-    connection.execute(insert(suppressed).values(**values).on_conflict_do_nothing())
+    values = {"channel": channel, "target": target, "since": now, "said": said}
+    insert_new(connection, suppressed, values)
 
 
 def restore(connection: Connection, channel: str, target: str) -> bool:
@@ -42,7 +41,7 @@ def restore(connection: Connection, channel: str, target: str) -> bool:
 
 def count_since(connection: Connection, since: datetime) -> int:
     """Count the deliveries that were made since a moment for addresses that are left out."""
-    query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= to_text(since))
+    query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= since)
     return int(connection.execute(query).scalar_one())
 
 

@@ -1,9 +1,10 @@
-"""Moments as the database keeps them: UTC text of one width, which sorts as time does."""
+"""Moments as SQLite keeps them, as UTC text of one width, which sorts as time does; and whose clock counts."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, func
+from sqlalchemy import ColumnElement, Connection
 
 Clock = Callable[[], datetime]
 
@@ -31,11 +32,6 @@ def to_datetime(text: str) -> datetime:
         return UNKNOWN
 
 
-def to_datetime_or_none(text: str | None) -> datetime | None:
-    """Return the moment, if there is one."""
-    return None if text is None else to_datetime(text)
-
-
-def by_database(later: timedelta = timedelta(0)) -> ColumnElement[str]:
+def database_time(connection: Connection, later: timedelta = timedelta(0)) -> ColumnElement[Any]:
     """Return what the database's own clock says, or will say so much later: hosts that share it have that in common."""
-    return func.moment_in(later.total_seconds())
+    return connection.get_execution_options()["database_time"](later)  # type: ignore[no-any-return]

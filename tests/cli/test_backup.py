@@ -14,6 +14,7 @@ from station import Site
 from cachewatch.store import health
 from cachewatch.store.health import Counter
 from cachewatch.store.outbox import State
+from cachewatch.store.sqlite import NAME
 
 CONFIG = """\
 version: 1
@@ -44,7 +45,7 @@ def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
     service = site.open()
     with service.database.write() as connection:
         health.count(connection, Counter("seen"))
-    shutil.copy(service.database.path, site.folder / "naive.db")
+    shutil.copy(site.folder / "state" / NAME, site.folder / "naive.db")
     assert run("backup", copy, "--config", config).exit_code == 0
     service.database.close()
     assert [_seen(copy), _seen(site.folder / "naive.db")] == [1, 0]

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from cachewatch.config import model
 from cachewatch.config.model import EmailConfig, Limit, Secret, Smtp, WebhookConfig
 from cachewatch.config.reading import read_config
+from cachewatch.config.showing import show_config
+from cachewatch.config.state_address import PostgresAddress
 from cachewatch.core.change_kinds import DEFAULT, chosen_kinds
 from cachewatch.core.durations import duration_in_words, parse_duration, parse_size
 from cachewatch.core.model import Kind
@@ -156,7 +158,46 @@ def test_secrets_are_not_shown_or_inherited(full: Path) -> None:
     assert str(Secret("x")) == "Secret(***)"
 
 
+DATABASE = "state: postgresql://cachewatch@db.example.org/cachewatch?sslmode=verify-full\n"
+
+
+def test_a_state_in_a_database(tmp_path: Path) -> None:
+    """Its password is apart, and clones are on this host."""
+    (tmp_path / "secret").write_text("geheim\n")
+    (tmp_path / "secret").chmod(0o600)
+    file = tmp_path / "cachewatch.yaml"
+    file.write_text(MINIMAL + DATABASE + "state_folder: here\nstate_password_file: secret\n")
+    config = read_config(file)
+    assert isinstance(config.database, PostgresAddress)
+    assert config.database.url == "postgresql://cachewatch@db.example.org/cachewatch?sslmode=verify-full"
+    assert config.database.password is not None
+    assert config.database.password.reveal() == "geheim"
+    assert config.folder == tmp_path / "here"
+    assert "geheim" not in repr(config) + show_config(config)
+    assert config.database.url in show_config(config)
+
+
+def test_the_password_of_the_state_is_read_by_who_needs_no_other_secret(tmp_path: Path) -> None:
+    """`status` opens the state, and may be used by whoever may not read the other secrets; nobody else needs it."""
+    file = tmp_path / "cachewatch.yaml"
+    file.write_text(MINIMAL + DATABASE + "state_password_file: secret\n")
+    config = read_config(file, with_secrets=False)
+    assert config.state_password is not None
+    with pytest.raises(ConfigError, match=r"secret cannot be read \(No such file or directory\)"):
+        config.state_password.reveal()
+    (tmp_path / "secret").write_text("geheim\n")
+    (tmp_path / "secret").chmod(0o600)
+    assert config.state_password.reveal() == "geheim"
+
+
 WRONG = {
+    "state: postgresql://me:geheim@db/state": "state: contains a password; write it into a file, and name that in `state_pa",
+    "state: postgresql://me@db/state?password=geheim": "state: contains a password; write it into a file",
+    "state: mysql://me@db/state": "state: is neither a folder nor an address such as `postgresql://cachewatch@db.exam",
+    "state: postgresql:state": "state: is neither a folder nor an address",
+    "state: postgresql://me@db/": "state: is neither a folder nor an address",
+    "state: postgresql://me@db:port/state": "state: is neither a folder nor an address",
+    "state_folder: here": "`state_folder:` is for a `state:` in a database, and this one is a folder; remove it",
     "version: 2": "cachewatch.yaml:1: version: '2' is another version",
     "versoin: 1": "cachewatch.yaml:1: versoin: there is no such key; did you mean 'version'?",
     "version: 1\nversion: 1": "cachewatch.yaml:2: version: stands in line 1 already; keep one of them",

@@ -396,7 +396,7 @@ def test_the_example_of_the_documentation_is_real(run: Run, tmp_path: Path, monk
 def test_every_key_is_documented() -> None:
     """The page about the file has every key; secrets are explained once for all."""
     text = (ROOT / "docs/configuration.md").read_text()
-    secret = re.compile(r"(password|url|urls|signing_key|ping_url)_(file|env)")
+    secret = re.compile(r"((state_)?password|url|urls|signing_key|ping_url)_(file|env)")
 
     for key in set(_all_keys(json.loads(json_schema()))):
         assert secret.fullmatch(key) or re.search(rf"`([a-z]+\.)?{key}[`:. ]|{{{key}:", text), key

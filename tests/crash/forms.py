@@ -1,22 +1,9 @@
-"""A form of the database that is yet to come: it changes, fills and replaces what is there."""
+"""A form of the database that is yet to come, beside those that there are."""
 
-from sqlalchemy import Connection
+from pathlib import Path
 
-from cachewatch.store.migration_steps import STEPS
+from cachewatch.store.migrations import REVISIONS
+from cachewatch.store.schema import FORM
 
-
-def _next(connection: Connection) -> None:
-    """Do what SQLite's manual advises where a table has to change: make another, fill it, put it in its place."""
-    for statement in (
-        "ALTER TABLE cursors ADD COLUMN note TEXT NOT NULL DEFAULT ''",
-        "CREATE TABLE next_counters (name TEXT PRIMARY KEY, value REAL NOT NULL, since TEXT)",
-        "INSERT INTO next_counters SELECT name, value, 'form 1' FROM counters",
-        "DROP TABLE counters",
-        "ALTER TABLE next_counters RENAME TO counters",
-        "UPDATE digests SET title = title || ''",
-        "CREATE INDEX by_said ON deliveries (said)",
-    ):
-        connection.exec_driver_sql(statement)
-
-
-NEXT_STEPS = (*STEPS, _next)
+NEXT_FORM = FORM + 1
+NEXT_FOLDERS = (REVISIONS, Path(__file__).with_name("revisions"))

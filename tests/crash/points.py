@@ -5,11 +5,11 @@ from typing import Any
 from cachewatch.notify import building_messages, creating_digests, due, poll_source, run_pass, sending_deliveries
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store.database import Database
+from cachewatch.store.sqlite import SqliteDatabase
 
 _PLACES: tuple[tuple[Any, str], ...] = (
     (Context, "pin"),
-    (Database, "tidy"),
+    (SqliteDatabase, "tidy"),
     (creating_digests, "store"),
     (creating_digests, "compose"),
     (creating_digests, "build_messages"),

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from cachewatch.store.database import NAME
-from cachewatch.store.migration_steps import STEPS
+from cachewatch.store.schema import FORM
+from cachewatch.store.sqlite import NAME
 from crash.faults import BROKEN, FULL, KILLED, Fault, calls, everywhere, injection
-from crash.forms import NEXT_STEPS
+from crash.forms import NEXT_FORM
 from crash.world import Case, World, Zygote
 
 pytestmark = pytest.mark.crash
 
-OLD, NEW = len(STEPS), len(NEXT_STEPS)
+OLD, NEW = FORM, NEXT_FORM
 # It opens the state to change it, and then finds that there is nothing to be dropped.
 _NEWER: dict[str, Any] = {"command": ["deliveries", "drop", "999", "--reason", "none"], "next_form": True}
 _NOTHING = 2

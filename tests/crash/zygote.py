@@ -24,9 +24,9 @@ import cachewatch.cli
 import cachewatch.cli.once_and_daemon
 from cachewatch.cli import main
 from cachewatch.diff import load_deepdiff
-from cachewatch.store import database, read_only, timestamps
-from cachewatch.store.migrations import migrate
-from crash.forms import NEXT_STEPS
+from cachewatch.store import sqlite, sqlite_read_only, timestamps
+from cachewatch.store.sqlite_forms import bring_up
+from crash.forms import NEXT_FOLDERS, NEXT_FORM
 from crash.mutants import MUTANTS
 from crash.points import POINTS
 
@@ -68,8 +68,8 @@ def _run(request: dict[str, Any]) -> None:
     now = timestamps.utc_now
     vars(cachewatch.cli.once_and_daemon)["utc_now"] = lambda: now() + later
     if request.get("next_form"):
-        vars(database)["migrate"] = partial(migrate, steps=NEXT_STEPS)
-        vars(read_only)["STEPS"] = NEXT_STEPS
+        vars(sqlite)["bring_up"] = partial(bring_up, form=NEXT_FORM, folders=NEXT_FOLDERS)
+        vars(sqlite_read_only)["FORM"] = NEXT_FORM
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):

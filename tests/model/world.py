@@ -13,7 +13,7 @@ from upstream import Upstream
 
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.store import digests
-from cachewatch.store.database import Database
+from cachewatch.store.opening import open_database
 from model.catalogue import Editor, Step, Tags, files_of, readable
 from model.mail import MailServer, Mood
 from model.process import Zygote
@@ -289,7 +289,7 @@ class World:
 
     def collect(self) -> None:
         """Read what the state says now: digests of long ago are forgotten there."""
-        database = Database(self.folder / "state")
+        database = open_database(self.folder / "state")
         with database.read() as connection:
             for key, state in self._rows("SELECT key, state FROM digests ORDER BY rowid"):
                 self.states[key] = state

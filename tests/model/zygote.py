@@ -39,6 +39,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import poll
+from cachewatch.notify.recovery import resume
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store.lock import only_one
@@ -110,8 +111,9 @@ def _stay(request: Request) -> int:
     """Do pass after pass without being started again; a job that fails is left to the next pass."""
     config = read_config(Path(request["config"]))
     _CLOCK.now = datetime.fromisoformat(request["moment"])
-    with only_one(config.state):
-        context = once_and_daemon._service(config, "text")
+    with only_one(config.folder):
+        context = once_and_daemon._opened(config, "text")
+        resume(context)
         while "end" not in request:
             _CLOCK.now = datetime.fromisoformat(request["moment"])
             _prepare(request)

@@ -80,6 +80,7 @@ def notice(site: Site, title: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.both_states
 @pytest.mark.slow
 def test_readers_get_after_a_day_what_nobody_answers(site: Site) -> None:
     """In every form, and once: it is what they were told last."""
@@ -188,6 +189,7 @@ def test_what_was_answered_does_not_go_out_again(site: Site) -> None:
     assert BANNER not in text
 
 
+@pytest.mark.both_states
 @pytest.mark.slow
 def test_what_happens_again_is_held_anew(site: Site) -> None:
     lose(site)

@@ -20,7 +20,7 @@ from cachewatch.notify import operator_actions, sending_deliveries
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import recover, resume
 from cachewatch.notify.sending_deliveries import deliver
-from cachewatch.store import database, outbox
+from cachewatch.store import outbox, sqlite
 from cachewatch.store.outbox import Delivery, Lease, State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -113,7 +113,7 @@ def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: 
 
 def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process holds it longer than a writer waits; the same pass writes the answer, and sends no copy."""
-    monkeypatch.setattr(database, "_PRAGMAS", ("busy_timeout = 50", "foreign_keys = ON"))
+    monkeypatch.setattr(sqlite, "_PRAGMAS", ("busy_timeout = 50", "foreign_keys = ON"))
     monkeypatch.setattr(sending_deliveries, "_PATIENCE", (0.1,) * 100)
     attempt, threads = sending_deliveries._attempt, []
 
@@ -139,6 +139,7 @@ def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: 
     assert len(server.received) == 2
 
 
+@pytest.mark.both_states
 def test_a_lease_that_is_over_goes_out_again_and_holds_up_nobody(site: Site, server: Post) -> None:
     """The daemon goes on without the one who claimed it: the same bytes under the same Message-ID, then the next."""
     lost = claimed(site.open(), lasting=2 * HOUR)

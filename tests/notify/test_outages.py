@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from helpers import catalogue, records
 from mailservers import free_port, post
+from sqlalchemy import update
 from station import Site
 
 from cachewatch.notify.backoff import LONGEST_PAUSE
@@ -13,6 +14,7 @@ from cachewatch.notify.outages import certain
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.schema import deliveries
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -52,6 +54,7 @@ def mail(site: Site) -> Delivery:
     return found
 
 
+@pytest.mark.both_states
 def test_six_days_off_and_greylisted_once(site: Site) -> None:
     """It has as much time left as if one pause between two attempts had passed."""
     before = mail(site)
@@ -95,12 +98,13 @@ def test_a_pass_each_night_gives_up_in_the_end(site: Site) -> None:
     assert nights == 5 * DAY // LONGEST_PAUSE == 25
 
 
+@pytest.mark.both_states
 def test_what_was_made_within_an_outage_has_its_whole_time(site: Site) -> None:
     """Resent or released by hand while the service was off."""
     context = site.open()
     site.now += 6 * DAY
     with context.database.write() as connection:
-        connection.exec_driver_sql("UPDATE deliveries SET created = ?, give_up = ?", (_text(site, 0), _text(site, 5)))
+        connection.execute(update(deliveries).values(created=site.now, give_up=site.now + 5 * DAY))
     recover(context)
     assert mail(site).give_up == site.now + 5 * DAY
 
@@ -123,7 +127,3 @@ def test_the_end_of_an_outage_is_in_doubt_for_a_day(site: Site) -> None:
     assert judged() >= 365 * DAY
     site.live(DAY)
     assert judged() == timedelta(0)
-
-
-def _text(site: Site, days: int) -> str:
-    return f"{site.now + days * DAY:%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -21,7 +21,7 @@ from servers import Asked, Says, serving
 from station import Site
 
 from cachewatch.store import outbox
-from cachewatch.store.database import Database
+from cachewatch.store.opening import open_database
 
 pytestmark = [
     pytest.mark.usefixtures("loopback"),
@@ -208,7 +208,7 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
 
 def stored(folder: Path) -> bytes:
     """Return all that the database keeps compressed."""
-    with Database(folder).read() as connection:
+    with open_database(folder).read() as connection:
         numbers = [each.id for each in outbox.find(connection)]
         return (
             b"".join(outbox.message(connection, number).payload for number in numbers)

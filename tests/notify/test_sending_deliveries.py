@@ -113,6 +113,7 @@ def test_everybody_gets_a_message_of_their_own(site: Site) -> None:
     assert len({header(received.content, "Message-ID") for received in server.received}) == 2
 
 
+@pytest.mark.both_states
 def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
     with post() as server:
         configure(site, server.port)
@@ -134,6 +135,7 @@ def test_a_greylisting_server_takes_it_in_the_end(site: Site) -> None:
     assert {each.attempts for each in site.deliveries()} == {3}
 
 
+@pytest.mark.both_states
 def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
         configure(site, server.port)
@@ -274,6 +276,7 @@ def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> No
     assert (kim.attempts, kim.said) == (1, "RCPT: 550 5.1.1 no such user")
 
 
+@pytest.mark.both_states
 def test_an_address_that_refuses_three_digests_gets_no_more_until_restored(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         configure(site, server.port)
@@ -358,6 +361,7 @@ def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Sit
     assert rests_until - site.now <= timedelta(minutes=1.2)
 
 
+@pytest.mark.both_states
 def test_a_second_copy_is_the_same_message(site: Site) -> None:
     """The server takes it and is gone before it says so: the one case in which a copy is possible."""
     with post(replies={"DATA": [SWALLOW]}) as server:
@@ -508,6 +512,7 @@ def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
     assert header(received.content, "Message-ID") == kim.message_id
 
 
+@pytest.mark.both_states
 def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
     with post() as server:
         configure(site, server.port)

@@ -216,6 +216,7 @@ def test_a_weekly_stream_that_never_saw_it_broken_is_told_as_usual(tmp_path: Pat
     assert net(made) == net(made, subscription="weekly") == [("1.0", "2.0")]
 
 
+@pytest.mark.both_states
 @pytest.mark.parametrize("answer", ["release", "drop"])
 def test_a_digest_that_is_held_keeps_what_is_unread(tmp_path: Path, answer: str) -> None:
     """Released, or dropped, what lies beyond it is still compared with the last readable version."""

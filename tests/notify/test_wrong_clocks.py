@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from helpers import catalogue, records
 from mailservers import free_port, post
+from sqlalchemy import update
 from station import Site, wait_for
 from tools import program
 
@@ -30,6 +31,7 @@ from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import recover
 from cachewatch.store import outbox
 from cachewatch.store.outbox import Lease, State
+from cachewatch.store.schema import deliveries, sources
 from cachewatch.store.timestamps import to_datetime, to_text
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -207,12 +209,12 @@ def test_what_waits_for_a_channel_that_is_gone_is_put_right_as_well(tmp_path: Pa
     site.publish(1)
     site.run()
     with site.open().database.write() as connection:
-        soon, next_year = site.now + HOUR, to_text(site.now + 365 * DAY)
+        soon, next_year = site.now + HOUR, site.now + 365 * DAY
         lease = Lease(owner="elsewhere/1/a", lasting=365 * DAY)
         (mail,) = mails(site)
         assert outbox.claim(connection, "mail", soon, lease) is not None
-        connection.exec_driver_sql("UPDATE deliveries SET give_up = ? WHERE id = ?", (next_year, mail.id))
-        connection.exec_driver_sql("UPDATE sources SET polled_at = ?", (next_year,))
+        connection.execute(update(deliveries).filter_by(id=mail.id).values(give_up=next_year))
+        connection.execute(update(sources).values(polled_at=next_year))
     path = tmp_path / "cachewatch.yaml"
     path.write_text(path.read_text().replace("mail: {type", "post: {type").replace("[mail,", "[post,"))
     context = site.open()

@@ -8,8 +8,8 @@ from conftest import Run
 
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.runtime.atomic_files import open_lock, put
-from cachewatch.store.database import Database
 from cachewatch.store.lock import in_turn, only_one
+from cachewatch.store.sqlite import SqliteDatabase
 
 VICTIM = "a file of somebody else\n"
 
@@ -88,7 +88,7 @@ def test_a_state_is_not_for_everybody(state: Path, mode: int) -> None:
     """Who may write there could replace the database, the lock and the clones."""
     state.chmod(mode)
     with pytest.raises(StateError, match=f"everybody may write in it; run: chmod o-w {state}"):
-        Database(state)
+        SqliteDatabase(state)
     with pytest.raises(StateError, match="chmod o-w"), only_one(state):
         pass
     assert list(state.iterdir()) == []
@@ -100,9 +100,9 @@ def test_a_state_is_ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if state.stat().st_uid == 0:
         os.chown(state, 4712, 0)
     with pytest.raises(StateError, match="belongs to another user"):
-        Database(state)
+        SqliteDatabase(state)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    Database(state).close()
+    SqliteDatabase(state).close()
 
 
 def test_a_site_stays_in_its_folder(demo_repository: Path, tmp_path: Path, run: Run) -> None:

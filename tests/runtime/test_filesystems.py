@@ -12,7 +12,7 @@ from station import Site
 
 from cachewatch.runtime import filesystems
 from cachewatch.runtime.filesystems import shared_kind
-from cachewatch.store.database import Database
+from cachewatch.store.sqlite import SqliteDatabase
 
 CONFIG = """\
 version: 1
@@ -98,7 +98,7 @@ def test_a_shared_state_works_and_says_so(tmp_path: Path, run: Run) -> None:
 
 def test_a_state_moves_between_disks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was made on a local disk opens on a shared one, and again on a local one."""
-    Database(tmp_path).close()
+    SqliteDatabase(tmp_path).close()
     with monkeypatch.context() as moved:
         moved.setattr("cachewatch.runtime.filesystems.shared_kind", lambda _: "nfs4")
         assert _pragmas(tmp_path)["journal_mode"] == "truncate"
@@ -120,7 +120,7 @@ def _no_locks(*_: Any) -> None:
 
 
 def _pragmas(folder: Path) -> dict[str, object]:
-    database = Database(folder)
+    database = SqliteDatabase(folder)
     with database.read() as connection:
         found = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")

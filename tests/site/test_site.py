@@ -26,8 +26,8 @@ from cachewatch.site.plots import bars, clock, steps
 from cachewatch.site.read_history import Catalogue, plan, read
 from cachewatch.site.write_pages import Folder
 from cachewatch.store import digests
-from cachewatch.store.database import Database
 from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.opening import open_database
 
 _SPACK = "https://packages.spack.io/package.html"
 
@@ -428,7 +428,7 @@ subscriptions:
 
 
 def _state(folder: Path, *found: DigestRecord) -> Path:
-    database = Database(folder / "state")
+    database = open_database(folder / "state")
     with database.write() as connection:
         for one in found:
             digests.add(connection, one)
@@ -478,7 +478,7 @@ def test_a_state_that_is_not_there_is_said(run: Run, demo_repository: Path, tmp_
     site = ("site", tmp_path / "site", "--repo", demo_repository)
     missing = run(*site, "--config", config)
     alone = run(*site, "--state", tmp_path / "state")
-    Database(tmp_path / "state").close()
+    open_database(tmp_path / "state").close()
     script = run(*site, "--config", config, "--feed", "javascript:alert(1)")
 
     assert (missing.exit_code, alone.exit_code, script.exit_code) == (5, 2, 2)

@@ -20,9 +20,9 @@ from station import Site, log, running, wait_for
 from cachewatch.cli import main
 from cachewatch.errors import StateError
 from cachewatch.notify.run_pass import run_pass
-from cachewatch.store.database import NAME, Database
 from cachewatch.store.lock import only_one
-from cachewatch.store.read_only import DatabaseToRead
+from cachewatch.store.sqlite import NAME, SqliteDatabase
+from cachewatch.store.sqlite_read_only import SqliteToRead
 
 _NOBODY = 65534
 DATA = Path(__file__).parents[1] / "data"
@@ -196,23 +196,23 @@ def test_what_is_only_in_the_log_is_never_left_out(site: Site, view: Path) -> No
     with killed(site):
         (view.parent / "state" / f"{NAME}-shm").unlink()
         with pytest.raises(StateError, match=r"newest changes are in cachewatch\.db-wal.*copy both files"):
-            DatabaseToRead(view)
-    DatabaseToRead(site.folder / "state").close()  # who may write makes what is missing
+            SqliteToRead(view)
+    SqliteToRead(site.folder / "state").close()  # who may write makes what is missing
 
 
 def test_a_writer_that_comes_while_it_is_read_is_noticed(site: Site, view: Path) -> None:
     """Nothing holds it off, since nothing can be locked: what was read is not believed."""
-    database = DatabaseToRead(view)
+    database = SqliteToRead(view)
     with ExitStack() as stack:
         stack.enter_context(pytest.raises(StateError, match="was changed while it was read; try again"))
         with database.read() as connection:
             connection.exec_driver_sql("SELECT * FROM sources").all()
-            other = Database(site.folder / "state")
+            other = SqliteDatabase(site.folder / "state")
             with other.write() as writer:
                 writer.exec_driver_sql("UPDATE sources SET failures = 1")
             other.close()
     database.close()
-    again = DatabaseToRead(view)
+    again = SqliteToRead(view)
     with again.read() as connection:
         assert connection.exec_driver_sql("SELECT failures FROM sources").all() == [(1,)]
     again.close()

@@ -17,9 +17,10 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.errors import OlderState, StateError
-from cachewatch.store.database import NAME, Database, check_exists, make_engine
-from cachewatch.store.migration_steps import STEPS
-from cachewatch.store.migrations import version_of
+from cachewatch.store.schema import FORM
+from cachewatch.store.sqlite import SqliteDatabase, check_exists, make_engine
+from cachewatch.store.sqlite_forms import version_of
+from cachewatch.store.timestamps import utc_now
 
 # Where the header says what kind of journal there is, and how it says that it is a log.
 _KIND, _LOG = slice(18, 20), b"\2\2"
@@ -29,7 +30,7 @@ _IN_USE_BYTES = 32 * 1024
 _ATTEMPTS = 2
 
 
-class DatabaseToRead(Database):
+class SqliteToRead(SqliteDatabase):
     """The state's database, for who changes nothing: it is neither made nor upgraded."""
 
     def __init__(self, folder: Path, *, may_be_older: bool = False) -> None:
@@ -37,14 +38,16 @@ class DatabaseToRead(Database):
 
         Raises StateError where there is none, where it cannot be read, or where another version wrote it.
         """
-        self.path = folder / NAME
+        self._name(folder)
         self.is_new = False
+        self.clock = utc_now
         _check_access(self.path)
         self._stamp: object = None  # what must stay as it is while we read
         # Of another version it can only be copied, which SQLite takes for more than a query.
         pragmas = [] if may_be_older else ["query_only = ON"]
         with self._explained():
-            self._engine, version = self._opened(pragmas)
+            engine, version = self._opened(pragmas)
+            self._engine = engine.execution_options(database_time=self._time)
         _check_version(self.path, version, may_be_older=may_be_older)
 
     @contextmanager
@@ -122,11 +125,11 @@ def _check_access(path: Path) -> None:
 def _check_version(path: Path, version: int, *, may_be_older: bool) -> None:
     if version == 0:
         raise StateError(f"{path}: is empty; run `cachewatch once` first")
-    if version > len(STEPS):
-        raise StateError(f"{path}: written by a newer cachewatch (form {version}, this one knows {len(STEPS)})")
-    if version < len(STEPS) and not may_be_older:
+    if version > FORM:
+        raise StateError(f"{path}: written by a newer cachewatch (form {version}, this one knows {FORM})")
+    if version < FORM and not may_be_older:
         raise OlderState(
-            f"{path}: written by an older cachewatch (form {version}, this one reads form {len(STEPS)}); "
+            f"{path}: written by an older cachewatch (form {version}, this one reads form {FORM}); "
             "`cachewatch once` or a restart of the daemon upgrades it, and keeps a copy of what it was"
         )
 

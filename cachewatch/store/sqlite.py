@@ -1,0 +1,157 @@
+"""The state in SQLite: a file in the folder of the state, durable at every commit.
+
+Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever
+the timeout; readers hold nobody up (WAL), except on a network file system (`journal_mode`).
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError
+
+from cachewatch.errors import StateError
+from cachewatch.runtime.filesystems import journal_mode
+from cachewatch.store.database import Database
+from cachewatch.store.private_folder import make_private
+from cachewatch.store.sqlite_backup import copy_whole
+from cachewatch.store.sqlite_forms import bring_up
+from cachewatch.store.timestamps import Clock, utc_now
+
+NAME = "cachewatch.db"
+_PRAGMAS = (
+    "busy_timeout = 10000",
+    "foreign_keys = ON",
+    "cache_size = -256",  # KiB for each connection: a daemon has several, for months
+)
+_SCARCE_BYTES = 256 * 1024
+
+
+class SqliteDatabase(Database):
+    """The state's database in a folder."""
+
+    is_shared = False
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        must_exist: bool = False,
+        is_checked: bool = False,
+        clock: Clock = utc_now,
+    ) -> None:
+        """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
+
+        Raises StateError if it cannot be used.
+        """
+        self._name(folder)
+        if must_exist:
+            check_exists(self.path)
+        make_private(folder)
+        self.is_new = not (self.path.exists() and self.path.stat().st_size)
+        pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
+        super().__init__(make_engine(self.path, pragmas), clock)
+        with self._explained():
+            if is_checked:
+                _check(self._engine, self.path, "quick_check")
+            bring_up(self._engine, self.path)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the database takes."""
+        return self.path.stat().st_size
+
+    def check(self) -> None:
+        """Raise StateError if the file is damaged, by a look at all of it."""
+        with self._explained():
+            _check(self._engine, self.path, "integrity_check")
+
+    def back_up(self, target: Path) -> None:
+        """Copy the whole database to `target`; one that is there is replaced."""
+        with self._explained():
+            copy_whole(self._engine, target)
+
+    def tidy(self) -> None:
+        """Fold the write-ahead log into the database, so that it does not grow for ever."""
+        with self._explained(), self._engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
+                "PRAGMA wal_checkpoint(TRUNCATE)"
+            )
+
+    def _name(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self.place = str(self.path)
+
+    def _advise(self, error: DatabaseError) -> str:
+        return _advise(error, self.path.parent)
+
+
+def has_file(folder: Path) -> bool:
+    """Tell whether there is a database in `folder`, perhaps one that we may not read."""
+    try:
+        return (folder / NAME).exists()
+    except OSError:
+        return True
+
+
+def check_exists(path: Path) -> None:
+    """Raise StateError if there is no database at `path`."""
+    if not has_file(path.parent):
+        raise StateError(f"{path}: there is no state yet; run `cachewatch once` first")
+
+
+def make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
+    """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
+    # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
+    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, **options)
+    event.listen(engine, "connect", lambda connection, _: _prepare(connection, [*_PRAGMAS, *pragmas]))
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, pragmas: Iterable[str]) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves
+    # A bit that flipped in a name or a sentence stops nothing.
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    for pragma in pragmas:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
+
+def _check(engine: Engine, path: Path, how: str) -> None:
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
+    if found != "ok":
+        raise StateError(f"{path}: damaged ({found}); move it away and restore a backup: nothing was changed")
+
+
+def _advise(error: DatabaseError, folder: Path) -> str:
+    said = str(error.orig or error)
+    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
+    if code == sqlite3.SQLITE_IOERR and _is_full(folder):
+        code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
+    advice = {
+        sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
+        sqlite3.SQLITE_IOERR: "the disk is failing; no confirmed data is lost",
+        sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
+        sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
+        sqlite3.SQLITE_READONLY: "the folder must be writable",
+        sqlite3.SQLITE_CANTOPEN: "the folder must be writable",
+        sqlite3.SQLITE_BUSY: "another process is using it; try again",
+    }.get(code)
+    return f"{said}; {advice}" if advice else said
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _SCARCE_BYTES
+    except OSError:
+        return False

@@ -1,0 +1,250 @@
+"""The state in PostgreSQL: what it says of a server that cannot be used, its order, its clock, its plans, its writers."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres import GUARDED, PASSWORD
+from sqlalchemy import event, text
+from stored import DAY, HOUR, LEASE, NOW, next_form, queue
+
+from cachewatch.config.secrets import Secret
+from cachewatch.config.state_address import PostgresAddress
+from cachewatch.errors import OlderState, StateError
+from cachewatch.store import alerts, digests, health, outbox, postgresql, scheduled_runs
+from cachewatch.store.alerts import AlertKey, AlertKind
+from cachewatch.store.database import Connection
+from cachewatch.store.health import Counter
+from cachewatch.store.migrations import take_steps
+from cachewatch.store.opening import has_state, open_database, open_to_read
+from cachewatch.store.postgresql import PostgresDatabase
+from cachewatch.store.schema import FORM
+
+
+@pytest.fixture
+def database(address: PostgresAddress) -> Iterator[PostgresDatabase]:
+    with closing(PostgresDatabase(address)) as opened:
+        yield opened
+
+
+def guarded(address: PostgresAddress, password: str) -> PostgresAddress:
+    return PostgresAddress(address.url.replace("cachewatch@", f"{GUARDED}@"), Secret(password))
+
+
+def test_the_password_is_used_and_never_shown(address: PostgresAddress) -> None:
+    open_database(guarded(address, PASSWORD)).close()
+    wrong = "a wrong secret"
+    with pytest.raises(StateError, match=r"failed.*; check the user in `state:`, and `state_password_file:`") as error:
+        open_database(guarded(address, wrong))
+    assert wrong not in "".join(map(str, (error.value, error.value.__cause__, error.value.__context__)))
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Any) -> None:
+    address = PostgresAddress(f"postgresql://cachewatch@/cachewatch?host={tmp_path}")
+    with pytest.raises(StateError, match=r"postgresql://cachewatch@/cachewatch.*the server cannot be reached"):
+        open_database(address)
+    assert has_state(address), "perhaps one that cannot be read now"
+
+
+def test_a_database_that_is_not_there_is_named(address: PostgresAddress) -> None:
+    other = PostgresAddress(address.url.replace("?", "_else?"))
+    with pytest.raises(StateError, match=r"does not exist; create the database, and let the user own it"):
+        open_database(other)
+
+
+def test_without_the_driver_it_is_said_what_to_install(
+    address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StateError, match=r"requires psycopg; install cachewatch\[postgresql\]"):
+        open_database(address)
+
+
+def test_who_only_reads_makes_no_tables(address: PostgresAddress) -> None:
+    assert not has_state(address)
+    for open_it in (open_to_read, lambda each: open_database(each, must_exist=True)):
+        with pytest.raises(StateError, match="there is no state yet; run `cachewatch once` first"):
+            open_it(address)
+    assert not has_state(address)
+    open_database(address).close()
+    assert has_state(address)
+
+
+def test_who_only_reads_cannot_write(address: PostgresAddress) -> None:
+    open_database(address).close()
+    with closing(open_to_read(address)) as database:
+
+        def write() -> None:
+            with database.read() as connection:
+                health.count(connection, Counter("seen"))
+
+        with pytest.raises(StateError, match="read-only transaction"):
+            write()
+
+
+def test_several_that_make_the_tables_at_once_take_turns(address: PostgresAddress) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for database in pool.map(lambda _: open_database(address), range(4)):
+            with database.read() as connection:
+                assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").all() == [(str(FORM),)]
+            database.close()
+
+
+def test_a_newer_form_is_refused(address: PostgresAddress) -> None:
+    with closing(PostgresDatabase(address)) as database, database.write() as connection:
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{FORM + 1}'")
+    with pytest.raises(StateError, match=rf"written by a newer cachewatch \(form {FORM + 1}, this one knows {FORM}\)"):
+        open_database(address)
+
+
+def test_steps_to_another_form_are_taken_once_each_or_not_at_all(database: PostgresDatabase, tmp_path: Path) -> None:
+    add = 'op.add_column("counters", Column("since", TIMESTAMP(timezone=True)))'
+    uses = "from sqlalchemy import TIMESTAMP, Column"
+    broken = next_form(tmp_path / "broken", uses, add, 'raise RuntimeError("killed")')
+    take = partial(take_steps, database._engine, postgresql.version_of, postgresql.note, form=FORM + 1)
+    with pytest.raises(RuntimeError, match="killed"):
+        take(folders=broken)
+    for _ in range(2):
+        take(folders=next_form(tmp_path / "right", uses, add))
+    with database.read() as connection:
+        assert connection.exec_driver_sql("SELECT since FROM counters").all() == []
+        assert postgresql.version_of(connection) == FORM + 1
+
+
+def test_who_only_reads_upgrades_nothing(address: PostgresAddress) -> None:
+    with closing(PostgresDatabase(address)) as database, database.write() as connection:
+        postgresql.note(connection, FORM - 1)
+    with pytest.raises(OlderState, match="stop the older one on every host first"):
+        open_to_read(address)
+
+
+def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: PostgresDatabase) -> None:
+    names = ["Zebra", "apple", "ml-a", "ml_a", "mla", "éclair"]
+    with database.write() as connection:
+        for name in reversed(names):
+            alerts.put(connection, AlertKey(AlertKind.SOURCE_FAILED, name), "down", "", NOW)
+            queue(connection, name)
+        assert [each.key.name for each in alerts.all_open(connection)] == names
+        found = digests.find(connection, "ml-")
+        assert found is not None
+        assert found.key == "ml-a"
+
+
+def test_text_that_has_no_place_in_the_database_is_stored_without_it(database: PostgresDatabase) -> None:
+    key = AlertKey(AlertKind.SOURCE_FAILED, "nul\0")
+    with database.write() as connection:
+        alerts.put(connection, key, "a\0b", "", NOW)
+        found = alerts.get(connection, key)
+    assert found is not None
+    assert (found.key.name, found.title) == ("nul\ufffd", "a\ufffdb")
+
+
+def test_times_are_moments_in_utc(database: PostgresDatabase) -> None:
+    moment = datetime(2026, 3, 29, 1, 30, 0, 123456, tzinfo=UTC)
+    with database.write() as connection:
+        scheduled_runs.plan(connection, "ml", "regular", "mon", moment.astimezone())
+        slot = scheduled_runs.pending(connection, "ml", "regular")
+        types = connection.exec_driver_sql(
+            "SELECT DISTINCT data_type FROM information_schema.columns WHERE column_name IN ('due', 'created', 'at')"
+        ).all()
+    assert slot is not None
+    assert (slot.due, slot.due.utcoffset()) == (moment, timedelta(0))
+    assert types == [("timestamp with time zone",)]
+
+
+def test_the_clock_of_the_server_decides_about_leases(database: PostgresDatabase) -> None:
+    """Whatever the clock of this host says."""
+    with database.write() as connection:
+        queue(connection, "one", "a@example.org")
+        claimed = outbox.claim(connection, "mail", NOW + 1000 * DAY, LEASE)
+        now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+    assert claimed is not None
+    assert claimed.lease_until is not None
+    assert timedelta(0) <= now + HOUR - claimed.lease_until < timedelta(minutes=1)
+
+
+def test_a_writer_that_waits_too_long_is_told_why(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(PostgresDatabase(address)) as first:
+        settings = [each.replace("10s", "50ms") for each in postgresql._SESSION]
+        monkeypatch.setattr(postgresql, "_SESSION", settings)
+        with closing(PostgresDatabase(address)) as second, first.write():
+
+            def write() -> None:
+                with second.write():
+                    pass
+
+            with pytest.raises(StateError, match="lock timeout; another process is using it; try again"):
+                write()
+
+
+def test_a_writer_sees_what_the_one_before_it_stored(address: PostgresAddress) -> None:
+    """Also if it waited for it: no count is lost."""
+    with closing(PostgresDatabase(address)) as database:
+        began = threading.Barrier(4)
+
+        def count(_: int) -> None:
+            began.wait(30)
+            for _ in range(10):
+                with database.write() as connection:
+                    (found,) = [*health.counters(connection).values(), 0][:1]
+                    health.count(connection, Counter("seen"), found + 1 - found)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(count, range(4)))
+        with database.read() as connection:
+            assert health.counters(connection) == {Counter("seen"): 40}
+
+
+def test_a_host_that_stops_in_a_transaction_holds_up_the_others_for_a_while_only(
+    address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = [each.replace("60s", "300ms") for each in postgresql._SESSION]
+    monkeypatch.setattr(postgresql, "_SESSION", settings)
+    with closing(PostgresDatabase(address)) as paused, closing(PostgresDatabase(address)) as other:
+
+        def pause() -> None:
+            with paused.write() as connection:
+                health.count(connection, Counter("paused"))
+                with other.write() as instead:  # which waits until the server ends the other one
+                    health.count(instead, Counter("other"))
+                health.count(connection, Counter("paused"))
+
+        with pytest.raises(StateError, match=r"stopped for too long in the middle of a transaction|the server cannot"):
+            pause()
+        with other.read() as connection:
+            assert health.counters(connection) == {Counter("other"): 1}
+
+
+# Of what is asked again and again: which index finds it.
+_PLANS: dict[str, tuple[Callable[[Connection], object], str]] = {
+    "claim": (lambda connection: outbox.claim(connection, "mail", NOW, LEASE), "deliveries_open"),
+    "due_channels": (lambda connection: outbox.due_channels(connection, NOW), "deliveries_open"),
+    "expired_leases": (outbox.expired_leases, "deliveries_open"),
+    "all_held": (digests.all_held, "digests_held"),
+    "last_created": (lambda connection: digests.last_created(connection, "ml", "regular"), "digests_by_stream"),
+    "pending": (lambda connection: scheduled_runs.pending(connection, "ml", "regular"), "slots_pending"),
+}
+
+
+@pytest.mark.parametrize("query", _PLANS)
+def test_a_partial_index_has_what_is_at_work(database: PostgresDatabase, query: str) -> None:
+    ask, index = _PLANS[query]
+    plan: list[str] = []
+
+    def explain(connection: Connection, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        if statement.startswith("SELECT"):
+            plan.extend(connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars())
+
+    with database.write() as connection:
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        event.listen(database._engine, "before_cursor_execute", explain)
+        ask(connection)
+        event.remove(database._engine, "before_cursor_execute", explain)
+    assert index in "\n".join(plan)

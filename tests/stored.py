@@ -1,0 +1,71 @@
+"""Digests and deliveries as tests of the state store them."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from cachewatch.core.delivery import Message, RenderedDigest
+from cachewatch.store import digests, outbox
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.migrations import REVISIONS
+from cachewatch.store.outbox import Lease, State
+from cachewatch.store.schema import FORM
+
+NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+LEASE = Lease(owner="here/1/a", lasting=HOUR)
+OTHER = Lease(owner="there/1/b", lasting=HOUR)
+
+
+def rendered(key: str) -> RenderedDigest:
+    return RenderedDigest(
+        key=key,
+        subscription="ml",
+        title="3 removed",
+        period="2026-07-27",
+        created=NOW,
+        text="text",
+        html="<p>html",
+        markdown="md",
+        json=b"{}",
+    )
+
+
+def stored(key: str, **changes: object) -> DigestRecord:
+    plain = DigestRecord(
+        key=key,
+        subscription="ml",
+        stream="regular",
+        state=DigestState.READY,
+        title="3 removed",
+        period="2026-07-27",
+        created=NOW,
+        reason="",
+        advances=(),
+        rendered=rendered(key),
+        short=rendered(key),
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def message(key: str, target: str = "a@example.org") -> Message:
+    return Message(
+        key=key, target=target, payload=b"bytes of " + key.encode(), content_type="message/rfc822", created=NOW
+    )
+
+
+def queue(connection: Connection, key: str, *targets: str, channel: str = "mail", state: State = State.QUEUED) -> None:
+    digests.add(connection, stored(key))
+    for target in targets:
+        outbox.add(connection, channel, message(key, target), state=state, lasting=5 * DAY)
+
+
+def next_form(folder: Path, *statements: str) -> tuple[Path, ...]:
+    """Write a form that is yet to come, and return the folders of all forms."""
+    folder.mkdir(exist_ok=True)
+    head = f'from alembic import op\n\nrevision = "{FORM + 1}"\ndown_revision = "{FORM}"\n\n\ndef upgrade():\n'
+    (folder / "form_next.py").write_text(head + "".join(f"    {each}\n" for each in statements))
+    return REVISIONS, folder
