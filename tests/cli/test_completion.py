@@ -32,7 +32,7 @@ def standing(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["st"], ["stacks", "status"]),
+        (["st"], ["stacks", "state", "status"]),
         (["diff", "--tag", "develop-"], ["develop-2025-06-01", "develop-2025-05-25"]),
         (["diff", "--package", "!py-k"], ["!py-keras"]),
         (["diff", "--stack", "e4s"], ["e4s", "e4s-neoverse_v1"]),
@@ -106,7 +106,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("cachewatch sta", "stacks status"),
+        ("cachewatch sta", "stacks state status"),
         ("cachewatch diff HEAD:develop-2025-06", "develop-2025-06-01"),
         ("cachewatch show py-keras@", "3.9.2"),
         ("cachewatch diff --stack=ml-darw", "ml-darwin-aarch64-mps"),
@@ -128,7 +128,10 @@ def test_bash(line: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("cachewatch sta", ["stacks\tList the stacks of a tag", "status\tShow the health of sources and channels"]),
+        (
+            "cachewatch sta",
+            ["stacks\tList the stacks of a tag", "state\t", "status\tShow the health of sources and channels"],
+        ),
         ("cachewatch diff --out", ["--output\tWrite to FILE, which is replaced only when the output is complete."]),
         ("cachewatch diff HEAD:develop-2025-06", ["HEAD:develop-2025-06-01"]),
         ("cachewatch show py-keras@", ["py-keras@3.9.2"]),
