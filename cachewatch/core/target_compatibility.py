@@ -9,7 +9,7 @@ def runnable(target: str) -> frozenset[str]:
 
     Of a target that archspec does not know, only its own binaries are known to run there.
     """
-    from archspec.cpu import TARGETS  # noqa: PLC0415  slow to load, and only environments need it
+    from archspec.cpu import TARGETS  # noqa: PLC0415  slow to load, and seldom needed
 
     known = TARGETS.get(target)
     return frozenset({target, *(ancestor.name for ancestor in known.ancestors)} if known else {target})

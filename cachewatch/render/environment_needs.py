@@ -136,9 +136,9 @@ def _noun(change: CoverageChange, count: int) -> str:
     return number(count, "spec")
 
 
-def _named(names: Iterable[str]) -> str:
+def _named(names: Iterable[str], between: str = ", ") -> str:
     listed = list(dict.fromkeys(names))
-    return ", ".join(listed[:_MOST_NAMED]) + (", ..." if len(listed) > _MOST_NAMED else "")
+    return between.join([*listed[:_MOST_NAMED], *(["..."] if len(listed) > _MOST_NAMED else [])])
 
 
 def coverage_data(change: CoverageChange, most: int, clean: Clean) -> Data:
@@ -192,7 +192,8 @@ def move_verdict(move: SnapshotMove) -> str:
         if not move.packages:
             return "safe for you: nothing changes"
         return f"safe for you, nothing is lost{f', but {anew}' if anew else ''}"
-    losing = f"you lose {len(lost):,} ({_named(map(_lost_package, lost))})" if lost else ""
+    between = ", " if all(found.is_whole for found in lost) else "; "
+    losing = f"you lose {len(lost):,} ({_named(map(_lost_package, lost), between)})" if lost else ""
     aging = f"{len(older):,} downgraded ({_named(found.package for found in older)})" if older else ""
     return "; ".join(filter(None, (losing, aging, anew)))
 

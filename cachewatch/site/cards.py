@@ -13,7 +13,7 @@ from cachewatch.site.page_values import Card, CardLine, Link
 from cachewatch.site.read_history import Catalogue
 from cachewatch.site.revision_stories import NewVersion, Tone
 from cachewatch.site.revisions import revision_path
-from cachewatch.site.shared_phrases import Times, calendar_day, package_link, stack_link
+from cachewatch.site.shared_phrases import Times, calendar_day, package_link, stack_in_sentence
 
 _MOST_LINES = 5
 _MOST_VERSIONS = 8
@@ -83,7 +83,7 @@ def _stacks(fallen: Mapping[str, int], totals: Totals, times: Times) -> Iterator
         counts = totals.stacks[stack]
         since = max(n for n, count in enumerate(counts) if 2 * count >= usual) + 1
         now = f"has {counts[-1]:,} of {usual:,} specs" if counts[-1] else f"has none of its {usual:,} specs"
-        yield CardLine(f"{now} since {calendar_day(times.times[since])}", stack_link(stack, ""), "attention")
+        yield CardLine(f"{now} since {calendar_day(times.times[since])}", stack_in_sentence(stack, ""), "attention")
 
 
 def _removed(catalogue: Catalogue, times: Times) -> Iterator[CardLine]:
@@ -103,7 +103,7 @@ def _lost(catalogue: Catalogue, fallen: Container[str], times: Times) -> Iterato
                     lost[stack, revision].append(history.package)
     for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
         text = f"has no build of {names(packages)} since {calendar_day(times.times[revision])}"
-        yield CardLine(text, stack_link(stack, ""), "attention")
+        yield CardLine(text, stack_in_sentence(stack, ""), "attention")
 
 
 def _is_lately(times: Times, revision: int) -> bool:

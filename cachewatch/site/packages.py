@@ -30,6 +30,7 @@ from cachewatch.site.shared_phrases import (
     figures,
     line_plot,
     newest_versions,
+    stack_in_sentence,
     stack_link,
     stack_text,
 )
@@ -102,7 +103,7 @@ def package_page(
 def _lost_rows(history: PackageHistory, times: Times) -> Iterable[LostRow]:
     """Yield the stacks that had the package and have no build of it now, the latest loss first."""
     for stack, revision in sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])):
-        yield LostRow(stack_link(stack, _UP), times.moments[revision])
+        yield LostRow(stack_in_sentence(stack, _UP), times.moments[revision])
 
 
 def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:

@@ -84,6 +84,11 @@ def stack_text(stack: str) -> str:
     return shown(stack_name(stack), 40)
 
 
+def stack_in_sentence(stack: str, up: str) -> Link:
+    """Return the link to the page of a stack, with its name as a sentence has it."""
+    return Link(stack_text(stack), up + page("stack", stack))
+
+
 def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
     """Return the newest versions in a line, and how many more there are."""
     ordered = sorted_versions(versions)[::-1]

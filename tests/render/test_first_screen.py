@@ -37,6 +37,14 @@ def week(folder: Path, before: dict[str, list[Record]], after: dict[str, list[Re
             "another stack has a build of the same version",
         ),
         (
+            [record(2, **THERE, target="x86_64")],
+            (
+                "radiuss (x86_64_v3) no longer builds zlib, but another stack has a build of the same version: "
+                "re-concretize to get it."
+            ),
+            "another stack has a build of the same version",
+        ),
+        (
             [record(1, **NOWHERE), record(2, **THERE, target="zen4")],
             "no stack builds zlib of radiuss (x86_64_v3) any more: its binaries stay until the next prune.",
             "the binaries stay until the next prune",

@@ -130,7 +130,7 @@ def test_one_of_each() -> None:
         PackageOutcome(package="zstd", outcome=Outcome.REBUILT, keeps_hashes=False),
     )
     assert move.same == 1
-    assert move_verdict(move) == "you lose 2 (cuda, curl); 1 downgraded (gcc)"
+    assert move_verdict(move) == "you lose 2 (cuda; curl in ml); 1 downgraded (gcc)"
     assert move_headline(move) == (
         "develop-2026-11-15 against develop-2026-11-08: 2 packages lost, 1 downgraded, 1 upgraded, 2 gained"
     )

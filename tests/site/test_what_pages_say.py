@@ -159,6 +159,9 @@ def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
     assert told.install
     assert told.install.about.endswith("from stack cache")
     assert [link.text for link in told.happenings[0].came] == ["1.1 in stack cache"]
+    lost = _read(history(tmp_path / "l.git", catalogue({"zlib": states[0]["zlib"]}), catalogue({"zlib": [record(9)]})))
+    assert _unusual(lost) == ["stack cache has no build of zlib since 2 Jun 2025"]
+    assert [row.stack.text for row in _page_of(lost, "zlib").lost] == ["stack cache"]
 
 
 def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:

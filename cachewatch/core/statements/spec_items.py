@@ -5,12 +5,14 @@ is lost because its stack left is the stack's story.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cachewatch.core import target_compatibility
 from cachewatch.core.model import (
     Kind,
     MatchKind,
@@ -65,7 +67,7 @@ _KINDS_OF_RUNG = {
 }
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
 _Age = tuple[bool, tuple[Segment, ...], Prerelease]
-_System = tuple[str, str, str, str]  # a version, and what it was built for
+_System = tuple[str, str, str]  # a version, platform and operating system
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
 
 
@@ -312,17 +314,24 @@ class _Reader:
         if step.counts.kept and step.after is not None and step.after.stacks:
             found = Remains.SAME
         else:
-            found = max(self._builds.get(build, Remains.NOTHING) for build in _systems(step.before))
+            found = max(self._best_build(step.before, version) for version in step.before.versions or ("",))
         return frozenset((place, found) for place in places)
 
+    def _best_build(self, lost: Signature, version: str) -> Remains:
+        """Return the best that there is now of a version for machines that ran `lost`, in whatever stack."""
+        targets = self._builds.get((version, lost.platform, lost.os), {})
+        usable = (left for target, left in targets.items() if target_compatibility.runs(lost.target, target))
+        return min(usable, default=Remains.NOTHING)
+
     @cached_property
-    def _builds(self) -> Mapping[_System, Remains]:
-        """What there is now of each version for each system, in whatever stack."""
-        found: dict[_System, Remains] = {}
+    def _builds(self) -> Mapping[_System, Mapping[str, Remains]]:
+        """What there is now of each version for each operating system, by target."""
+        found: defaultdict[_System, dict[str, Remains]] = defaultdict(dict)
         for signature in self._change.specs_after.counts:
             left = Remains.ANOTHER if signature.stacks else Remains.UNTIL_PRUNE
-            for build in _systems(signature):
-                found[build] = min(left, found.get(build, left))
+            for version in signature.versions or ("",):
+                targets = found[version, signature.platform, signature.os]
+                targets[signature.target] = min(left, targets.get(signature.target, left))
         return found
 
     def _regraded_places(self) -> Mapping[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], Story]:
@@ -451,11 +460,6 @@ def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFac
 def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """Return the versions of one side of a package, oldest first."""
     return tuple(sorted_versions(facts["versions"]))
-
-
-def _systems(signature: Signature) -> list[_System]:
-    system = (signature.platform, signature.os, signature.target)
-    return [(version, *system) for version in signature.versions or ("",)]
 
 
 def build_of(signature: Signature) -> Build:

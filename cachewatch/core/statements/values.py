@@ -119,7 +119,7 @@ class Remains(IntEnum):
     """What the cache still has of a spec that left a place, the best first."""
 
     SAME = 0  # the binary itself, in another stack
-    ANOTHER = 1  # another build of its version for the same system, in some stack
+    ANOTHER = 1  # another build of its version that the same machines run, in some stack
     UNTIL_PRUNE = 2  # one that no stack builds any more
     NOTHING = 3  # it must be built from source
 
