@@ -102,8 +102,12 @@ def _own_log() -> Iterator[None]:
         logger.propagate = propagate
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark as slow what lies in folders of slow tests, and all cases but the first of tests with `slow_cases`."""
+    if config.getoption("--state") != STATES[0]:
+        left_out = [item for item in items if item.get_closest_marker("only_sqlite")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     has_one: set[str] = set()
     for item in items:
         name = item.nodeid.partition("[")[0]

@@ -3,10 +3,11 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -33,10 +34,36 @@ _numbers = count(1)
 
 
 class Server:
-    """A running server, and the databases that tests get."""
+    """A server, and the databases that tests get."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, options: Sequence[str]) -> None:
         self.folder = folder
+        self._user = _unprivileged()
+        self._data = folder / "data"
+        settings = [part for option in (*_FAST, *options) for part in ("-c", option)]
+        self._line: list[str | Path] = [programs / "postgres", "-D", self._data, "-k", folder, *settings]
+        self._init: list[str | Path] = [programs / "initdb", "-D", self._data, "-U", _USER, *_INIT]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def make(self) -> None:
+        """Make its files."""
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+        subprocess.run(self._init, check=True, capture_output=True, user=self._user, cwd=self.folder)
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(f"local all {GUARDED} scram-sha-256\n{rules.read_text()}")
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._line, stderr=log, stdout=log, user=self._user, cwd=self.folder)
+        _wait(self.folder, self._process)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would: all that it has in hand is lost."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(60)
 
     def new(self) -> PostgresAddress:
         """Make an empty database."""
@@ -56,34 +83,19 @@ class Server:
 
 
 @contextmanager
-def running(programs: Path) -> Iterator[Server]:
+def running(programs: Path, *options: str) -> Iterator[Server]:
     """Run the server whose programs are in this folder; it refuses to be root."""
-    user = _unprivileged()
     folder = Path(tempfile.mkdtemp(prefix="cachewatch-pg-"))
-    if user is not None:
-        shutil.chown(folder, user)
-    data = folder / "data"
-    init: list[str | Path] = [programs / "initdb", "-D", data, "-U", _USER, *_INIT]
-    subprocess.run(init, check=True, capture_output=True, user=user, cwd=folder)
-    rules = data / "pg_hba.conf"
-    rules.write_text(f"local all {GUARDED} scram-sha-256\n{rules.read_text()}")
-    options = [part for option in _FAST for part in ("-c", option)]
-    line: list[str | Path] = [programs / "postgres", "-D", data, "-k", folder, *options]
-    with (
-        (folder / "log").open("wb") as log,
-        subprocess.Popen(line, stderr=log, stdout=log, user=user, cwd=folder) as server,
-    ):
-        try:
-            _wait(folder, server)
-            made = Server(folder)
-            made.admin(sql.SQL("CREATE ROLE {} LOGIN SUPERUSER PASSWORD {}").format(sql.Identifier(GUARDED), PASSWORD))
-            yield made
-        finally:
-            server.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                server.wait(5)  # who is still connected keeps it
-            server.kill()
-    shutil.rmtree(folder, ignore_errors=True)
+    server = Server(programs, folder, options)
+    server.make()
+    try:
+        server.start()
+        role = sql.SQL("CREATE ROLE {} LOGIN SUPERUSER PASSWORD {}")
+        server.admin(role.format(sql.Identifier(GUARDED), PASSWORD))
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unprivileged() -> str | None:

@@ -88,6 +88,7 @@ def open_alerts(site: Site) -> list[tuple[str, str, str]]:
     return [(alert.kind, alert.name, alert.part) for alert in read_status(site.open()).alerts]
 
 
+@pytest.mark.only_sqlite
 def test_what_was_rolled_back_is_not_logged(site: Site) -> None:
     """The notice could not be stored, so nobody was notified; it is stored and logged when there is room again."""
     site.upstream.rename(site.folder / "away.git")
@@ -349,6 +350,7 @@ def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path
     assert open_alerts(site) == [("large-change", "public", "develop")]
 
 
+@pytest.mark.only_sqlite
 def test_the_alerts_of_0_1_go_on(tmp_path: Path, loopback: None) -> None:
     """They are no news, and are resolved as ever; the address that it left out without a word becomes an alert."""
     site = Site(tmp_path, STATES)
@@ -377,4 +379,4 @@ def test_the_daemon_summarizes_too(site: Site) -> None:
         alerts.note_notified(connection, key, long_ago)
     with running(site, "daemon"):
         wait_for(lambda: "1 alert is open" in site.notices())
-    assert site.notices() == ["1 alert is open"]
+    assert site.notices().count("1 alert is open") == 1

@@ -31,10 +31,10 @@ OTHER = "there/1/b"
 
 @pytest.fixture
 def context(tmp_path: Path, address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
-    """The context of a process, by the clock of the database, with a lease of a second."""
+    """The context of a process, by the clock of the database, with a lease of two seconds."""
     monkeypatch.setattr(Site, "address", address)
     for module in (leader_lease, leadership):
-        monkeypatch.setattr(module, "LASTING", timedelta(seconds=1))
+        monkeypatch.setattr(module, "LASTING", timedelta(seconds=2))
     monkeypatch.setattr(leadership, "RENEWAL", timedelta(seconds=0.1))
     site = Site(tmp_path, [catalogue({"zlib": records([1])})])
     site.configure(CONFIG)
@@ -60,7 +60,7 @@ def takes_over(other: PostgresDatabase) -> bool:
 
 def test_a_pass_that_takes_longer_than_the_lease_keeps_it(context: Context, other: PostgresDatabase) -> None:
     with leading(context):
-        end = time.monotonic() + 2.5
+        end = time.monotonic() + 4
         while time.monotonic() < end:
             assert not takes_over(other)
             time.sleep(0.05)

@@ -58,6 +58,7 @@ def wait(site: Site, days: int) -> None:
     site.run()
 
 
+@pytest.mark.only_sqlite
 def test_a_tag_that_was_gone_for_longer_than_anything_is_kept_is_forgotten(tmp_path: Path) -> None:
     """Its cursor goes with the digest that said so."""
     both = STATES[0] | catalogue({"zlib": records([900])}, "v1.0")
@@ -121,6 +122,7 @@ def test_what_waits_or_can_be_retried_keeps_its_bytes(tmp_path: Path) -> None:
     assert all(payloads(site)["mail"])
 
 
+@pytest.mark.only_sqlite
 def test_the_configuration_decides(tmp_path: Path) -> None:
     site = Site(tmp_path, STATES)
     play(site, config=CONFIG + "retention: {payload: 2d, metadata: 5d}\n")
@@ -130,6 +132,7 @@ def test_the_configuration_decides(tmp_path: Path) -> None:
     assert payloads(site) == {}
 
 
+@pytest.mark.only_sqlite
 def test_a_clock_that_is_ahead_deletes_nothing(tmp_path: Path) -> None:
     site = Site(tmp_path, STATES)
     play(site)
