@@ -36,12 +36,23 @@ _numbers = count(1)
 class Server:
     """A server, and the databases that tests get."""
 
-    def __init__(self, programs: Path, folder: Path, options: Sequence[str]) -> None:
+    def __init__(self, programs: Path, folder: Path, options: Sequence[str], inside: Sequence[str] = ()) -> None:
         self.folder = folder
         self._user = _unprivileged()
         self._data = folder / "data"
         settings = [part for option in (*_FAST, *options) for part in ("-c", option)]
-        self._line: list[str | Path] = [programs / "postgres", "-D", self._data, "-k", folder, *settings]
+        user = ("setpriv", f"--reuid={self._user}", "--clear-groups") if inside else ()  # which root is needed before
+        self._inside = inside
+        self._line: list[str | Path] = [
+            *inside,
+            *user,
+            programs / "postgres",
+            "-D",
+            self._data,
+            "-k",
+            folder,
+            *settings,
+        ]
         self._init: list[str | Path] = [programs / "initdb", "-D", self._data, "-U", _USER, *_INIT]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -51,12 +62,14 @@ class Server:
             shutil.chown(self.folder, self._user)
         subprocess.run(self._init, check=True, capture_output=True, user=self._user, cwd=self.folder)
         rules = self._data / "pg_hba.conf"
-        rules.write_text(f"local all {GUARDED} scram-sha-256\n{rules.read_text()}")
+        # Others than on this machine come from the networks of tests.
+        rules.write_text(f"local all {GUARDED} scram-sha-256\n{rules.read_text()}\nhost all all 10.77.0.0/16 trust\n")
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(self._line, stderr=log, stdout=log, user=self._user, cwd=self.folder)
+            user = None if self._inside else self._user
+            self._process = subprocess.Popen(self._line, stderr=log, stdout=log, user=user, cwd=self.folder)
         _wait(self.folder, self._process)
 
     def kill(self) -> None:
@@ -83,10 +96,10 @@ class Server:
 
 
 @contextmanager
-def running(programs: Path, *options: str) -> Iterator[Server]:
-    """Run the server whose programs are in this folder; it refuses to be root."""
+def running(programs: Path, *options: str, inside: Sequence[str] = ()) -> Iterator[Server]:
+    """Run the server whose programs are in this folder, as a command `inside` another one; it refuses to be root."""
     folder = Path(tempfile.mkdtemp(prefix="cachewatch-pg-"))
-    server = Server(programs, folder, options)
+    server = Server(programs, folder, options, inside)
     server.make()
     try:
         server.start()
