@@ -215,12 +215,28 @@ def select_package(
     change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
     """Count what was asked for of one package, and hand it to the output format."""
-    part = _chosen(change, selection)
-    if part is None:
-        return
+    chosen = choose_specs(change, items, selection)
+    if chosen is not None:
+        count_chosen(*chosen, selection, tally, collector)
+
+
+def choose_specs(
+    change: PackageChange, items: tuple[Items, ...], selection: Selection
+) -> tuple[PackageChange, tuple[Items, ...]] | None:
+    """Return what happened to the specs of one package that were asked for; None for nothing."""
+    if selection.takes_all_specs:
+        return change, items
+    part = part_of(change, selection.chooses, selection.sees_stack)
+    return None if part is None else (part, items_of(part, selection.sees_stack))
+
+
+def count_chosen(
+    part: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
+) -> None:
+    """Count what was asked for of one package, and hand it to the output format if its kind was asked for."""
     tally.note(part)
     show(collector, part)
-    tally.select(items if part is change else items_of(part, selection.sees_stack))
+    tally.select(items)
     if selection.wants(part.kinds):
         tally.add(part)
         collector.add(part)
@@ -254,12 +270,6 @@ def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) 
 def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
     ((blob, content),) = sides
     return parse_side(blob, content, Known())
-
-
-def _chosen(change: PackageChange, selection: Selection) -> PackageChange | None:
-    if selection.takes_all_specs:
-        return change
-    return part_of(change, selection.chooses, selection.sees_stack)
 
 
 def _runs(documents: Documents) -> Iterator[Documents]:

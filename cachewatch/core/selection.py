@@ -36,6 +36,11 @@ class Selection(Struct, frozen=True, kw_only=True):
         """Whether every spec of a chosen package is chosen."""
         return all(key.is_open for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
 
+    @property
+    def of_specs(self) -> tuple[tuple[str, ...], ...]:
+        """The patterns that choose specs of a package, by which two selections can be told apart."""
+        return tuple(key.patterns for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
+
     def chooses(self, signature: Signature) -> bool:
         """Tell whether a spec of this signature is chosen."""
         return (

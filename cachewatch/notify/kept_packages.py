@@ -6,10 +6,10 @@ all that is kept is in the file.
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 
@@ -20,7 +20,7 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.statements import Items
 from cachewatch.core.statements.whole_tag_changes import Observation
 from cachewatch.core.tag_pairs import DocumentPair
-from cachewatch.diff import compare_contents, select_package
+from cachewatch.diff import choose_specs, compare_contents, count_chosen
 from cachewatch.runtime.isolation import Piece
 from cachewatch.sources.document_contents import Problems, Read
 
@@ -81,10 +81,10 @@ def select_kept(
     """Select what was asked for from what happened to `packages`; `is_part` tells whether that may be less than all."""
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
-    for change, items in _found(file, packages):
+    for change, items in _chosen(file, packages, selection):
         if not is_part:
             tally.seen.items += items
-        select_package(change, items, selection, tally, collector)
+        count_chosen(change, items, selection, tally, collector)
     return Batch(tally, (), collector.take())
 
 
@@ -92,16 +92,28 @@ def _keep(end: BinaryIO, file: Path, documents: DocumentPair, found: Found) -> K
     content = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
     kept = KeptPackage(documents, end.tell(), len(content))
     end.write(content)
-    _MEMORY.keep(file, kept, found)
+    _MEMORY.keep((file, kept.position), kept.length, found)
     return kept
 
 
-def _found(file: Path, packages: Sequence[KeptPackage]) -> Iterator[Found]:
+def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
+    """Yield what was asked for; subscriptions that differ in packages often ask for the same specs of them."""
     if not packages:
         return  # perhaps there is no file
     with file.open("rb") as content:
         for kept in packages:
-            yield _MEMORY.recall(file, kept, partial(_read, content, kept))
+            recall = partial(_MEMORY.recall, (file, kept.position), kept.length, partial(_read, content, kept))
+            if selection.takes_all_specs:
+                yield recall()
+                continue
+            name = file, kept.position, selection.of_specs
+            chosen = _MEMORY.recall(name, kept.length, partial(_choose, recall, selection))
+            if chosen is not None:
+                yield chosen
+
+
+def _choose(recall: Callable[[], Found], selection: Selection) -> Found | None:
+    return choose_specs(*recall(), selection)
 
 
 def _read(content: BinaryIO, kept: KeptPackage) -> Found:
@@ -114,26 +126,25 @@ class _Memory:
     """What was used last."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[Path, int], tuple[Found, int]] = OrderedDict()
+        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._size = 0
 
-    def keep(self, file: Path, kept: KeptPackage, found: Found) -> None:
-        """Keep what stands in `file`, and forget what was not used for longest."""
-        self._found[file, kept.position] = found, kept.length
-        self._size += kept.length
+    def keep(self, name: Hashable, length: int, found: object) -> None:
+        """Keep what takes `length` bytes in a file, and forget what was not used for longest."""
+        self._found[name] = found, length
+        self._size += length
         while self._size > _MOST_IN_MEMORY:
             _, (_, length) = self._found.popitem(last=False)
             self._size -= length
 
-    def recall(self, file: Path, kept: KeptPackage, read: Callable[[], Found]) -> Found:
-        """Return what is kept, or what `read` returns."""
-        known = self._found.get((file, kept.position))
-        if known is None:
-            found = read()
-            self.keep(file, kept, found)
+    def recall(self, name: Hashable, length: int, find: Callable[[], Any]) -> Any:
+        """Return what is kept under `name`, or what `find` finds."""
+        if name not in self._found:
+            found = find()
+            self.keep(name, length, found)
             return found
-        self._found.move_to_end((file, kept.position))
-        return known[0]
+        self._found.move_to_end(name)
+        return self._found[name][0]
 
 
 _MEMORY = _Memory()
