@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import ChannelConfig, Config, FileConfig, MailConfig
+from cachewatch.config.model import ChannelConfig, Config, FeedConfig, FileConfig, MailConfig
 from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
@@ -72,6 +72,7 @@ def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Re
         max_html=look.max_html,
         attach=look.attach,
         is_archived=look.is_archived,
+        has_feed=any(isinstance(config.channels[name], FeedConfig) for name in stream.channels),
     )
     ours = cache(make)
     theirs = cache(partial(make, templates_dir=config.templates_dir, template=stream.subscription.template))

@@ -82,6 +82,7 @@ class DigestRenderer:
         max_html: int = MAX_HTML,
         attach: bool = False,
         is_archived: bool = False,
+        has_feed: bool = True,
         templates_dir: Path | None = None,
         template: str | None = None,
     ) -> None:
@@ -89,7 +90,7 @@ class DigestRenderer:
 
         The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
         all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
-        page is never cut. Templates in `templates_dir` are preferred to ours; `template` names another one there
+        page is never cut. Without `has_feed`, there is no entry for a feed. Templates in `templates_dir` are preferred to ours; `template` names another one there
         for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.feed.html.j2 and
         site.page.html.j2 where there are such. Raises TemplateError.
         """
@@ -98,6 +99,7 @@ class DigestRenderer:
         self._max_html = max_html
         self._attach = attach
         self._is_archived = is_archived
+        self._has_feed = has_feed
         self._names = _Names(templates_dir, template)
 
     def render(self, shortness: int = 0) -> RenderedDigest:
@@ -113,7 +115,9 @@ class DigestRenderer:
         html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
         page, whole = ("", told) if shortness else _page(names, digest, head)
         lasting = whole if self._is_archived else told
-        text, markdown, feed = names.render(("txt", lasting), ("md", lasting), ("feed.html", told))
+        text, markdown, *feed = names.render(
+            ("txt", lasting), ("md", lasting), *([("feed.html", told)] if self._has_feed else [])
+        )
         return RenderedDigest(
             key=digest.key,
             subscription=digest.subscription,
@@ -131,7 +135,7 @@ class DigestRenderer:
             text=text,
             html=html,
             page=page,
-            feed=_STYLES.sub("", compact(feed)),
+            feed=_STYLES.sub("", compact("".join(feed))),
             markdown=markdown,
             json=self._json,
             attachments=(table,) if table else (),
