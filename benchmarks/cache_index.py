@@ -47,13 +47,15 @@ def write_cache(folder: Path, *, specs: int, packages: int, seed: int = 1) -> Pa
     """Make a mirror of layout 3 whose index has so many specs, and return the path of the index."""
     unnamed = folder / "index.json"
     folder.mkdir(parents=True)
-    digest = hashlib.sha256()
     with unnamed.open("wb") as file:
-        for piece in _pieces(specs, packages, Random(seed)):
-            data = piece.encode()
-            digest.update(data)
-            file.write(data)
-    checksum = digest.hexdigest()
+        file.writelines(piece.encode() for piece in _pieces(specs, packages, Random(seed)))
+    return publish(folder, unnamed)
+
+
+def publish(folder: Path, unnamed: Path) -> Path:
+    """Make a mirror of layout 3 with this index, which is moved there, and return its path."""
+    with unnamed.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
     blob = folder / "blobs/sha256" / checksum[:2] / checksum
     blob.parent.mkdir(parents=True)
     unnamed.rename(blob)

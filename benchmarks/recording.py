@@ -36,18 +36,19 @@ def measure(checkout: Path, mirror: Path, repository: Path) -> Cost:
         folder=repository.parent,
         environment={"PYTHONPATH": str(checkout)},
     )
-    before = _spent()
+    before = spent()
     memory = peak_memory(command)
     tree = _git(repository, "rev-parse", "main^{tree}").strip()
     return Cost(
-        seconds=_spent() - before,
+        seconds=spent() - before,
         megabytes=memory.largest_python * 2**20 / 1e6,
         tree=tree,
         packed=_packed(repository),
     )
 
 
-def _spent() -> float:
+def spent() -> float:
+    """Return the seconds of the processor that all processes took that were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

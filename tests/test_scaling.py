@@ -16,9 +16,11 @@ import pytest
 from conftest import Run
 from helpers import Record, document, record, records
 
+from cachewatch.core.causes import Cause, Explanation, What
 from cachewatch.core.dates import as_datetime
 from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
 from cachewatch.core.graph_walk import Walk
+from cachewatch.core.model import Side
 from cachewatch.core.schedule import parse_days, parse_when
 from cachewatch.core.untrusted_text import safe
 from cachewatch.documents import limits
@@ -27,6 +29,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
+from cachewatch.render.why_reports import report_lines, revisions_report
 from cachewatch.sources.buildcache.index import read_index
 
 _MOST = 3.0
@@ -165,7 +168,19 @@ GRAPHS: dict[str, Shape] = {
     "escapes": lambda n: b'{"' + b"\\u0061" * (n // 6) + b'": {"hash": "a", "name": "a"}}',
     "blanks": lambda n: b'{"a": {' + b" " * n + b"}}",
     "no end": lambda n: b'{"a' + b"a" * n,
+    "groups": lambda n: b"[%s]" % _records(n, '{"recipe": "%", "specs": {"%": []}}'),
+    "specs of a group": lambda n: b'[{"specs": {%s}}]' % _records(n, '"%": []'),
+    "a spec of many dependencies": lambda n: _one_group(n // 40, 1),
+    "specs of many dependencies": lambda n: _one_group(50, n // 2_000),
+    "specs of too many dependencies": lambda n: b'[{"specs": {%s}}]' % _records(n, '"%": ["%", "%"]'),
 }
+
+
+def _one_group(dependencies: int, specs: int) -> bytes:
+    """Return a graph of specs with so many dependencies each."""
+    used = b",".join([b'{"name": "a"}'] * dependencies)
+    made = (b'"%032d": [%s]' % (i, b",".join(b'"%032d"' % (i + n) for n in range(dependencies))) for i in range(specs))
+    return b'[{"dependencies": [%s], "specs": {%s}}]' % (used, b",".join(made))
 
 
 def _one_graph_node(dependencies: bytes) -> bytes:
@@ -315,6 +330,21 @@ def test_walk(shape: str, changed: str) -> None:
         return lambda: [(walk := Walk(before, after)).paths("p0", "a0", "b0"), walk.causes("p1", "a1", "b1")]
 
     assert _grows_like_its_size([explain(n) for n in (2_000, 4_000, 8_000)])
+
+
+def test_a_night_is_told() -> None:
+    """What is said of a night grows as the number of rebuilt specs does."""
+    side = Side(name="x", tag="develop")
+    cause = Cause(package="zlib", what=What.VERSION, before="1", after="2")
+    found = [
+        Explanation(spec=GraphNode(hash=f"a{i}", name="a"), predecessor=GraphNode(hash="b", name="a"), causes=(cause,))
+        for i in range(32_000)
+    ]
+
+    def tell(n: int) -> Callable[[], object]:
+        return lambda: [*report_lines(revisions_report(side, side, found[:n]))]
+
+    assert _grows_like_its_size([tell(n) for n in (8_000, 16_000, 32_000)])
 
 
 @pytest.mark.slow_cases

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from types import MappingProxyType
 
-from cachewatch.core.graph import GraphNode, Ingredients
+from cachewatch.core.graph import NAME_LETTERS, GraphNode, Ingredients, by_name
 from cachewatch.core.model import Document, Signature
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, is_name
 from cachewatch.core.spack_spellings import NO_COMPILER
@@ -26,10 +26,13 @@ class RecordedGraph:
         self.known: Edges = {} if known is None else known
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
+        self._named: dict[str, Mapping[str, GraphNode]] = {}
         self._documents: dict[str, Document | None] = {}
         others = self._file(TAG_GRAPH)
         self.is_recorded = others is not None
         self._others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
+
+        self._named_others = by_name(self._others)
 
     @property
     def others(self) -> Collection[GraphNode]:
@@ -46,9 +49,12 @@ class RecordedGraph:
         """The names of all packages of the tag."""
         return tuple(sorted(self.folders))
 
-    def find(self, package: str, spec_hash: str) -> GraphNode | None:
-        """Return a spec; None if the graph does not describe it."""
-        return self.nodes(package).get(spec_hash) or self._others.get(spec_hash)
+    def find(self, package: str, name: str) -> GraphNode | None:
+        """Return the spec of that name or hash; None if the graph does not describe it."""
+        named = self._named.get(package)
+        if named is None:
+            named = self._named[package] = by_name(self.nodes(package))
+        return named.get(name) or self._named_others.get(name)
 
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
         """Return the binaries of a package, by hash. Raises a DocumentError where its files cannot be read."""
@@ -78,7 +84,10 @@ class RecordedGraph:
         content = self._file(f"{package}/{PACKAGE_GRAPH}")
         made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}", self.known)
         nothing = Ingredients()
-        return {h: _node(h, package, s, made_of.get(h, nothing)) for h, s in document.specs.items()}
+        return {
+            h: _node(h, package, s, made_of.get(h[:NAME_LETTERS]) or made_of.get(h, nothing))
+            for h, s in document.specs.items()
+        }
 
     def _file(self, path: str) -> bytes | None:
         found = self._repository.objects().get(f"{self._folder}/{path}", most=MAX_BYTES)

@@ -1,11 +1,14 @@
 """`cachewatch why`: why specs were rebuilt."""
 
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from cachewatch.cli import garbage_collection
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
@@ -84,21 +87,28 @@ def why(
         from cachewatch.causes.lock_causes import compare_locks  # noqa: PLC0415  slow to load
 
         change = compare_locks(*lock)
-        values, report = lock_json(change), lock_report(change, *map(str, lock))
+        answer: _Answer = partial(lock_json, change), partial(lock_report, change, *map(str, lock))
     else:
-        with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
-            values, report = (
-                _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
-            )
+        with (
+            closing(progress_line()) as line,
+            closing(open_catalogue(repo, line)) as repository,
+            garbage_collection.searching_seldom(),
+        ):
+            answer = _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
+    _print(answer, format_, output)
+
+
+_Answer = tuple[Callable[[], bytes], Callable[[], WhyReport]]  # as JSON, and for people
+
+
+def _print(answer: _Answer, format_: str, output: str | None) -> None:
+    values, report = answer
     if format_ == "json":
-        write([values], output)
+        write([values()], output)
     elif format_ == "markdown":
-        write([report_markdown(report)], output)
+        write([report_markdown(report())], output)
     else:
-        write([f"{line}\n".encode() for line in report_lines(report)], output, is_for_people=True)
-
-
-_Answer = tuple[bytes, WhyReport]  # as JSON, and for people
+        write([f"{line}\n".encode() for line in report_lines(report())], output, is_for_people=True)
 
 
 def _of_spec(repository: "Repository", spec: str, between: tuple[str, str] | None, rev: str, tag: str) -> _Answer:
@@ -110,8 +120,8 @@ def _of_spec(repository: "Repository", spec: str, between: tuple[str, str] | Non
     is_recorded = step is not None and step.is_recorded
     before = None if asked.before is None else asked.before.side()
     return (
-        explained_json(asked.package, found, is_recorded=is_recorded),
-        package_report(asked.package, before, asked.after.side(), found),
+        partial(explained_json, asked.package, found, is_recorded=is_recorded),
+        partial(package_report, asked.package, before, asked.after.side(), found),
     )
 
 
@@ -123,6 +133,6 @@ def _of_all(repository: "Repository", between: tuple[str, str] | None, tag: str)
     step = Step.between(repository, (before.commit, tag), (after.commit, tag))
     found = list(step.explain_packages(lambda _: True))
     return (
-        night_json(found, is_recorded=step.is_recorded),
-        revisions_report(before.side(tag), after.side(tag), found),
+        partial(night_json, found, is_recorded=step.is_recorded),
+        partial(revisions_report, before.side(tag), after.side(tag), found),
     )

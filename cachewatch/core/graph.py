@@ -1,6 +1,7 @@
 """The dependency graph of concrete specs: what a hash was made of. docs/why.md describes what is made of it."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 from msgspec import Struct
@@ -12,18 +13,34 @@ LANGUAGES = ("c", "cxx", "fortran")
 RUNTIMES = frozenset({"compiler-wrapper", "gcc-runtime", "intel-oneapi-runtime", "llvm-runtime", "nvhpc-runtime"})
 
 
+# So many letters of a hash name a dependency: 60 bits, so that hardly ever two specs of a cache have the same ones.
+NAME_LETTERS = 12
+
+
+def shared_names(hashes: Iterable[str]) -> frozenset[str]:
+    """Return the first letters that several of these hashes have; such a hash is its own name."""
+    counts = Counter(spec_hash[:NAME_LETTERS] for spec_hash in hashes)
+    return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
+    """Return how dependents name a spec: by its first letters, or by its hash where others share those."""
+    name = spec_hash[:NAME_LETTERS]
+    return spec_hash if name in shared else name
+
+
 class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
     """An edge to another spec: how it is used (build, link, run, test), and the virtuals that it provides."""
 
     name: str
-    hash: str
+    hash: str  # as `name_of` shortens it
     types: tuple[str, ...] = ()
     virtuals: tuple[str, ...] = ()
 
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages for which it is the compiler."""
-        return tuple(language for language in LANGUAGES if language in self.virtuals)
+        return tuple([language for language in LANGUAGES if language in self.virtuals]) if self.virtuals else ()
 
 
 class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -63,15 +80,25 @@ class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 class Graph(Protocol):
     """Specs that can be found by package and hash."""
 
-    def find(self, package: str, spec_hash: str) -> GraphNode | None:
-        """Return a spec; None if the graph does not describe it."""
+    def find(self, package: str, name: str) -> GraphNode | None:
+        """Return the spec of that name or hash; None if the graph does not describe it."""
 
 
-class Nodes(Struct, frozen=True):
-    """A graph that is at hand as a whole, by hash."""
+class Nodes:
+    """A graph that is at hand as a whole."""
 
-    nodes: Mapping[str, GraphNode]
+    def __init__(self, nodes: Mapping[str, GraphNode]) -> None:
+        """Take specs by hash."""
+        self._named = by_name(nodes)
 
-    def find(self, package: str, spec_hash: str) -> GraphNode | None:  # noqa: ARG002  a hash is enough
-        """Return a spec; None if the graph does not describe it."""
-        return self.nodes.get(spec_hash)
+    def find(self, package: str, name: str) -> GraphNode | None:  # noqa: ARG002  a hash is enough
+        """Return the spec of that name or hash; None if the graph does not describe it."""
+        return self._named.get(name)
+
+
+def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
+    """Return specs by hash and by name; a name that several share is of none."""
+    found = {spec_hash[:NAME_LETTERS]: node for spec_hash, node in nodes.items()}
+    for name in shared_names(nodes) if len(found) < len(nodes) else ():
+        del found[name]
+    return {**found, **nodes}

@@ -4,64 +4,89 @@ A spec that differs in itself is a cause, and so is whatever is found below it; 
 in what is below it passes that on.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from cachewatch.core.causes import SPACK, Cause, Causes, What
-from cachewatch.core.graph import Graph
-from cachewatch.core.spec_differences import SpecPair, compare_specs
+from cachewatch.core.cause_sets import CauseSets
+from cachewatch.core.causes import SPACK, Cause, Causes
+from cachewatch.core.graph import NAME_LETTERS, Graph
+from cachewatch.core.spec_comparisons import Compared, Comparisons, SpecPair
 
 
-class _Compared(NamedTuple):
-    """What differs in a spec itself, as bits, and the pairs below it that differ."""
+class _Way(NamedTuple):
+    """A package on the way down, and the way to it; several ways share what is above."""
 
-    own: int
-    below: Sequence[SpecPair]
+    package: str
+    above: "_Way | None"
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names from the top down."""
+        found: list[str] = []
+        way: _Way | None = self
+        while way is not None:
+            found.append(way.package)
+            way = way.above
+        return tuple(reversed(found))
 
 
 class Walk:
-    """Finds why specs have other hashes; what was found of two hashes is kept, since most of a night shares it.
-
-    Sets of causes are the bits of a number: after a change of compiler, each package is a cause of all above it.
-    """
+    """Finds why specs have other hashes; what was found of two hashes is kept, since most of a night shares it."""
 
     def __init__(self, before: Graph, after: Graph) -> None:
         self._before = before
         self._after = after
-        self._causes: list[Cause] = []
-        self._bits: dict[Cause, int] = {}
-        self._spack = self._set_of([SPACK])
+        self._sets = CauseSets()
+        self._spack = self._sets.set_of([SPACK])
+        self._comparisons = Comparisons(before, after, self._sets)
         self._found: dict[SpecPair, int] = {}
+        self._names: tuple[dict[tuple[str, str], str], ...] = ({}, {})
 
     def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
         """Return why the hash `after` of `package` is another one than `before`; nothing if they are equal."""
-        return tuple(self._members(self._find((package, before, after))))
+        return tuple(self._sets.members(self._find(self._named(package, before, after))))
 
-    def count(self, package: str, before: str, after: str) -> int:
-        """Return how many causes there are."""
-        return self._find((package, before, after)).bit_count()
+    def fewest(self, package: str, before: Iterable[str], after: str) -> str:
+        """Return the hash of those `before` with the fewest causes; the first of several."""
+        best, fewest = "", 0
+        for each in before:
+            count = self._find(self._named(package, each, after)).bit_count()
+            if not best or count < fewest:
+                best, fewest = each, count
+            if fewest <= 1:  # no other hash is without a cause
+                break
+        return best
 
     def paths(self, package: str, before: str, after: str) -> Causes:
         """Return the causes, each with the shortest path to it: names from `package` down to what differs."""
-        asked = (package, before, after)
+        asked = self._named(package, before, after)
         left = self._find(asked)
         paths: dict[Cause, tuple[str, ...]] = {}
         seen = {asked}
-        level: list[tuple[SpecPair, tuple[str, ...]]] = [(asked, (package,))]
+        level = [(asked, _Way(package, None))]
         while level and left:
-            below: list[tuple[SpecPair, tuple[str, ...]]] = []
-            for pair, path in level:
-                compared = self._compare(pair)
+            below: list[tuple[SpecPair, _Way]] = []
+            for pair, way in level:
+                compared = self._comparisons.compare(pair)
                 own = self._spack if self._found[pair] == self._spack else compared.own
-                for cause in self._members(own & left):
-                    paths[cause] = path
+                for cause in self._sets.members(own & left):
+                    paths[cause] = way.names()
                 left &= ~own
                 for each in compared.below:
                     if each not in seen:
                         seen.add(each)
-                        below.append((each, (*path, each[0])))
+                        below.append((each, _Way(each[0], way)))
             level = below
         return paths
+
+    def _named(self, package: str, before: str, after: str) -> SpecPair:
+        """Return a pair as dependents name it, so that it is compared once."""
+        names = self._names
+        old, new = names[0].get((package, before)), names[1].get((package, after))
+        if old is None:
+            old = names[0][package, before] = _name_in(self._before, package, before)
+        if new is None:
+            new = names[1][package, after] = _name_in(self._after, package, after)
+        return (package, old, new) if old != new else (package, before, after)
 
     def _find(self, asked: SpecPair) -> int:
         """Return the causes of a pair, as bits."""
@@ -75,9 +100,15 @@ class Walk:
         Pairs that reach each other have the same causes (Tarjan's strongly connected components). Only a damaged
         graph has such cycles.
         """
-        first = self._compare(asked)
-        if all(each in self._found for each in first.below):
-            self._close({asked: first})
+        first = self._comparisons.compare(asked)
+        found = first.own
+        for each in first.below:
+            known = self._found.get(each)
+            if known is None:
+                break
+            found |= known
+        else:
+            self._found[asked] = found & ~self._spack or self._spack
             return
         order, earliest, compared = {asked: 0}, {asked: 0}, {asked: first}
         is_open = [asked]
@@ -89,7 +120,7 @@ class Walk:
                     continue
                 if each not in order:
                     order[each] = earliest[each] = len(order)
-                    compared[each] = self._compare(each)
+                    compared[each] = self._comparisons.compare(each)
                     is_open.append(each)
                     path.append((each, iter(compared[each].below)))
                     break
@@ -105,34 +136,20 @@ class Walk:
                         component.append(is_open.pop())
                     self._close({each: compared.pop(each) for each in component})
 
-    def _compare(self, pair: SpecPair) -> _Compared:
-        """Compare two specs themselves."""
-        found = compare_specs(pair, self._before, self._after)
-        if found is None:
-            return _Compared(self._set_of([Cause(package=pair[0], what=What.NOT_DESCRIBED)]), ())
-        return _Compared(self._set_of(found.own), found.below)
-
-    def _close(self, component: Mapping[SpecPair, _Compared]) -> None:
+    def _close(self, component: Mapping[SpecPair, Compared]) -> None:
         """Note the causes of pairs that reach each other: usually of one pair."""
         found = 0
-        for compared in component.values():
-            found |= compared.own
-            for each in compared.below:
+        for own, below in component.values():
+            found |= own
+            for each in below:
                 found |= self._found.get(each, 0)
         # Where nothing that is recorded differs anywhere below, and the hash does, another Spack wrote it.
-        self._found |= dict.fromkeys(component, found & ~self._spack or self._spack)
+        found = found & ~self._spack or self._spack
+        for pair in component:
+            self._found[pair] = found
 
-    def _set_of(self, causes: Sequence[Cause]) -> int:
-        found = 0
-        for cause in causes:
-            if cause not in self._bits:
-                self._bits[cause] = len(self._causes)
-                self._causes.append(cause)
-            found |= 1 << self._bits[cause]
-        return found
 
-    def _members(self, found: int) -> Iterator[Cause]:
-        while found:
-            lowest = found & -found
-            yield self._causes[lowest.bit_length() - 1]
-            found ^= lowest
+def _name_in(graph: Graph, package: str, spec_hash: str) -> str:
+    """Return how dependents name a spec: by its first letters, unless others have the same."""
+    name = spec_hash[:NAME_LETTERS]
+    return name if graph.find(package, name) is not None else spec_hash

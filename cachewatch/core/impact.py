@@ -1,11 +1,11 @@
 """What depends on a package: what would be rebuilt if it changed."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from msgspec import Struct
 
-from cachewatch.core.graph import GraphNode
+from cachewatch.core.graph import NAME_LETTERS, GraphNode
 
 
 class Impact(Struct, frozen=True, kw_only=True):
@@ -22,11 +22,16 @@ class Impact(Struct, frozen=True, kw_only=True):
 def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
     """Return what depends on `asked`, by any kind of dependency; `stacks_of` has the stacks of each binary by hash."""
     names: dict[str, str] = {}
-    dependents: defaultdict[str, list[str]] = defaultdict(list)
+    by_dependency: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:
         names[node.hash] = node.name
         for edge in node.dependencies:
-            dependents[edge.hash].append(node.hash)
+            by_dependency[edge.hash].append(node.hash)
+
+    def dependents(spec_hash: str) -> Iterator[str]:
+        for name in {spec_hash[:NAME_LETTERS], spec_hash}:
+            yield from by_dependency.get(name, ())
+
     reached = _reached(asked, dependents)
     affected = [spec_hash for spec_hash in reached - asked if spec_hash in stacks_of]
     packages: defaultdict[str, int] = defaultdict(int)
@@ -44,14 +49,14 @@ def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[
         stacks={
             s: (len(h), len(p)) for s, (h, p) in sorted(by_stack.items(), key=lambda one: (-len(one[1][0]), one[0]))
         },
-        direct=frozenset(names[h] for one in asked for h in dependents[one] if h in stacks_of and h not in asked),
+        direct=frozenset(names[h] for one in asked for h in dependents(one) if h in stacks_of and h not in asked),
     )
 
 
-def _reached(asked: Set[str], dependents: Mapping[str, Iterable[str]]) -> set[str]:
+def _reached(asked: Set[str], dependents: Callable[[str], Iterable[str]]) -> set[str]:
     reached, waiting = set(asked), list(asked)
     while waiting:
-        for spec_hash in dependents.get(waiting.pop(), ()):
+        for spec_hash in dependents(waiting.pop()):
             if spec_hash not in reached:
                 reached.add(spec_hash)
                 waiting.append(spec_hash)

@@ -3,7 +3,9 @@
 Which spec took the place of which cannot be known, only which is nearest; nobody says that one became the other.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,22 +24,32 @@ class Predecessor(Struct, frozen=True):
     is_match: bool = True  # the comparison pairs them, or they are alike in everything but the hash
 
 
-class PackageNodes(Struct, frozen=True):
+class PackageNodes:
     """The specs of one package in two revisions, by hash, and the old ones whose place new ones took."""
 
-    before: Mapping[str, GraphNode]
-    after: Mapping[str, GraphNode]
-    matches: Mapping[str, Set[str]]  # by new hash, the vanished ones that could have been it
+    def __init__(
+        self, before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]]
+    ) -> None:
+        """Take specs, and by new hash the vanished ones that could have been it."""
+        self.before = before
+        self.after = after
+        self.matches = matches
+        self.kept = before.keys() & after.keys()
+        self.vanished = before.keys() - after.keys()
+        self.new = after.keys() - before.keys()
 
-    @property
-    def vanished(self) -> Set[str]:
-        """The hashes that only the older revision has."""
-        return self.before.keys() - self.after.keys()
+    @cached_property
+    def kept_by_identity(self) -> Mapping[tuple[object, ...], Sequence[str]]:
+        """The hashes that both revisions have, by all that a document says of a spec."""
+        found: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+        for spec_hash in self.kept:
+            found[_identity(self.before[spec_hash])].append(spec_hash)
+        return found
 
-    @property
-    def new(self) -> Set[str]:
-        """The hashes that only the newer revision has."""
-        return self.after.keys() - self.before.keys()
+    @cached_property
+    def dependencies_before(self) -> Mapping[str, Sequence[str]]:
+        """The names of the dependencies of the older specs."""
+        return {spec_hash: [edge.hash for edge in node.dependencies] for spec_hash, node in self.before.items()}
 
 
 def find_predecessor(package: PackageNodes, spec_hash: str, walk: Walk) -> Predecessor | None:
@@ -66,11 +78,10 @@ def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanati
 
 def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collection[str], Predecessor]]:
     """Yield old hashes, the likeliest first, with what they would be as predecessors."""
-    kept = package.before.keys() & package.after.keys()
     yield package.matches.get(new.hash, set()), Predecessor("")
-    yield [each for each in kept if _identity(package.before[each]) == _identity(new)], Predecessor("", is_beside=True)
+    yield package.kept_by_identity.get(_identity(new), ()), Predecessor("", is_beside=True)
     for is_paired in (True, False):
-        for hashes, is_beside in ((package.vanished, False), (kept, True)):
+        for hashes, is_beside in ((package.vanished, False), (package.kept, True)):
             near = [each for each in hashes if _runs_alike(package.before[each], new) is is_paired]
             yield near, Predecessor("", is_beside=is_beside, is_paired=is_paired, is_match=False)
 
@@ -88,7 +99,8 @@ def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str],
     if len(candidates) == 1:
         return next(iter(candidates))
     own = {edge.hash for edge in new.dependencies}
-    shared = {old: sum(edge.hash in own for edge in package.before[old].dependencies) for old in candidates}
+    below = package.dependencies_before
+    shared = {old: sum(map(own.__contains__, below[old])) for old in candidates}
     most = max(shared.values())
     best = sorted(old for old, count in shared.items() if count == most)
-    return min(best, key=lambda old: walk.count(new.name, old, new.hash)) if len(best) > 1 else best[0]
+    return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]

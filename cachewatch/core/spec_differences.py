@@ -2,21 +2,20 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from cachewatch.core.causes import Cause, What
 from cachewatch.core.graph import LANGUAGES, RUNTIMES, Dependency, Graph, GraphNode
 
-# A package, and the hashes of two of its specs.
-SpecPair = tuple[str, str, str]
 
-
-class SpecDifference(Struct, frozen=True):
-    """What differs in a spec itself, and the pairs of specs below it that differ."""
+class SpecDifference(NamedTuple):
+    """What differs in a spec itself, and the dependencies of both specs that are followed, equal ones too."""
 
     own: Sequence[Cause]
-    below: Sequence[SpecPair]
+    both: Sequence[tuple[Dependency, Dependency]]
 
 
 class _Edges(Struct, frozen=True):
@@ -31,68 +30,34 @@ _Compilers = Mapping[str, str]
 _Namers = tuple[Callable[[Dependency], str], Callable[[Dependency], str]]
 
 
-def compare_specs(pair: SpecPair, before: Graph, after: Graph) -> SpecDifference | None:
-    """Compare two specs of a package; None where either is not described."""
-    package, old_hash, new_hash = pair
-    old, new = before.find(package, old_hash), after.find(package, new_hash)
-    if old is None or new is None:
-        return None
-    if (others := _only_other_hashes(old, new)) is not None:
-        return SpecDifference((), tuple((one.name, one.hash, other.hash) for one, other in others))
+def compare_specs(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
+    """Compare two specs of a package in themselves."""
     compilers = _compiler_changes(old, new, before, after)
     edges = _matched(old, new, has_other_compiler=bool(compilers))
-    own = [*_own(old, new, edges, (_namer(before), _namer(after))), *compilers]
+    own = [*_own(old, new, edges, (partial(label_of, graph=before), partial(label_of, graph=after))), *compilers]
     recipes = old.ingredients.recipe, new.ingredients.recipe
     # A new version has another recipe anyway, and old clients do not say which it is.
     if not own and all(recipes) and recipes[0] != recipes[1]:
-        own = [Cause(package=package, what=What.RECIPE, before=recipes[0], after=recipes[1])]
-    below = tuple((other.name, one.hash, other.hash) for one, other in edges.both if one.hash != other.hash)
-    return SpecDifference(own, below)
+        own = [Cause(package=new.name, what=What.RECIPE, before=recipes[0], after=recipes[1])]
+    return SpecDifference(own, edges.both)
 
 
-def _only_other_hashes(old: GraphNode, new: GraphNode) -> Sequence[tuple[Dependency, Dependency]] | None:
-    """Return the edges that differ, if two specs differ in nothing but the hashes of the same dependencies.
-
-    Most specs of a night do, and so are compared in a fraction of the time.
-    """
-    if not _is_alike(old, new) or len(old.dependencies) != len(new.dependencies):
-        return None
-    pairs = [(one, other) for one, other in zip(old.dependencies, new.dependencies, strict=True) if one is not other]
-    if any((one.name, one.types, one.virtuals) != (other.name, other.types, other.virtuals) for one, other in pairs):
-        return None
-    pairs = [(one, other) for one, other in pairs if one.hash != other.hash]
-    names = {one.name for one, _ in pairs}
-    is_plain = len(names) == len(pairs) and not any(one.languages for one, _ in pairs) and names.isdisjoint(RUNTIMES)
-    return pairs if is_plain else None
-
-
-def _is_alike(old: GraphNode, new: GraphNode) -> bool:
-    """Tell whether two specs are equal but for their hashes and dependencies."""
-    one, other = old.ingredients, new.ingredients
-    return (
-        old.version == new.version
-        and old.variants == new.variants
-        and (old.compiler, old.os, old.target) == (new.compiler, new.os, new.target)
-        and one.recipe == other.recipe
-        and (one.namespace, one.external, one.flags, one.spliced)
-        == (other.namespace, other.external, other.flags, other.spliced)
-    )
-
-
-def _namer(graph: Graph) -> Callable[[Dependency], str]:
-    def name(edge: Dependency) -> str:
-        found = graph.find(edge.name, edge.hash)
-        return edge.name if found is None else f"{edge.name}@{found.version}"
-
-    return name
+def label_of(edge: Dependency, graph: Graph) -> str:
+    """Return name and version of a dependency: zlib@1.3.1, or its name where the graph does not describe it."""
+    found = graph.find(edge.name, edge.hash)
+    return edge.name if found is None else f"{edge.name}@{found.version}"
 
 
 def _compilers_of(node: GraphNode, graph: Graph) -> _Compilers:
     found: dict[str, str] = {}
     for edge in node.dependencies:
         if edge.virtuals and (languages := edge.languages):
-            found |= dict.fromkeys(languages, _namer(graph)(edge))
+            found |= dict.fromkeys(languages, label_of(edge, graph))
     return found or ({"": node.compiler} if node.compiler else {})
+
+
+def _languages_of(node: GraphNode) -> Sequence[Dependency]:
+    return [edge for edge in node.dependencies if edge.languages]
 
 
 def _is_of_compiler(edge: Dependency) -> bool:
@@ -121,6 +86,9 @@ def _matched_by_name(old: Sequence[Dependency], new: Sequence[Dependency]) -> _E
         for edge in edges:
             by_name[edge.name][side].append(edge)
     for those, these in by_name.values():
+        if len(those) == len(these) == 1:
+            both.append((those[0], these[0]))
+            continue
         pairs, gone, came = _paired(those, these)
         both += pairs
         removed += gone
@@ -223,6 +191,8 @@ def _patches(variants: Iterable[str]) -> set[str]:
 def _compiler_changes(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> list[Cause]:
     """Return the changes of the compiler: one for all languages that changed alike."""
     if old.is_external or new.is_external:
+        return []
+    if old.compiler == new.compiler and _languages_of(old) == _languages_of(new):
         return []
     had, has = _compilers_of(old, before), _compilers_of(new, after)
     if "" in had or "" in has:

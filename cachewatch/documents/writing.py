@@ -62,7 +62,8 @@ class _Writer:
         parts = self._parts.get(kind)
         if parts is None:
             parts = self._parts[kind] = _parts(spec)
-        return f"{parts[0]}{json.dumps(spec_hash)}{parts[1]}"
+        is_plain = spec_hash.isalnum() and spec_hash.isascii()
+        return f'{parts[0]}"{spec_hash}"{parts[1]}' if is_plain else f"{parts[0]}{json.dumps(spec_hash)}{parts[1]}"
 
 
 def _parts(spec: Listed) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cachewatch.core import spack_spellings
 from cachewatch.core.environment_coverage import Environment, Need
-from cachewatch.core.graph import GraphNode
+from cachewatch.core.graph import GraphNode, shared_names
 from cachewatch.core.versions import parse_ranges
 from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
@@ -95,7 +95,8 @@ def open_lock_graph(path: Path) -> LockGraph:
     path = path / LOCK_FILE if path.is_dir() else path
     try:
         nodes, roots = _parts(_decode_lock(read_inside(path.parent, path.name, most=_LARGEST)), str(path))
-        graph = {h: graph_node_of(h, node, _lookup(nodes)) for h, node in nodes.items()}
+        shared = shared_names(nodes)
+        graph = {h: graph_node_of(h, node, _lookup(nodes), shared) for h, node in nodes.items()}
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a spack.lock or its folder") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -326,9 +326,9 @@ def import_stream(folder: Path, stream: BinaryIO, *, locks: Collection[int] = ()
     stream.flush()
     stream.seek(0)
     command = [*git_command(), "-c", "core.fsync=committed,reference", f"--git-dir={folder}"]
-    _execute(
-        [*command, "fast-import", "--quiet", "--done"], stream, what=str(folder), seconds=_PACKING_SECONDS, locks=locks
-    )
+    # It would look for deltas between files that follow each other, of different packages, which have little in common.
+    command += ["fast-import", "--quiet", "--done", "--depth=0"]
+    _execute(command, stream, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)
 
 
 def pack(folder: Path, *, locks: Collection[int] = ()) -> None:

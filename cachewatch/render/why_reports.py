@@ -60,14 +60,18 @@ def package_report(package: str, before: Side | None, after: Side, found: Sequen
 
 def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) -> WhyReport:
     """Return the causes of all rebuilt specs between two revisions."""
-    rebuilt = tuple(one for one in found if one.is_match and one.causes and not _own_causes(one))
+    rebuilt = tuple(one for one in found if _is_rebuilt(one))
     notes = [] if rebuilt else ["no specs were rebuilt between these revisions"]
     return WhyReport(
         heading=_heading(after.tag or "", before, after),
         counted=rebuilt,
         are="rebuilt, in place of an older build or beside it",
-        notes=(*notes, *_no_rebuilds([one for one in found if one not in rebuilt])),
+        notes=(*notes, *_no_rebuilds([one for one in found if not _is_rebuilt(one)])),
     )
+
+
+def _is_rebuilt(one: Explanation) -> bool:
+    return one.is_match and bool(one.causes) and not _own_causes(one)
 
 
 def _no_rebuilds(others: Sequence[Explanation]) -> Iterator[str]:

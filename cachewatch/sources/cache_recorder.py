@@ -18,7 +18,7 @@ from msgspec import Struct
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.spack_spellings import UNION_STACK
-from cachewatch.documents.graph_files import write_graph
+from cachewatch.documents.graph_files import write_package_graph, write_tag_graph
 from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
 from cachewatch.documents.writing import Listed, write_document
 from cachewatch.git.recorded_repository import Recording, open_recording
@@ -158,7 +158,7 @@ class _Work:
             if self._put(found.tag, package, DOCUMENT, content, documents):
                 changed += package in documents
                 new += package not in documents
-            self._put(found.tag, package, PACKAGE_GRAPH, write_graph(specs.graph), graphs)
+            self._put(found.tag, package, PACKAGE_GRAPH, write_package_graph(specs.graph), graphs)
         vanished = documents.keys() - {*found.specs.packages}
         self._remove(found.tag, vanished, DOCUMENT)
         self._remove(found.tag, graphs.keys() - {*found.specs.packages}, PACKAGE_GRAPH)
@@ -179,7 +179,7 @@ class _Work:
 
     def _write_tag_graph(self, found: Published) -> None:
         path = f"{CATALOGUE}/{found.tag}/{TAG_GRAPH}"
-        content = write_graph(found.other_nodes)
+        content = write_tag_graph(found.other_nodes)
         if content != self._recording.file(path):
             self._recording.write(path, content)
 

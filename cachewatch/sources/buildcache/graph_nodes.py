@@ -1,16 +1,16 @@
 """The node of one spec as a node of the dependency graph."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from cachewatch.core import spack_spellings
-from cachewatch.core.graph import Dependency, GraphNode, Ingredients
+from cachewatch.core.graph import Dependency, GraphNode, Ingredients, name_of
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, dependencies_of, flags_of, variants_of
 
 
-def graph_node_of(spec_hash: str, node: Node, lookup: Lookup) -> GraphNode:
-    """Return `node` as the graph has it, spelled as documents are."""
+def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
+    """Return `node` as the graph has it, spelled as documents are; specs below it have `shared` names."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack_spellings.compiler(compiler_of(node, lookup, dependencies))
@@ -22,7 +22,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup) -> GraphNode:
         os=arch.platform_os,
         target=arch.target_name,
         variants=spack_spellings.variants(variants_of(node)),
-        ingredients=ingredients_of(node, dependencies),
+        ingredients=ingredients_of(node, [_named(edge, shared) for edge in dependencies]),
     )
 
 
@@ -36,6 +36,10 @@ def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> Ingredient
         spliced=_spliced(node.build_spec),
         dependencies=tuple(sorted(dependencies)),
     )
+
+
+def _named(edge: Dependency, shared: Set[str]) -> Dependency:
+    return Dependency(edge.name, name_of(edge.hash, shared), edge.types, edge.virtuals)
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from cachewatch.core.graph import Dependency
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import is_name
-from cachewatch.documents.graph_files import encode_record
+from cachewatch.documents.graph_files import encode_ingredients, encode_record
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile
@@ -35,6 +35,7 @@ KNOWN_VERSIONS = ("5", "6", "7", "8")
 _HASH = re.compile(r"[a-z0-9]{16,64}")
 _MOST_FAULTS = 20
 _MOST_NAMED = 3
+_BACKSLASH = b"\\"  # with which JSON writes a NUL character
 
 # Keys that look like those of records, and keys in which a letter or digit is escaped.
 _KEY = re.compile(rb'"[a-z0-9]{16,64}"\s*:\s*\{')
@@ -153,11 +154,17 @@ def _node(record: _PlainRecord | _Record) -> Node:
     return record.spec if isinstance(record, _PlainRecord) else read_node(record.spec)
 
 
+def _refuse_nul(binary: Binary) -> None:
+    if "\0" in "".join((binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
+        raise ValueError("it holds a NUL character")
+
+
 class _Reader:
     """Reads records one by one, so that a bad one spoils no other."""
 
     def __init__(self, records: Records, where: str, *, wants_graph: bool = False) -> None:
         self._records = records
+        self._shared = records.shared
         self._where = where
         self._wants_graph = wants_graph
         self.specs = SpecStore()
@@ -187,10 +194,15 @@ class _Reader:
             node = _node(record)
             dependencies = dependencies_of(node)
             binary = self._binary(spec_hash, node, dependencies)
-            graph = encode_record(ingredients_of(node, dependencies)) if self._wants_graph else b""
-            self.specs.add(binary, graph)
+            if _BACKSLASH in bytes(raw):
+                _refuse_nul(binary)
+            if isinstance(node.hash, str) and node.hash != spec_hash:
+                self._misnamed[spec_hash] = node.hash
+            made_of = ingredients_of(node, dependencies) if self._wants_graph else None
+            self.specs.add(binary, None if made_of is None else encode_ingredients(made_of, self._shared))
         elif self._wants_graph and _HASH.fullmatch(spec_hash):
-            self.other_nodes[spec_hash] = encode_record(graph_node_of(spec_hash, _node(record), self._lookup))
+            found = graph_node_of(spec_hash, _node(record), self._lookup, self._shared)
+            self.other_nodes[spec_hash] = encode_record(found)
 
     def diagnostics(self) -> Iterable[Diagnostic]:
         """Yield what could not be read and why, equal reasons counted together."""
@@ -214,7 +226,7 @@ class _Reader:
             raise ValueError("no package can have its name")
         if node.arch is None:
             raise ValueError("it has no arch")
-        binary = Binary(
+        return Binary(
             package=node.name,
             hash=spec_hash,
             version=node.version,
@@ -224,11 +236,6 @@ class _Reader:
             target=node.arch.target_name,
             variants=variants_of(node),
         )
-        if "\0" in "".join((binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
-            raise ValueError("it holds a NUL character")
-        if isinstance(node.hash, str) and node.hash != spec_hash:
-            self._misnamed[spec_hash] = node.hash
-        return binary
 
     def _lookup(self, spec_hash: str) -> tuple[str, str] | None:
         if spec_hash not in self._versions:

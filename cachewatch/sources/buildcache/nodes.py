@@ -116,11 +116,12 @@ def _spelled(compiler: Any) -> str:
 
 def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
     """Return the compiler of C, or else of C++, or else of Fortran."""
-    by_language = {virtual: edge for edge in dependencies for virtual in edge.virtuals}
+    provided = [edge for edge in reversed(dependencies) if edge.virtuals]
     for language in LANGUAGES:
-        if (edge := by_language.get(language)) is not None:
-            found = lookup(edge.hash)
-            return f"{found[0]}@{found[1]}" if found else edge.name
+        for edge in provided:
+            if language in edge.virtuals:
+                found = lookup(edge.hash)
+                return f"{found[0]}@{found[1]}" if found else edge.name
     return ""
 
 

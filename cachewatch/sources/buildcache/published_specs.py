@@ -1,12 +1,13 @@
 """The specs of a tag, put together package by package from the indexes of its stacks."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
 from cachewatch.core.spack_spellings import UNION_STACK
+from cachewatch.documents.graph_files import EncodedIngredients
 from cachewatch.documents.writing import Listed
 from cachewatch.sources.buildcache.spec_store import SpecStore, StoredSpec
 
@@ -15,7 +16,7 @@ class PackageSpecs(Struct, frozen=True):
     """The specs of one package."""
 
     listed: Sequence[Listed]
-    graph: Mapping[str, bytes]  # what each spec was made of, encoded, by hash; empty bytes if nobody asked
+    graph: Mapping[str, EncodedIngredients]  # what each spec was made of, by hash; empty if nobody asked
 
 
 class PublishedSpecs:
@@ -47,6 +48,10 @@ class PublishedSpecs:
 
     def read(self, package: str) -> PackageSpecs:
         """Return the specs of a package."""
+        if len(self._stores) == 1:
+            ((label, store),) = self._stores
+            specs = list(store.read(package))
+            return _package_specs([Listed(spec.binary, (label,)) for spec in specs], specs)
         found: dict[str, StoredSpec] = {}
         stacks: dict[str, dict[str, None]] = {}
         for label, store in self._stores:
@@ -54,4 +59,8 @@ class PublishedSpecs:
                 found.setdefault(spec.binary.hash, spec)
                 stacks.setdefault(spec.binary.hash, {})[label] = None
         listed = [Listed(spec.binary, tuple(stacks[spec_hash])) for spec_hash, spec in found.items()]
-        return PackageSpecs(listed, {spec_hash: spec.graph for spec_hash, spec in found.items()})
+        return _package_specs(listed, found.values())
+
+
+def _package_specs(listed: Sequence[Listed], specs: Iterable[StoredSpec]) -> PackageSpecs:
+    return PackageSpecs(listed, {spec.binary.hash: spec.ingredients for spec in specs if spec.ingredients})

@@ -8,12 +8,14 @@ Where anything is otherwise, the index is decoded as a whole.
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
 from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
+
+from cachewatch.core.graph import NAME_LETTERS, shared_names
 
 _BEGIN = b'{"spec"'
 _KEY = re.compile(rb'"([a-z0-9]{16,64})"[ \t\r\n]*:[ \t\r\n]*\Z')
@@ -26,9 +28,11 @@ _COMMA = ord(",")
 # What stands in the place of all records where the rest of the index is decoded.
 _NO_KEY, _NO_RECORD = "", b"null"
 
-# A number holds some bits of the hash of a key, and below them the position of the record.
+# A number holds some bits of the hash of the name of a key, and below them the position of the record.
 _POSITION_BITS = 28
 _POSITION = (1 << _POSITION_BITS) - 1
+# So many keys may begin alike; where more do, they are found in a mapping.
+_MOST_ALIKE = 1000
 _KEY_BITS = (1 << 64 - _POSITION_BITS) - 1
 
 
@@ -54,6 +58,10 @@ class NotSliced(Exception):
 class Records(Protocol):
     """The records of an index, by hash."""
 
+    @property
+    def shared(self) -> frozenset[str]:
+        """The names that several of the hashes have in common."""
+
     def __len__(self) -> int: ...
 
     def items(self) -> Iterator[tuple[str, bytes | Raw]]:
@@ -71,6 +79,7 @@ class DecodedRecords:
 
     def __init__(self, installs: Mapping[str, Raw]) -> None:
         self._installs = installs
+        self.shared: frozenset[str] = shared_names(installs)
 
     def __len__(self) -> int:
         return len(self._installs)
@@ -100,8 +109,10 @@ class RecordSlices:
         self._find_records()
         self._end = self._find_end()
         self.version = self._read_version()
-        if any(a >> _POSITION_BITS == b >> _POSITION_BITS and self._is_same(a, b) for a, b in pairwise(self._sorted)):
+        alike = [self._at(number & _POSITION)[0] for number in self._alike()]
+        if len(set(alike)) < len(alike):
             raise NotSliced
+        self.shared: frozenset[str] = shared_names(alike)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -132,9 +143,11 @@ class RecordSlices:
         content, numbers = self._content, array("Q")
         place = content.find(_BEGIN)
         while place >= 0:
-            if match := _KEY.search(content, max(0, place - _LONGEST_KEY), place):
+            first = max(0, place - _LONGEST_KEY)
+            start = content.rfind(b'"', first, max(first, content.rfind(b'"', first, place)))
+            if start >= 0 and (match := _KEY.match(content, start, place)):
                 numbers.append(_bits(match[1].decode()) | len(numbers))
-                self._starts.append(match.start())
+                self._starts.append(start)
             place = content.find(_BEGIN, place + 1)
         if not 0 < len(numbers) <= _POSITION:
             raise NotSliced
@@ -159,8 +172,12 @@ class RecordSlices:
             raise NotSliced
         return str(database.version)
 
-    def _is_same(self, number: int, other: int) -> bool:
-        return self._at(number & _POSITION)[0] == self._at(other & _POSITION)[0]
+    def _alike(self) -> Set[int]:
+        """Return the numbers that have the same bits as others: of keys that begin alike, and of very few others."""
+        alike = {number for pair in pairwise(self._sorted) if pair[0] ^ pair[1] <= _POSITION for number in pair}
+        if len(alike) > _MOST_ALIKE:
+            raise NotSliced
+        return alike
 
     def _at(self, position: int) -> tuple[str, bytes]:
         content, start = self._content, self._starts[position]
@@ -177,4 +194,4 @@ class RecordSlices:
 
 
 def _bits(key: str) -> int:
-    return (hash(key) & _KEY_BITS) << _POSITION_BITS
+    return (hash(key[:NAME_LETTERS]) & _KEY_BITS) << _POSITION_BITS

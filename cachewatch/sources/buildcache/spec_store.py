@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from cachewatch.documents.graph_files import EncodedIngredients
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 
@@ -19,14 +20,14 @@ _BUFFER = 2**20
 
 
 class StoredSpec(Struct, frozen=True):
-    """A binary, and the encoded record of what it was made of; empty if nobody asked."""
+    """A binary, and what it was made of; None if nobody asked."""
 
     binary: Binary
-    graph: bytes = b""
+    ingredients: EncodedIngredients | None = None
 
 
-# A binary without its package, and the record.
-_Entry = tuple[str, str, str, str, str, str, tuple[str, ...], bytes]
+# A binary without its package, and what it was made of.
+_Entry = tuple[str, str, str, str, str, str, tuple[str, ...], EncodedIngredients | None]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Entry).decode
@@ -49,15 +50,17 @@ class SpecStore:
         """The packages that have specs."""
         return self._positions.keys()
 
-    def add(self, binary: Binary, graph: bytes) -> None:
+    def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
         """Add a spec; raises SourceError if there is no room for it."""
         package, *rest = astuple(binary)
-        data = _encode((*rest, graph))
+        data = _encode((*rest, ingredients))
         try:
             self._file.write(data)
         except OSError as error:
             raise _failed(error) from error
-        self._positions.setdefault(package, array("I")).append(len(self))
+        if (positions := self._positions.get(package)) is None:
+            positions = self._positions[package] = array("I")
+        positions.append(len(self))
         self._ends.append(self._ends[-1] + len(data))
 
     def read(self, package: str) -> Iterator[StoredSpec]:
@@ -70,8 +73,8 @@ class SpecStore:
             handle = self._file.fileno()
             for place in places:
                 start, end = self._ends[place], self._ends[place + 1]
-                *rest, graph = _decode(os.pread(handle, end - start, start))
-                yield StoredSpec(Binary(package, *rest), graph)
+                *rest, ingredients = _decode(os.pread(handle, end - start, start))
+                yield StoredSpec(Binary(package, *rest), ingredients)
         except OSError as error:
             raise _failed(error) from error
 

@@ -13,6 +13,7 @@ from helpers import spec_hash
 
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import index as index_module
+from cachewatch.sources.buildcache import record_slices
 from cachewatch.sources.buildcache.index import read_index
 from cachewatch.sources.buildcache.record_slices import NotSliced, RecordSlices
 
@@ -156,7 +157,26 @@ def test_a_node_that_is_read_has_its_dependencies_in_any_form() -> None:
         )
         for form in forms
     ]
-    graphs = {spec.graph for index in found for spec in index.specs.read("zlib")}
+    graphs = {spec.ingredients for index in found for spec in index.specs.read("zlib")}
 
     assert [len(binaries(index)) for index in found] == [1, 1, 1, 1]
     assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("is_sliced", [True, False])
+def test_names_that_hashes_share(is_sliced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve letters name a spec, but where two hashes of the index have them; many such are found in a mapping."""
+    keys = ["a" * 31 + letter for letter in "xyz"]
+    content = compact({key: FOUR[spec_hash(1)] for key in (*keys, KEY, spec_hash(1))})
+    records = RecordSlices(content)
+
+    assert records.shared == {"a" * 12}
+    assert [records.find(key) is not None for key in (*keys, "a" * 32)] == [True, True, True, False]
+    if not is_sliced:
+        monkeypatch.setattr(record_slices, "_MOST_ALIKE", 2)
+        with pytest.raises(NotSliced):
+            RecordSlices(content)
+    zlib = installs(*(node("hdf5", dependencies=[edge("zlib", key)]) for key in (*keys, KEY)))
+    index = read_index(compact(zlib | {key: FOUR[spec_hash(1)] for key in (*keys, KEY)}), "x", wants_graph=True)
+    found = [spec.ingredients for spec in index.specs.read("hdf5")]
+    assert [json.loads(each.dependencies) for each in found if each] == [[key] for key in keys] + [["z" * 12]]

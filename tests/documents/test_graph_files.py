@@ -1,0 +1,85 @@
+"""The files of the dependency graph: groups of specs, short names of dependencies, and files of the first form."""
+
+import json
+
+import pytest
+
+from cachewatch.core.graph import Dependency, Ingredients
+from cachewatch.documents.graph_files import encode_ingredients, read_package_graph, write_package_graph
+from cachewatch.errors import UnreadableDocument
+
+ONE, TWO, ALIKE = "a" * 32, "b" * 32, "a" * 31 + "c"
+GCC = Dependency("gcc", "g" * 12, ("build",), ("c", "cxx"))
+ZLIB, OTHER_ZLIB = Dependency("zlib", "y" * 12, ("link",)), Dependency("zlib", "z" * 32, ("link",))
+SPECS = {
+    ONE: Ingredients(recipe="r", namespace="builtin", flags=("cflags=-O2",), dependencies=(GCC, ZLIB)),
+    TWO: Ingredients(recipe="r", namespace="builtin", flags=("cflags=-O2",), dependencies=(GCC, OTHER_ZLIB)),
+    "c" * 32: Ingredients(recipe="s", external="/usr", spliced="x"),
+    "d" * 32: Ingredients(),
+}
+
+
+def written(specs: dict[str, Ingredients]) -> bytes:
+    """Return the file of these specs."""
+    return write_package_graph(
+        {spec_hash: encode_ingredients(made_of, frozenset({"z" * 12})) for spec_hash, made_of in specs.items()}
+    )
+
+
+def test_what_was_written_is_read() -> None:
+    """Specs have short names; what specs have in common is written once, and each spec has a line."""
+    content = written(SPECS)
+
+    assert read_package_graph(content, "x") == {spec_hash[:12]: made_of for spec_hash, made_of in SPECS.items()}
+    assert (content.count(b"builtin"), content.count(b'"zlib"')) == (1, 1)
+    assert b'\n"aaaaaaaaaaaa":["gggggggggggg","yyyyyyyyyyyy"],\n' in content
+    assert written(dict(reversed(SPECS.items()))) == content
+    assert len(json.loads(content)) == 3
+
+
+def test_specs_that_begin_alike_have_their_whole_hashes() -> None:
+    """Nothing is lost where two hashes of a package begin with the same letters."""
+    specs = {ONE: SPECS[ONE], ALIKE: SPECS["c" * 32], TWO: SPECS[TWO]}
+
+    assert read_package_graph(written(specs), "x") == {ONE: specs[ONE], ALIKE: specs[ALIKE], "b" * 12: specs[TWO]}
+
+
+def test_dependencies_are_shared() -> None:
+    """Two packages, or two revisions, that use the same spec in the same way have one value for it."""
+    known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], dict[str, Dependency]] = {}
+    first, second = (read_package_graph(written({each: SPECS[each]}), "x", known) for each in (ONE, TWO))
+
+    assert first["a" * 12].dependencies[0] is second["b" * 12].dependencies[0]
+
+
+def test_the_first_form_is_read() -> None:
+    """Files that were recorded before there were groups name whole hashes, of which the first letters count."""
+    record = {
+        "recipe": "r",
+        "namespace": "builtin",
+        "flags": ["cflags=-O2"],
+        "dependencies": [
+            {"name": "gcc", "hash": "g" * 32, "types": ["build"], "virtuals": ["c", "cxx"]},
+            {"name": "zlib", "hash": "y" * 32, "types": ["link"]},
+        ],
+    }
+    assert read_package_graph(json.dumps({ONE: record}).encode(), "x") == {ONE: SPECS[ONE]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[",
+        b"[3]",
+        b'[{"specs":{"a":[]}}] x',
+        b'[{"specs":{"a":["b"]}}]',
+        b'[{"dependencies":[{"name":"zlib"}],"specs":{"a":[]}}]',
+        b'[{"dependencies":[{"types":[]}],"specs":{"a":["b"]}}]',
+        b'{"a":{"dependencies":[{"name":"zlib"}]}}',
+    ],
+)
+def test_what_is_no_graph_is_refused(content: bytes) -> None:
+    """With the name of the file; a spec must name as many dependencies as its group has."""
+    with pytest.raises(UnreadableDocument, match=r"zlib/graph\.json: is not a recorded graph"):
+        read_package_graph(content, "zlib/graph.json")
