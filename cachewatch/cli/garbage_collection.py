@@ -33,3 +33,13 @@ def searching_seldom() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Do not search at all while a graph is read and walked: that makes a million values and no cycles."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

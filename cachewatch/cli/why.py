@@ -92,7 +92,7 @@ def why(
         with (
             closing(progress_line()) as line,
             closing(open_catalogue(repo, line)) as repository,
-            garbage_collection.searching_seldom(),
+            garbage_collection.paused(),
         ):
             answer = _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
     _print(answer, format_, output)

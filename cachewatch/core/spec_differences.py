@@ -57,7 +57,7 @@ def _compilers_of(node: GraphNode, graph: Graph) -> _Compilers:
 
 
 def _languages_of(node: GraphNode) -> Sequence[Dependency]:
-    return [edge for edge in node.dependencies if edge.languages]
+    return [edge for edge in node.dependencies if edge.virtuals and edge.languages]
 
 
 def _is_of_compiler(edge: Dependency) -> bool:
@@ -88,6 +88,10 @@ def _matched_by_name(old: Sequence[Dependency], new: Sequence[Dependency]) -> _E
     for those, these in by_name.values():
         if len(those) == len(these) == 1:
             both.append((those[0], these[0]))
+            continue
+        if not (those and these):
+            removed += those
+            added += these
             continue
         pairs, gone, came = _paired(those, these)
         both += pairs
