@@ -20,10 +20,10 @@ def _cursor_deleted() -> None:
     """Forget what was told of a tag when it vanishes."""
     move = vars(cursors)["_move"]
 
-    def forget(connection: Connection, by: Any, step: Any, now: Any) -> None:
-        move(connection, by, step, now)
-        if step.revision is None:
-            connection.execute(delete(table).filter_by(subscription=by.subscription, stream=by.stream, tag=step.tag))
+    def forget(connection: Connection, where: Mapping[str, str], steps: Any, now: Any) -> None:
+        move(connection, where, steps, now)
+        gone = [step.tag for step in steps if step.revision is None]
+        connection.execute(delete(table).filter_by(**where).where(table.c.tag.in_(gone)))
 
     vars(cursors)["_move"] = forget
 

@@ -11,9 +11,9 @@ from model.stage import Move, Stage
 from model.test_found import FOUND, UPGRADE, change, run
 
 # One after the other, each kills the pass a little later.
-_KILLS = [move for call in range(400, 2400, 150) for move in (change(Step("wave")), run(kill=call))]
+_KILLS = [move for call in range(1000, 6400, 150) for move in (change(Step("wave")), run(kill=call))]
 # What a pass calls depends on how long others take, so a kill may miss the moment; then others are tried in between.
-_MORE = [move for call in range(400, 2400, 35) for move in (change(Step("wave")), run(kill=call))]
+_MORE = [move for call in range(1000, 6400, 35) for move in (change(Step("wave")), run(kill=call))]
 SHOWN_BY = {
     "cursor first": _KILLS,
     "send first": _KILLS,
