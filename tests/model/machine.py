@@ -25,7 +25,7 @@ _STEPS = st.lists(_STEP, min_size=1, max_size=3)
 _LATER = st.sampled_from((timedelta(0), 5 * MINUTE, HOUR, 7 * HOUR, DAY, 4 * DAY, 30 * DAY))
 _SKEW = st.sampled_from([sign * size for size in (HOUR, DAY, 30 * DAY, 365 * DAY) for sign in (1, -1)])
 # A pass with much to tell makes so many calls that can be its last.
-_CALL = st.integers(1, 3000)
+_CALL = st.integers(1, 6400)
 
 
 class Model(RuleBasedStateMachine):
