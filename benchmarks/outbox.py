@@ -61,7 +61,7 @@ def _fill(connection: Connection, targets: list[str], old: int) -> None:
 
 
 def _settled(number: int, target: str, old: int) -> dict[str, object]:
-    moment = f"{_NOW - timedelta(hours=old - number):%Y-%m-%dT%H:%M:%S.%fZ}"
+    moment = _NOW - timedelta(hours=old - number)
     return {
         "digest": f"digest-{number}",
         "channel": "mail",
