@@ -185,7 +185,7 @@ def has_tables(address: PostgresAddress) -> bool:
 
 def _make_engine(address: PostgresAddress, place: str) -> Engine:
     try:
-        engine = create_engine(_url(address), pool_size=4, max_overflow=32, pool_pre_ping=True)
+        engine = create_engine(_url(address), pool_size=4, max_overflow=32, pool_pre_ping=True, hide_parameters=True)
     except ModuleNotFoundError as error:
         raise StateError(f"{place}: requires psycopg; install cachewatch[postgresql]") from error
     event.listen(engine, "connect", _prepare)

@@ -106,7 +106,7 @@ def check_exists(path: Path) -> None:
 def make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
     """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
-    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, **options)
+    engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)
     event.listen(engine, "connect", lambda connection, _: _prepare(connection, [*_PRAGMAS, *pragmas]))
     event.listen(engine, "begin", _begin)
     return engine
