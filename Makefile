@@ -63,7 +63,7 @@ powercut: $(READY) ## Cut the power of a disk image in the middle of a pass; tak
 	$(BIN)/pytest -q -s -p no:cacheprovider tests/crash/powercut.py
 
 mutants: $(READY) ## Change the code a little, SAMPLE=400 times by SEED=1, and see whether a test notices; takes long
-	PYTHONPATH=tests $(BIN)/python -m mutation $(SAMPLE:%=--sample=%) $(SEED:%=--seed=%) $(ONLY:%=--only=%)
+	PYTHONPATH=tests $(BIN)/python -m mutation $(SAMPLE:%=--sample=%) $(SEED:%=--seed=%) $(ONLY:%=--only=%) $(LIMIT:%=--seconds=%)
 
 fuzz: .venv/atheris ## Give random bytes to what reads the files of strangers: FUZZ="--seconds 1200 document"
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)

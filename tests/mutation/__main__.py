@@ -18,8 +18,6 @@ from mutation.trees import End, Tree
 MODULES = ("cachewatch/store/", "cachewatch/notify/", "cachewatch/core/compare/", "cachewatch/core/schedule.py")
 # Most changes are noticed by the first few tests, and not many files have to be loaded for those.
 _FIRST = 10
-# Seconds of tests that one change is worth.
-_MOST = 120.0
 
 
 @click.command()
@@ -27,10 +25,11 @@ _MOST = 120.0
 @click.option("--seed", default=1, help="Another seed chooses other changes.")
 @click.option("--only", default="", help="Only changes of modules whose path begins so, or of one line: PATH:LINE.")
 @click.option("--workers", default=2, help="How many run at once.")
+@click.option("--seconds", default=120.0, help="How much time of tests one change is worth, the fastest first.")
 @click.option(
     "--result", type=Path, default=Path("mutants.jsonl"), help="Where the outcomes are written, and read from to go on."
 )
-def main(size: int, seed: int, only: str, workers: int, result: Path) -> None:
+def main(*, size: int, seed: int, only: str, workers: int, seconds: float, result: Path) -> None:
     """Change the code a little, again and again, and see whether a test notices."""
     work = Path(tempfile.gettempdir()) / "cachewatch-mutants"
     work.mkdir(exist_ok=True)
@@ -42,7 +41,7 @@ def main(size: int, seed: int, only: str, workers: int, result: Path) -> None:
     chosen = sample(found, size, seed)
     click.echo(f"{len(chosen)} of {sum(map(len, found.values())):,} changes; {len(reached.seconds)} tests")
     results = Results(result, trees[0].fingerprint)
-    rows = _try_all(chosen, reached, trees, results)
+    rows = _try_all(chosen, reached, seconds, trees, results)
     wrong = _unreliable(rows, reached, trees[0])
     results.drop([row for row in rows if row["test"] in wrong])
     _summarize([row for row in rows if row["test"] not in wrong], seed)
@@ -50,24 +49,24 @@ def main(size: int, seed: int, only: str, workers: int, result: Path) -> None:
         click.echo("what these tests killed was not tried properly; run it again")
 
 
-def _try_all(chosen: list[Mutant], reached: Reach, trees: list[Tree], results: Results) -> list[Row]:
+def _try_all(chosen: list[Mutant], reached: Reach, seconds: float, trees: list[Tree], results: Results) -> list[Row]:
     rows = []
     free: SimpleQueue[Tree] = SimpleQueue()
     for tree in trees:
         free.put(tree)
     with ThreadPoolExecutor(len(trees)) as pool:
-        for row in pool.map(lambda mutant: results.get(mutant) or _try(mutant, reached, free), chosen):
+        for row in pool.map(lambda mutant: results.get(mutant) or _try(mutant, reached, seconds, free), chosen):
             rows.append(row)
             results.add(row)
             click.echo("{0:4} {outcome:9} {seconds:6}s  {path}:{line}  {operator}".format(len(rows), **row))
     return rows
 
 
-def _try(mutant: Mutant, reached: Reach, free: "SimpleQueue[Tree]") -> Row:
+def _try(mutant: Mutant, reached: Reach, most: float, free: "SimpleQueue[Tree]") -> Row:
     """Run the tests that a change may concern until one fails."""
     tests = reached.tests(mutant)
     sums = accumulate(reached.seconds[test] for test in tests)
-    tests = [test for test, seconds in zip(tests, sums, strict=True) if seconds <= _MOST] or tests[:1]
+    tests = [test for test, seconds in zip(tests, sums, strict=True) if seconds <= most] or tests[:1]
     tree, begun = free.get(), time.monotonic()
     with tree.changed(mutant.path, mutant.code):
         end = tree.run(tests[:_FIRST], reached.seconds, "-x")
