@@ -13,6 +13,7 @@ from cachewatch.core.delivery import Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.render.digest_mail import MAX_HTML, DigestRenderer
+from cachewatch.render.tag_views import TagViews
 from cachewatch.report.digest import Digest
 from cachewatch.runtime.log import Log
 
@@ -46,12 +47,17 @@ class _Rendered(Struct, frozen=True):
     problem: str = ""
 
 
-def build_messages(config: Config, stream: Stream, digest: Digest) -> tuple[ChannelMessages, ...]:
-    """Return what every channel of `stream` is to deliver; channels whose digests look alike share one."""
+def build_messages(
+    config: Config, stream: Stream, digest: Digest, views: TagViews | None = None
+) -> tuple[ChannelMessages, ...]:
+    """Return what every channel of `stream` is to deliver; channels whose digests look alike share one.
+
+    `views` has what other digests told of the same tags.
+    """
     channels = [config.channels[name] for name in stream.channels]
     archive = next((channel.archive for channel in channels if channel.archive), None)
     looks = [_look(channel, digest, channel.archive or archive) for channel in channels]
-    rendered_digests = {look: _letters(config, stream, digest, look) for look in dict.fromkeys(looks)}
+    rendered_digests = {look: _letters(config, stream, digest, look, views) for look in dict.fromkeys(looks)}
     return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
 
 
@@ -62,7 +68,7 @@ def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
     return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
 
 
-def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
+def _letters(config: Config, stream: Stream, digest: Digest, look: _Look, views: TagViews | None) -> _Rendered:
     """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
     make = partial(
@@ -73,6 +79,7 @@ def _letters(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Re
         attach=look.attach,
         is_archived=look.is_archived,
         has_feed=any(isinstance(config.channels[name], FeedConfig) for name in stream.channels),
+        views=views,
     )
     ours = cache(make)
     theirs = cache(partial(make, templates_dir=config.templates_dir, template=stream.subscription.template))

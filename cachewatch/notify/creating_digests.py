@@ -55,7 +55,9 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
         if draft.hold and waits_no_more(context.config, stream, draft.holds, was_held.holds, now):
             draft = unconfirmed(draft)
         packed = (
-            () if _is_left_out(context, stream, draft, now) else build_messages(context.config, stream, draft.digest)
+            ()
+            if _is_left_out(context, stream, draft, now)
+            else build_messages(context.config, stream, draft.digest, comparisons.views)
         )
         context.pin(draft.advances)
         with context.database.write() as connection:

@@ -29,6 +29,7 @@ from cachewatch.notify.match_to_selection import selection_of
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_ranges
 from cachewatch.notify.pinned_snapshots import find_pin
+from cachewatch.notify.remembered_tags import TagNews, what_is_asked
 from cachewatch.notify.returned_after_removal import find_returns, names_of
 from cachewatch.notify.shared_comparisons import Comparisons, TagDiffs, has_table, question_of
 from cachewatch.notify.silences import Silencing
@@ -222,7 +223,21 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         compare: Callable[..., Changeset],
     ) -> tuple[TagDigest, TagNotes]:
         """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
-        packages = Packages()
+        find = partial(self._news, comparison, selection, room, compare)
+        if room is None and compare == self.comparisons.changeset:
+            day = self.context.today()
+            news = self.comparisons.remembered.get((self.source.name, day, what_is_asked(comparison, selection)), find)
+        else:
+            news = find()
+        hidden.update(news.hidden)
+        if news.notes.told or self._asks_for_whole_tags(selection):
+            return news.tag, news.notes
+        return _untold(news.tag), news.notes
+
+    def _news(
+        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
+    ) -> TagNews:
+        packages, hidden = Packages(), Counter[str]()
         silencing = self._silencing(comparison, selection.wants)
         # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
@@ -234,9 +249,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = self._with_causes(tag, comparison.pairs[0], selection)
         is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
         noted = note_tag(heard, packages, tag.report.events, is_suspicion_hidden=is_hidden)
-        if noted.told or self._asks_for_whole_tags(selection):
-            return tag, noted
-        return _untold(tag), noted
+        return TagNews(tag, noted, hidden)
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
         """Say why specs were rebuilt, where the source records what they are made of."""

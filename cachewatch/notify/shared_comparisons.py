@@ -27,6 +27,8 @@ from cachewatch.git.resolving_revisions import Revision
 from cachewatch.notify.compared_tags import ComparedTags
 from cachewatch.notify.comparison_notes import TagNotes
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.remembered_tags import RememberedTags
+from cachewatch.render.tag_views import TagViews
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Isolation
 
@@ -67,6 +69,8 @@ class Comparisons:
         self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
         self._repositories: dict[str, Repository] = {}
         self._facts: dict[Hashable, Any] = {}
+        self.remembered = RememberedTags()
+        self.views = TagViews()
 
     def changeset(
         self,

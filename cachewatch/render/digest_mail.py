@@ -17,6 +17,7 @@ from cachewatch.render import subject_and_headline
 from cachewatch.render.ascii_json import encode
 from cachewatch.render.csv import COLUMNS, csv_table
 from cachewatch.render.digest_collector import MOST_CSV
+from cachewatch.render.tag_views import TagViews
 from cachewatch.render.template_context import DigestForm, cleaner, is_cut, view
 from cachewatch.render.templates import render_all, source
 from cachewatch.report.digest import Digest
@@ -85,6 +86,7 @@ class DigestRenderer:
         has_feed: bool = True,
         templates_dir: Path | None = None,
         template: str | None = None,
+        views: TagViews | None = None,
     ) -> None:
         """Render for the readers `to`.
 
@@ -92,9 +94,10 @@ class DigestRenderer:
         all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
         page is never cut. Without `has_feed`, there is no entry for a feed. Templates in `templates_dir` are preferred to ours; `template` names another one there
         for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.feed.html.j2 and
-        site.page.html.j2 where there are such. Raises TemplateError.
+        site.page.html.j2 where there are such. `views` has what other digests told of the same tags. Raises TemplateError.
         """
         self._digest = digest
+        self._views = views
         self._to = to
         self._max_html = max_html
         self._attach = attach
@@ -112,8 +115,10 @@ class DigestRenderer:
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
         budget = self._max_html // 2 if shortness else self._max_html
         forms = _STEPS[_BEGIN[min(shortness, 2)] :]
-        html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
-        page, whole = ("", told) if shortness else _page(names, digest, head)
+        html, told = _fitting_html(
+            names, budget, ({**head, **_shown(digest, form, table, self._views)} for form in forms)
+        )
+        page, whole = ("", told) if shortness else _page(names, digest, head, self._views)
         lasting = whole if self._is_archived else told
         text, markdown, *feed = names.render(
             ("txt", lasting), ("md", lasting), *([("feed.html", told)] if self._has_feed else [])
@@ -151,12 +156,12 @@ class DigestRenderer:
 
     @cached_property
     def _bullets(self) -> tuple[str, ...]:
-        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None)}))
+        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None, self._views)}))
         return bullets(chat)
 
     @cached_property
     def _json(self) -> bytes:
-        shown = view(_uncut(self._digest) if self._is_archived else self._digest)
+        shown = view(_uncut(self._digest) if self._is_archived else self._digest, views=self._views)
         return encode({**shown, **self._head}) + b"\n"
 
 
@@ -170,11 +175,11 @@ def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> 
     return html, told
 
 
-def _page(names: "_Names", digest: Digest, head: Context) -> tuple[str, Context]:
+def _page(names: "_Names", digest: Digest, head: Context, views: TagViews | None) -> tuple[str, Context]:
     """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
     page, told = "", head
     for form in _PAGES:
-        told = {**head, **_shown(_uncut(digest), form, None), "script_hash": _SCRIPT_HASH}
+        told = {**head, **_shown(_uncut(digest), form, None, views), "script_hash": _SCRIPT_HASH}
         try:
             page = compact(names.render(("page.html", told))[0])
         except TemplateError:
@@ -209,8 +214,8 @@ class _Names:
         return name if source(name, self._folder) is not None else f"digest.{form}.j2"
 
 
-def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
-    shown = view(digest, form, clean=cleaner(form.longest))
+def _shown(digest: Digest, form: DigestForm, table: Attachment | None, views: TagViews | None) -> dict[str, Any]:
+    shown = view(digest, form, clean=cleaner(form.longest), views=views)
     cut = is_cut(shown)
     return {"digest": shown, "is_cut": cut, "attachment": table.name if table else None}
 

@@ -31,6 +31,7 @@ from cachewatch.render.first_screen import (
 )
 from cachewatch.render.rebuild_reasons import Reason
 from cachewatch.render.statement_phrases import HEADINGS, fact, remaining, where
+from cachewatch.render.tag_views import Data, TagViews
 from cachewatch.report.changes import Report
 from cachewatch.report.digest import Digest, Example, Return, Span, TagDigest
 
@@ -53,7 +54,6 @@ _MOST_SPANS = 50
 _MOST = 10**9
 _LONGEST_LINE = 1000
 
-Data = dict[str, Any]
 Clean = Callable[[str], str]
 
 
@@ -76,8 +76,11 @@ class DigestForm(Struct, frozen=True, kw_only=True):
 WHOLE = DigestForm()
 
 
-def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Data:
-    """Return `digest` as plain data; `clean` is applied to all text from outside."""
+def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, views: TagViews | None = None) -> Data:
+    """Return `digest` as plain data; `clean` is applied to all text from outside.
+
+    `views` has what was made of tags for other digests. The same form must then come with the same `clean`.
+    """
     made = _Maker(digest, form, clean)
     return {
         "schema": SCHEMA,
@@ -91,7 +94,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Dat
         "is_sample": digest.is_sample,
         "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
-        "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
+        "tags": _tags(digest, form, made.tag, views),
         "more_tags": max(0, len(digest.tags) - form.tags),
         "returns": [safe(said_back(one)) for one in digest.returns[:_MOST_SPANS]],
         "more_returns": max(0, len(digest.returns) - _MOST_SPANS),
@@ -105,6 +108,13 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Dat
         "unsubscribe": web_address(digest.unsubscribe),
         "operator": clean(digest.operator),
     }
+
+
+def _tags(digest: Digest, form: DigestForm, make: Callable[[TagDigest], Data], views: TagViews | None) -> list[Data]:
+    tags = digest.tags[: form.tags]
+    if views is None or digest.environment is not None or digest.returns:
+        return [make(tag) for tag in tags]
+    return [views.get(tag, (form, digest.rows, digest.links, mirror_of(digest, tag)), make) for tag in tags]
 
 
 class _Maker:

@@ -1,0 +1,119 @@
+"""Who chooses the same of what changed is told the same, whatever their patterns are, and it is found once."""
+
+from collections import Counter
+from collections.abc import Hashable
+from pathlib import Path
+
+import pytest
+from digests import read
+from helpers import catalogue, history, records
+from msgspec.structs import replace
+from notify.test_compared_tags import alone, states
+from station import Site
+
+from cachewatch.core.selection import select
+from cachewatch.git.catalogue import compare_revisions
+from cachewatch.git.repository import Repository
+from cachewatch.git.resolving_revisions import resolve
+from cachewatch.notify import net_differences
+from cachewatch.notify.comparison_notes import TagNotes
+from cachewatch.notify.remembered_tags import RememberedTags, TagNews, what_is_asked
+from cachewatch.render.digest_collector import read_tag_digest
+from cachewatch.report.digest import TagDigest, VersionsChange
+
+# Most of them choose the same of what changed.
+SELECTIONS = (
+    *[select(packages=patterns) for patterns in ((), ("*",), ("!none",), ("!z*",), ("!zlib", "!zstd"), ("py-*",))],
+    *[select(packages=[f"!{name}"]) for name in ("hdf5", "llvm", "nothing")],
+    select(stacks=["ml"]),
+    select(stacks=["ml"], packages=["!nothing"]),
+    select(kinds=["upgraded"]),
+    select(kinds=["upgraded"], packages=["!none"]),
+)
+NOTES = TagNotes(tag="develop", told=0, suspicion="", gone=(), joined=())
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
+operators: {channels: [files]}
+silences:
+  llvm-move: {match: {packages: [llvm]}, until: 2035-06-03, reason: "it moves"}
+subscriptions:
+  ann: {channels: [files], match: {packages: ["!none"]}}
+  kim: {channels: [files], match: {packages: ["!nothing"]}}
+  lou: {channels: [files], match: {packages: ["!hdf5"]}}
+"""
+
+
+def question(folder: Path, number: int) -> Hashable:
+    repository, selection = Repository(folder), SELECTIONS[number]
+    before, after = (resolve(repository, name) for name in ("main~1", "main"))
+    compared = compare_revisions(
+        repository, before, after, wanted_tag=lambda _: True, wanted_package=selection.packages
+    )
+    return what_is_asked(compared, selection)
+
+
+def test_equal_questions_have_equal_answers(tmp_path: Path) -> None:
+    shared = 0
+    for seed in range(6):
+        folder = history(tmp_path / f"{seed}.git", *states(seed))
+        answers: dict[Hashable, TagDigest] = {}
+        for number, selection in enumerate(SELECTIONS):
+            asked, answer = question(folder, number), alone(folder, selection)
+            shared += asked in answers
+            assert answers.setdefault(asked, answer) == answer
+    assert shared > 6 * 4
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Upstream adds a package that readers hear of, and one that is silenced, in each of two tags."""
+    before, after = {"zlib": records([1])}, {"zlib": records([1]), "hdf5": records([2]), "llvm": records([3])}
+    made = Site(tmp_path, [catalogue(state) | catalogue(state, tag="v2") for state in (before, after)])
+    made.configure(CONFIG)
+    made.run()
+    made.publish(1)
+    return made
+
+
+def test_readers_with_other_patterns_share_what_was_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also how many packages a silence hid."""
+    found: list[str] = []
+
+    def noted(*arguments: object, **options: object) -> TagDigest:
+        digest = read_tag_digest(*arguments, **options)  # type: ignore[arg-type]
+        found.append(digest.report.after.tag or "")
+        return digest
+
+    monkeypatch.setattr(net_differences, "read_tag_digest", noted)
+    site.run()
+
+    assert Counter(found) == {"develop": 2, "v2": 2}  # for ann and kim, and for lou
+    told = {stored.subscription: stored.rendered for stored in site.digests()}
+    assert told["ann"].title == told["kim"].title
+    assert told["ann"].bullets == told["kim"].bullets
+    assert "hdf5" in told["ann"].text
+    assert "lou" not in told
+    assert "it moves" in told["kim"].text
+
+
+def test_no_more_is_remembered_than_memory_is_to_take(demo_repository: Path) -> None:
+    """What was asked for last stays, and a long one is found each time."""
+    tag = replace(read(demo_repository), statements=(), rest=(), versions=())
+    tag = replace(tag, report=replace(tag.report, statements=()))
+    found: Counter[str] = Counter()
+
+    def news(name: str, size: int) -> TagNews:
+        found[name] += 1
+        versions = tuple(VersionsChange(f"p{number}", ("1",), ()) for number in range(size))
+        return TagNews(replace(tag, versions=versions), NOTES, Counter())
+
+    remembered = RememberedTags(most=20, largest=10)
+    sizes = {"a": 10, "b": 10, "long": 11, "c": 1}
+    for name in ("a", "b", "a", "long", "long", "c", "a", "b", "c"):
+        assert len(remembered.get(name, lambda name=name: news(name, sizes[name])).tag.versions) == sizes[name]  # type: ignore[misc]
+
+    assert found == {"a": 1, "b": 2, "long": 2, "c": 2}
