@@ -78,6 +78,12 @@ class Server:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(60)
 
+    def stop(self) -> None:
+        """End it in an orderly way; transactions are rolled back, and connections cut."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(60)
+
     def new(self) -> PostgresAddress:
         """Make an empty database."""
         name = f"test_{next(_numbers)}"
