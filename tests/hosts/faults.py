@@ -32,6 +32,9 @@ READERS: Mapping[str, Stream] = {
     "cat@example.org": Stream("some", "regular", (), packages=("p[ab]",)),
     "dan@example.org": Stream("minutes", "regular", ()),
 }
+OPERATOR = "ops@example.org"
+# Of a fault of a host that another one replaces, operators need not hear.
+_NO_ALERT = "Subject: [cachewatch] digests cannot be created"
 _PACKAGES = tuple(f"p{letter}" for letter in "abcdefgh")
 _STEPS = ("upgrade", "upgrade", "extend", "shrink", "remove", "break", "repair")
 # Seconds between two commits.
@@ -122,6 +125,8 @@ def play(folder: Path, count: int, seed: int, *, is_told: bool = False) -> tuple
             for reader, stream in READERS.items()
             for problem in problems(scene.taken(reader), stream, upstream.line)
         ]
+        alerts = sum(_NO_ALERT.encode() in mail for mail in scene.taken(OPERATOR))
+        found += [f"{OPERATOR} was told that digests cannot be created, {alerts} times"] if alerts else []
         return [*found, *scene.wrong_ends()], figures
 
 

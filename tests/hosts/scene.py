@@ -26,7 +26,7 @@ state_folder: {folder}/{host}
 sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}}
 channels:
   mail: {type: email, from: c@example.org, attach: csv, smtp: {host: {mail}, port: 25, security: none, timeout: 1s}}
-operators: {channels: []}
+operators: {to: [ops@example.org], channels: [mail], after_failures: 1000}
 subscriptions:
   all: {to: [ann@example.org, bob@example.org], channels: [mail], changes: [all], when: each revision}
   some: {to: [cat@example.org], match: {packages: ["p[ab]"]}, channels: [mail], changes: [all], when: each revision}
