@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from caches import database, installs, node, write_v2
 from helpers import catalogue, records
 from station import Site
 
@@ -121,3 +122,25 @@ def test_one_host_alone_waits_for_nobody(tmp_path: Path) -> None:
         create_digests(context)
         with context.database.read() as connection:
             assert alerts.all_open(connection)
+
+
+def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_tell(site: Site) -> None:
+    """A takeover loses what changed meanwhile, and the digest says so; from there on nothing is lost."""
+    caches = CONFIG.replace("git: {folder}/upstream.git", "type: buildcache, url: {folder}/cache")
+    found = ["zlib"]
+
+    def record(name: str, *more: str) -> str:
+        found.extend(more)
+        write_v2(site.folder / "cache", database(installs(*map(node, found)), version="7"))
+        site.now += timedelta(hours=1)
+        site.configure(caches.replace("HOST", name))
+        context = site.open()
+        with closing(context.database):
+            run_pass(context)
+        return site.told()[-1] if site.told() else ""
+
+    record("one")
+    assert "cmake" in record("one", "cmake")
+    assert "What changed cannot be known" in record("two", "hdf5")
+    last = record("two", "mpich")
+    assert [name in last for name in ("cmake", "hdf5", "mpich")] == [False, False, True], last
