@@ -12,10 +12,13 @@ from helpers import catalogue, records
 from station import Site
 
 from cachewatch.config.state_address import PostgresAddress
+from cachewatch.errors import CachewatchError, DamagedRow, StateError
+from cachewatch.notify import creating_digests
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests, run_pass
 from cachewatch.store import alerts
+from cachewatch.store.alerts import AlertKind
 
 CONFIG = """\
 version: 1
@@ -73,8 +76,7 @@ def test_nothing_is_compared_before_this_host_has_what_the_other_one_fetched(sit
         poll(one, one.config.sources["public"])
     with host(site, "two") as two:
         create_digests(two)
-        with two.database.read() as connection:
-            assert alerts.all_open(connection) == []
+        assert opened(two) == []
         assert site.told() == []
         poll(two, two.config.sources["public"])
         create_digests(two)
@@ -120,8 +122,35 @@ def test_one_host_alone_waits_for_nobody(tmp_path: Path) -> None:
         poll(context, context.config.sources["public"])
         (tmp_path / "state" / "sources" / "public.git").rename(tmp_path / "gone")
         create_digests(context)
-        with context.database.read() as connection:
-            assert alerts.all_open(connection)
+        assert opened(context)
+
+
+def test_a_database_that_goes_away_is_no_fault_of_the_digest(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is back when operators would be told, and the digest is made; a damaged row is another matter."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise errors.pop()
+
+    run(site, "one")
+    site.publish(1)
+    errors: list[CachewatchError] = [DamagedRow("damaged"), StateError("the server ended the connection")]
+    with host(site, "one") as context:
+        poll(context, context.config.sources["public"])
+        with monkeypatch.context() as patched:
+            patched.setattr(creating_digests, "compose", fail)
+            with pytest.raises(StateError, match="ended the connection"):
+                create_digests(context)
+            assert opened(context) == []
+            create_digests(context)
+            assert opened(context) == [AlertKind.DIGEST_FAILED]
+        create_digests(context)
+        assert opened(context) == []
+    assert CHANGES[0] in site.told()[-1]
+
+
+def opened(context: Context) -> list[AlertKind]:
+    with context.database.read() as connection:
+        return [alert.key.kind for alert in alerts.all_open(connection)]
 
 
 def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_tell(site: Site) -> None:
