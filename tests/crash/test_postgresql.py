@@ -14,7 +14,7 @@ from crash.world import World, recover
 pytestmark = pytest.mark.crash
 
 # A case takes longer than one in SQLite, so that but some of those that are chosen there are tried.
-_EACH = {"all": 1, "third": 2}.get(os.environ.get("CACHEWATCH_CRASH", ""), 4)
+_EACH = {"all": 1, "third": 8}.get(os.environ.get("CACHEWATCH_CRASH", ""), 4)
 
 
 def test_a_run_that_nobody_disturbs_tells_everything_once(shared_world: World) -> None:

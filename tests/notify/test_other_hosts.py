@@ -111,6 +111,7 @@ def test_what_upstream_forgot_is_said_once(site: Site) -> None:
     assert len(site.told()) == count
 
 
+@pytest.mark.only_sqlite
 def test_one_host_alone_waits_for_nobody(tmp_path: Path) -> None:
     """A clone that is gone is a failure, which operators hear of."""
     site = Site(tmp_path, STATES)
