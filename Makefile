@@ -10,7 +10,7 @@ TESTS := $(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal
 
 PICTURES := docs/pictures
 
-.PHONY: help demo man test test-slow test-all test-tools crash model powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
+.PHONY: help demo man test test-slow test-all test-tools crash model hosts powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -58,6 +58,9 @@ crash: $(READY)  ## Kill and starve a pass at every system call, CRASH=third for
 
 model: $(READY)  ## Play a model of the service at random: MODEL="--minutes 60 --seed 1"
 	PYTHONPATH=tests $(BIN)/python -m model.explore $(MODEL)
+
+hosts: $(READY)  ## Kill, pause and cut off two hosts that share a database: HOSTS="--faults 50 --seed 1"; takes root
+	PYTHONPATH=tests $(BIN)/python -m hosts.faults $(HOSTS)
 
 powercut: $(READY) ## Cut the power of a disk image in the middle of a pass; takes root and loop devices
 	$(BIN)/pytest -q -s -p no:cacheprovider tests/crash/powercut.py

@@ -78,16 +78,23 @@ class Server:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(60)
 
-    def new(self) -> PostgresAddress:
-        """Make an empty database."""
+    def stop(self) -> None:
+        """End it in an orderly way; transactions are rolled back, and connections cut."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(60)
+
+    def new(self, like: PostgresAddress | None = None) -> PostgresAddress:
+        """Make an empty database, or a copy of one that nobody is connected to."""
         name = f"test_{next(_numbers)}"
-        self.admin(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        template = "template1" if like is None else _name(like)
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        self.admin(statement.format(sql.Identifier(name), sql.Identifier(template)))
         return PostgresAddress(f"postgresql://{_USER}@/{name}?host={self.folder}")
 
     def drop(self, address: PostgresAddress) -> None:
         """Delete a database, whoever is connected to it."""
-        name = address.url.partition("?")[0].rpartition("/")[2]
-        self.admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        self.admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(_name(address))))
 
     def admin(self, statement: sql.Composed) -> None:
         """Execute a statement outside of any database of a test."""
@@ -109,6 +116,10 @@ def running(programs: Path, *options: str, inside: Sequence[str] = ()) -> Iterat
     finally:
         server.kill()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(address: PostgresAddress) -> str:
+    return address.url.partition("?")[0].rpartition("/")[2]
 
 
 def _unprivileged() -> str | None:

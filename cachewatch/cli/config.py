@@ -11,6 +11,7 @@ from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import CONFIG_OPTION, configured_without_secrets, load
 from cachewatch.cli.output import FORMAT_OPTION, write, write_json
 from cachewatch.cli.usage_errors import SuggestingGroup
+from cachewatch.config import host_local
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.model import Config, Match, Subscription
 from cachewatch.core.durations import duration_in_words
@@ -143,10 +144,12 @@ def _report(config: Config, now: datetime) -> Iterator[str]:
     for source in config.sources.values():
         poll = f"polled every {duration_in_words(source.poll.every)}"
         yield f"source {source.name}: {source.address}, {poll}"
+        yield from (f"  {said}" for said in host_local.of_source(config, source))
     for channel in config.channels.values():
         users = [s.name for s in config.subscriptions.values() if channel.name in channels_of(s)]
         users += ["operators"] if channel.name in config.operators.channels else []
         yield f"channel {channel.name}: {channel.type}, for {', '.join(users) or 'nobody'}"
+        yield from (f"  {said}" for said in host_local.of_channel(config, channel))
     for subscription in config.subscriptions.values():
         yield from _of_subscription(subscription, config, now)
     for silence in config.silences:

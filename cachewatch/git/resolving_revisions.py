@@ -54,6 +54,15 @@ def resolve(repository: Repository, name: str, *, now: datetime | None = None) -
     raise UnknownRevision(_complaint(repository, name))
 
 
+def is_there(repository: Repository, name: str) -> bool:
+    """Tell whether `name` is a revision of `repository`."""
+    try:
+        resolve(repository, name)
+    except UnknownRevision:
+        return False
+    return True
+
+
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
     """Count the revisions that lie between, or return None where that has no meaning."""
     near = _steps_back(repository, after.commit, before.commit)

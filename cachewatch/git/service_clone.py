@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.repository_layout import CATALOGUE, TAGS_FILE
-from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import clone_locks, clone_maintenance, stale_files
 from cachewatch.git.clone_locks import Writing
 from cachewatch.git.clone_remote import Remote, Tip, Unreachable
@@ -146,6 +146,31 @@ class Mirror:
             done = clone_maintenance.read(self.folder, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
             if done.code:
                 raise SourceError(f"{self.folder}: cannot pin {commit}: {redact(done.error.strip())}")
+
+    def lacking(self, commits: Collection[str]) -> frozenset[str]:
+        """Return those of these commits that are not here."""
+        known = frozenset(self.pins().values())
+        return frozenset(
+            commit for commit in commits if commit not in known and _commit_of(self.folder, commit) is None
+        )
+
+    def recall(self, commits: Collection[str]) -> frozenset[str]:
+        """Fetch by their hashes those of these commits that are not here, and return those that upstream has no more.
+
+        A branch that was rewritten does not have them, but most servers keep them for a while. Raises SourceError if
+        it cannot be asked.
+        """
+        lost = set()
+        for commit in sorted(self.lacking(commits)):
+            with self._updating():
+                options = ["--filter=blob:none"] if clone_maintenance.is_partial(self.folder) else []
+                try:
+                    self._remote.fetch_commit(self.folder, commit, most=self._room(), options=options)
+                except (Unreachable, BrokenSource):
+                    raise
+                except SourceError:
+                    lost.add(commit)
+        return frozenset(lost)
 
     def unpin(self, name: str) -> None:
         """Keep the revision of `name` no longer; a name that pins nothing is fine."""

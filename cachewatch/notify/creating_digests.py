@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.schedule import is_quiet
-from cachewatch.errors import CachewatchError
+from cachewatch.errors import CachewatchError, DamagedRow, StateError
 from cachewatch.notify import alerts, due
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.assembling_digests import PendingDigest, compose, unconfirmed
@@ -77,6 +77,8 @@ def _failures(context: Context, stream: Stream) -> Iterator[None]:
     try:
         yield
     except CachewatchError as error:
+        if isinstance(error, StateError) and not isinstance(error, DamagedRow):
+            raise  # the digest is not to blame
         context.go_on()  # whatever it worked with was perhaps ended by us
         title = f"digests cannot be created for {name}"
         alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))

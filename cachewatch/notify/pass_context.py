@@ -47,6 +47,8 @@ class Context(Struct, kw_only=True):
     # Whose leases of deliveries are ours, and the answers that could not be written down yet, by delivery.
     owner: str = field(default_factory=new_owner)
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
+    # Sources with revisions that another host had, and that upstream has no more.
+    lost: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def folder(self) -> Path:

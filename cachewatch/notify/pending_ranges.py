@@ -7,10 +7,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from cachewatch.core import tag_names
-from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import Revision, is_there, resolve
 from cachewatch.store.cursors import Cursor, Position
 
 
@@ -49,7 +48,7 @@ def plan_ranges(
     behind: defaultdict[str, set[str]] = defaultdict(set)
     for tag, revision in due.items():
         behind[revision].add(tag)
-    lost = {revision for revision in behind if not _exists(repository, revision)}
+    lost = {revision for revision in behind if not is_there(repository, revision)}
     gone = {tag for tag, cursor in known.items() if cursor.vanished_at is None} - there
     gaps = [
         PendingRange(base=resolve(repository, revision), tags=frozenset(those))
@@ -74,7 +73,7 @@ def _is_due(tag: str, cursor: Cursor, newest: Revision, there: frozenset[str]) -
 
 def _new(repository: Repository, position: Position, unknown: frozenset[str]) -> frozenset[str]:
     """Return the tags that are new since the stream was compared last; all of them if that cannot be known."""
-    if not unknown or not _exists(repository, position.revision):
+    if not unknown or not is_there(repository, position.revision):
         return unknown
     return unknown - tags_of(repository, resolve(repository, position.revision)).ids.keys()
 
@@ -89,11 +88,3 @@ def _vanished_together(
     if all(tag_names.is_snapshot(tag) and tag_names.series(tag) in going_on for tag in gone):
         return ()
     return tuple(tag_names.in_order(gone))
-
-
-def _exists(repository: Repository, revision: str) -> bool:
-    try:
-        resolve(repository, revision)
-    except UnknownRevision:
-        return False
-    return True

@@ -7,6 +7,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.notify import alerts, notice_sentences, operator_notices, stale_sources
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.operator_notices import Notice
+from cachewatch.notify.other_hosts import catch_up
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.watched_source import News
 from cachewatch.store import health
@@ -21,6 +22,7 @@ def poll(context: Context, source: Source) -> bool:
     context.doing(f"polling {source.name}")
     try:
         news = context.watched(source).update()
+        catch_up(context, source)
     except CachewatchError as error:
         said = str(error)
     except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others

@@ -17,6 +17,7 @@ from cachewatch.notify.creating_digests import create_digest
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.digest_streams import Stream, streams_of
 from cachewatch.notify.history_index import update_histories
+from cachewatch.notify.other_hosts import sources_behind
 from cachewatch.notify.pass_context import Context, EndingError
 from cachewatch.notify.poll_sources import Polls
 from cachewatch.notify.recovery import recover
@@ -83,7 +84,9 @@ def _create_digests(
     recover(context)
     take_over_renamed(context)
     suspects = Suspects(context.folder)
-    groups = grouped(streams, context.config)
+    behind = sources_behind(context)
+    ready = [stream for stream in streams if not stream.depends_on(behind)]
+    groups = grouped(ready, context.config)
     with (
         kept_comparisons(context.folder, groups) as kept,
         closing(Comparisons(lambda source: Isolated(worker, suspects.of(source)), kept)) as comparisons,

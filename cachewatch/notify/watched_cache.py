@@ -8,7 +8,7 @@ from cachewatch.config.model import Source
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
+from cachewatch.git.resolving_revisions import is_there, resolve
 from cachewatch.notify.watched_source import News
 from cachewatch.sources.buildcache.address import LARGEST_INDEX, patience
 from cachewatch.sources.buildcache.opening import Cache
@@ -53,6 +53,17 @@ class RecordedHistory:
 
     def pin(self, revisions: Collection[str]) -> None:
         """Do nothing: no revision is ever taken out of it."""
+
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that were not recorded here."""
+        if not self._folder.exists():
+            return frozenset(revisions)
+        with closing(Repository(self._folder)) as repository:
+            return frozenset(revision for revision in revisions if not is_there(repository, revision))
+
+    def recall(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those that are lacking: nobody else has what another host recorded."""
+        return self.lacking(revisions)
 
     def tidy(self, used: Collection[str]) -> None:
         """Do nothing: it is packed as it is written."""

@@ -30,5 +30,14 @@ class Watched(Protocol):
     def pin(self, revisions: Collection[str]) -> None:
         """Keep these revisions whole, whatever becomes of the source."""
 
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that are not in the copy."""
+
+    def recall(self, revisions: Collection[str]) -> frozenset[str]:
+        """Get those of these revisions that are lacking, and keep them; return those that cannot be had any more.
+
+        Raises SourceError if that cannot be known now.
+        """
+
     def tidy(self, used: Collection[str]) -> None:
         """Let go of pins but those in use, and keep the copy small."""

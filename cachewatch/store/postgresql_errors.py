@@ -3,6 +3,9 @@
 from sqlalchemy.exc import DatabaseError
 
 _UNREACHABLE = "the server cannot be reached, or ended the connection; what was confirmed is safe there"
+_CERTIFICATE = (
+    "check `sslmode` and `sslrootcert` in the address: the file of the authority that signed the server's certificate"
+)
 _CREDENTIALS = "check the user in `state:`, and `state_password_file:`"
 # By the code of the error, or its class.
 _ADVICE = {
@@ -34,6 +37,8 @@ def _for_code(code: str | None) -> str | None:
 
 def _for_text(text: str, error: DatabaseError) -> str | None:
     """Return the advice where the driver has no code: it has none for a connection that was not made."""
+    if "certificate" in text:
+        return _CERTIFICATE
     if "password" in text or "authentication" in text:
         return _CREDENTIALS
     if 'database "' in text and "does not exist" in text:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -54,7 +53,7 @@ def places(world: World) -> list[tuple[str, int]]:
     assert world.zygotes[0].run(case, count=str(case.folder / "places")) == 0, (case.folder / "log").read_text("utf-8")
     passed = Counter((case.folder / "places").read_text("utf-8").splitlines())
     assert set(passed) == set(POINTS), set(POINTS) - set(passed)
-    shutil.rmtree(case.folder)
+    case.remove()
     return [(name, number) for name, count in sorted(passed.items()) for number in range(1, count + 1)]
 
 
@@ -68,7 +67,7 @@ def calls(world: World, names: tuple[str, ...], case: Case | None = None, **requ
         passed[name] += 1
         if (name not in _ONLY or _ONLY[name].search(rest)) and not (names == FULL and _PIPE.match(rest)):
             found.append((name, passed[name]))
-    shutil.rmtree(case.folder)
+    case.remove()
     assert len(passed) >= 3, passed
     return sorted(found)[::STRIDE]
 

@@ -3,15 +3,12 @@
 Figures of a run are printed with `-s`; docs/evidence.md has those of the last one that was written down.
 """
 
-import json
 import random
-import shutil
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from crash.faults import BROKEN, FULL, KILLED, RANDOM_KILLS, Fault, calls, everywhere, injection, places
+from crash.faults import BROKEN, FULL, KILLED, RANDOM_KILLS, calls, everywhere, places
+from crash.figures import crash, log, report
 from crash.points import POINTS
 from crash.world import Case, World, Zygote, recover
 
@@ -36,7 +33,7 @@ _TEETH += (
 def test_a_run_that_nobody_disturbs_tells_everything_once(world: World) -> None:
     case = world.case()
     zygote = world.zygotes[0]
-    assert zygote.run(case) == 0, _log(case)
+    assert zygote.run(case) == 0, log(case)
     recover(zygote, case)
     assert list(case.problems()) == []
     assert [len(world.post.taken[reader]) for reader in case.readers] == [2, 2]
@@ -44,7 +41,7 @@ def test_a_run_that_nobody_disturbs_tells_everything_once(world: World) -> None:
 
 def test_killed_at_every_system_call(world: World) -> None:
     faults = [(call, number, "signal=SIGKILL") for call, number in calls(world, KILLED)]
-    found = _crash(world, faults, "killed")
+    found = crash(world, faults, "killed")
     assert not found.problems, found.explained
     # A pass may make a call fewer than the one that was counted: a server's answer comes in one piece or in two.
     assert found.ended > 0.9 * len(faults), "a kill that ends nothing tests nothing"
@@ -52,13 +49,13 @@ def test_killed_at_every_system_call(world: World) -> None:
 
 def test_no_space_left_at_every_write(world: World) -> None:
     faults = [(call, number, "error=ENOSPC") for call, number in calls(world, FULL)]
-    found = _crash(world, faults, "out of space")
+    found = crash(world, faults, "out of space")
     assert not found.problems, found.explained
 
 
 def test_the_disk_fails_at_every_flush_and_rename(world: World) -> None:
     faults = [(call, number, "error=EIO") for call, number in calls(world, BROKEN)]
-    found = _crash(world, faults, "input/output errors")
+    found = crash(world, faults, "input/output errors")
     assert not found.problems, found.explained
 
 
@@ -79,7 +76,7 @@ def test_killed_at_random_places(world: World) -> None:
     while sum(ended for _, ended in done) < RANDOM_KILLS:
         rows = [[dice.choice(known) for _ in range(_IN_A_ROW)] for _ in range(20)]
         done += everywhere(world, rows, one)
-    found = _report("killed at random places", world, done)
+    found = report("killed at random places", world, done)
     assert not found.problems, found.explained
 
 
@@ -94,45 +91,9 @@ def test_the_test_has_teeth(world: World, mutant: str) -> None:
         zygote.run(case, kill=place, mutant=mutant)
         recover(zygote, case, mutant=mutant)
         found = bool(list(case.problems()))
-        shutil.rmtree(case.folder)
+        case.remove()
         return found
 
     found = sum(everywhere(world, places, one))
     print(f"\nmutant {mutant!r}: {found} of {len(places)} crashes broke a promise")
     assert found
-
-
-class Found(NamedTuple):
-    """What a row of cases came to."""
-
-    ended: int  # passes that did not end by themselves
-    problems: dict[int, list[str]]  # broken promises, by the number of the case
-    explained: str
-
-
-def _crash(world: World, faults: list[Fault], what: str) -> Found:
-    def one(zygote: Zygote, fault: Fault) -> tuple[Case, int]:
-        case = world.case()
-        status = zygote.run(case, inject=injection(fault))
-        recover(zygote, case)
-        return case, int(status != 0)
-
-    return _report(what, world, everywhere(world, faults, one))
-
-
-def _report(what: str, world: World, done: list[tuple[Case, int]]) -> Found:
-    problems = {case.number: found for case, _ in done if (found := list(case.problems()))}
-    copies = [world.post.taken[reader] for case, _ in done for reader in case.readers]
-    duplicates = sum(len(taken) - len(set(taken)) for taken in copies)
-    ended = sum(count for _, count in done)
-    print(
-        f"\n{what}: {len(done)} cases, {ended} passes ended by it, {duplicates} second copies, {len(problems)} problems"
-    )
-    logs = {case.number: _log(case)[-2000:] for case, _ in done if case.number in problems}
-    for case, _ in done:
-        shutil.rmtree(case.folder)
-    return Found(ended, problems, json.dumps([problems, dict(list(logs.items())[:3])], indent=1))
-
-
-def _log(case: Case) -> str:
-    return Path(case.folder / "log").read_text("utf-8", "replace")

@@ -14,14 +14,18 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, LiteralString
 
+import psycopg
 from aiosmtpd.controller import Controller
 from helpers import catalogue, history, records
+from postgres import Server
+
+from cachewatch.config.state_address import PostgresAddress
 
 HERE = Path(__file__).parent
 CHANGES = ("change-one", "change-two", "change-three", "change-four")
@@ -30,7 +34,7 @@ _ONCE = (sys.executable, "-m", "cachewatch", "once")
 
 _CONFIG = """\
 version: 1
-state: {folder}/state
+state: {state}
 sources:
   upstream: {{git: {folder}/upstream.git}}
 channels:
@@ -143,6 +147,8 @@ class Case:
     folder: Path
     commits: list[str]
     post: Post
+    server: Server | None = None  # which has the state, if it is not in the folder
+    address: PostgresAddress | None = None
 
     @property
     def config(self) -> Path:
@@ -160,7 +166,10 @@ class Case:
 
     def begin(self) -> None:
         """Write the configuration."""
-        text = _CONFIG.format(folder=self.folder, port=self.post.port, readers=", ".join(self.readers))
+        own = f"{self.folder}/state"
+        state = own if self.address is None else f"{self.address}\nstate_folder: {own}"
+        readers = ", ".join(self.readers)
+        text = _CONFIG.format(folder=self.folder, state=state, port=self.post.port, readers=readers)
         self.config.write_text(text, "utf-8")
         self.config.chmod(0o600)
 
@@ -168,10 +177,8 @@ class Case:
         """Yield everything that must not be, after recovery."""
         for target, copies in self._copies().items():
             yield from _problems(target, copies)
-        with sqlite3.connect(self.folder / "state" / "cachewatch.db") as connection:
-            (found,) = connection.execute("PRAGMA integrity_check").fetchone()
-            if found != "ok":
-                yield f"the database: {found}"
+        if self.address is None and (found := self._rows("PRAGMA integrity_check")) != [("ok",)]:
+            yield f"the database: {found}"
         if waiting := self.waiting():
             yield f"not sent: {waiting}"
         for path in self._strays():
@@ -179,9 +186,20 @@ class Case:
 
     def waiting(self) -> list[tuple[object, ...]]:
         """Return every delivery that was not sent."""
-        with sqlite3.connect(self.folder / "state" / "cachewatch.db") as connection:
-            found = connection.execute("SELECT id, state, said FROM deliveries WHERE state != 'sent'").fetchall()
-        return list(found)
+        return self._rows("SELECT id, state, said FROM deliveries WHERE state != 'sent'")
+
+    def remove(self) -> None:
+        """Delete it."""
+        shutil.rmtree(self.folder)
+        if self.server is not None and self.address is not None:
+            self.server.drop(self.address)
+
+    def _rows(self, query: LiteralString) -> list[tuple[object, ...]]:
+        if self.address is not None:
+            with psycopg.connect(self.address.url) as server:
+                return server.execute(query).fetchall()
+        with closing(sqlite3.connect(self.folder / "state" / "cachewatch.db")) as connection:
+            return list(connection.execute(query).fetchall())
 
     def _copies(self) -> dict[str, list[bytes]]:
         """Return what every target holds."""
@@ -214,6 +232,7 @@ class World:
     folder: Path
     zygotes: list[Zygote]
     post: Post
+    server: Server | None = None  # which has the states
     commits: list[str] = field(default_factory=list)
     # Shared by threads: no two cases may have one number, and so the same readers.
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -229,7 +248,8 @@ class World:
         git = ["git", f"--git-dir={self.folder / 'first' / 'upstream.git'}"]
         listed = subprocess.run([*git, "rev-list", "--reverse", "main"], check=True, capture_output=True, text=True)
         self.commits = listed.stdout.split()
-        first = self._case(0, self.folder / "first")
+        self._state = None if self.server is None else self.server.new()
+        first = self._case(0, self.folder / "first", self._state)
         first.publish(0)
         subprocess.run([*_ONCE, "--config", str(first.config)], check=True, capture_output=True)
         for zygote in self.zygotes:
@@ -240,12 +260,12 @@ class World:
         number = next(self.numbers)
         folder = self.folder / f"case-{number}"
         shutil.copytree(self.folder / "first", folder)
-        case = self._case(number, folder)
+        case = self._case(number, folder, None if self.server is None else self.server.new(like=self._state))
         case.publish(1)
         return case
 
-    def _case(self, number: int, folder: Path) -> Case:
-        case = Case(number, folder, self.commits, self.post)
+    def _case(self, number: int, folder: Path, address: PostgresAddress | None) -> Case:
+        case = Case(number, folder, self.commits, self.post, self.server, address)
         case.begin()
         return case
 

@@ -14,8 +14,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ import cachewatch.cli
 import cachewatch.cli.once_and_daemon
 from cachewatch.cli import main
 from cachewatch.diff import load_deepdiff
+from cachewatch.notify.pass_context import Context
 from cachewatch.store import sqlite, sqlite_read_only, timestamps
 from cachewatch.store.sqlite_forms import bring_up
 from crash.forms import NEXT_FOLDERS, NEXT_FORM
@@ -46,6 +47,7 @@ def serve() -> None:
 
 def _warm_up(request: dict[str, Any]) -> None:
     """Do a pass here, and outlive it."""
+    vars(cachewatch.cli.once_and_daemon)["leading"] = _leading
     load_deepdiff()
     _set_arguments(request)
     with redirect_stderr(io.StringIO()) as said:
@@ -86,6 +88,14 @@ def _run(request: dict[str, Any]) -> None:
     except SystemExit as ended:
         # Taking down the interpreter would touch, and so copy, every page that was inherited.
         os._exit(int(ended.code or 0))
+
+
+@contextmanager
+def _leading(context: Context) -> Iterator[None]:
+    """Have the lease for the pass, which is shorter, and renew it never: no process of ours could be forked beside a thread."""
+    context.database.lead(context.owner)
+    yield
+    context.database.step_down(context.owner)
 
 
 def _set_arguments(request: dict[str, Any]) -> None:

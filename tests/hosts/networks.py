@@ -1,4 +1,4 @@
-"""Hosts as network namespaces: a database between two of them, each with a cable of its own that can be cut."""
+"""Hosts as network namespaces: a database and a mail server between two of them, with cables that can be cut."""
 
 import os
 import subprocess
@@ -9,43 +9,52 @@ import pytest
 
 
 class Network:
-    """The namespaces of one test, and the addresses of the database from each host."""
+    """The namespaces of one test: two hosts and two servers, and a cable from each host to each server."""
 
     def __init__(self) -> None:
         self.prefix = f"cw{os.getpid()}"
-        self.database = f"{self.prefix}d"
+        self.database, self.mail = self.servers = (f"{self.prefix}d", f"{self.prefix}m")
         self.hosts = (f"{self.prefix}a", f"{self.prefix}b")
 
-    def address(self, host: str) -> str:
-        """Return where a host finds the database."""
-        return f"10.77.{self.hosts.index(host)}.1"
+    def address(self, host: str, server: str = "") -> str:
+        """Return where a host finds a server, the database if none is named."""
+        return f"10.{self._number(server)}.{self.hosts.index(host)}.1"
 
     def make(self) -> None:
-        """Lay a cable from the database to each host."""
-        for name in (self.database, *self.hosts):
+        """Lay the cables."""
+        for name in (*self.servers, *self.hosts):
             ip("netns", "add", name)
-        for number, host in enumerate(self.hosts):
-            near, far = self._cable(host), f"{host}0"
-            ip("link", "add", near, "netns", self.database, "type", "veth", "peer", "name", far, "netns", host)
-            for space, link, end in ((self.database, near, 1), (host, far, 2)):
-                ip("-n", space, "address", "add", f"10.77.{number}.{end}/24", "dev", link)
-                ip("-n", space, "link", "set", link, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        for host in self.hosts:
+            for server in self.servers:
+                self._connect(host, server)
 
-    def cut(self, host: str) -> None:
-        """Let what a host sends go nowhere, and nothing reach it."""
-        ip("-n", self.database, "link", "set", self._cable(host), "down")
+    def cut(self, host: str, server: str = "") -> None:
+        """Let what a host sends to a server go nowhere, and nothing come back."""
+        ip("-n", server or self.database, "link", "set", self._cable(host, server), "down")
 
-    def repair(self, host: str) -> None:
+    def repair(self, host: str, server: str = "") -> None:
         """Connect a host again."""
-        ip("-n", self.database, "link", "set", self._cable(host), "up")
+        ip("-n", server or self.database, "link", "set", self._cable(host, server), "up")
 
     def remove(self) -> None:
         """Take the namespaces away, and the cables with them."""
-        for name in (self.database, *self.hosts):
+        for name in (*self.servers, *self.hosts):
             subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
-    def _cable(self, host: str) -> str:
-        return f"{self.prefix}{self.hosts.index(host)}"
+    def _connect(self, host: str, server: str) -> None:
+        near, far = self._cable(host, server), self._cable(host, server)
+        ip("link", "add", near, "netns", server, "type", "veth", "peer", "name", far, "netns", host)
+        net = self.address(host, server).removesuffix(".1")
+        for space, link, end in ((server, near, 1), (host, far, 2)):
+            ip("-n", space, "address", "add", f"{net}.{end}/24", "dev", link)
+            ip("-n", space, "link", "set", link, "up")
+
+    def _number(self, server: str) -> int:
+        return 77 + self.servers.index(server or self.database)
+
+    def _cable(self, host: str, server: str) -> str:
+        return f"{self.prefix}{self.hosts.index(host)}{(server or self.database)[-1]}"
 
 
 def inside(space: str) -> tuple[str, ...]:

@@ -56,6 +56,11 @@ def readable(packages: Mapping[str, Document]) -> dict[str, Builds]:
     return {package: found for package, found in packages.items() if not isinstance(found, Broken)}
 
 
+def last_readable(before: Tags, tags: Tags) -> Tags:
+    """Return the last versions of all documents that could be read: those of `tags`, or those `before` them."""
+    return {tag: {**before.get(tag, {}), **readable(tags.get(tag, {}))} for tag in before.keys() | tags.keys()}
+
+
 def _written(found: Document, package: str, tag: str) -> bytes:
     builds = [found.number] if isinstance(found, Broken) else sorted(found)
     # A stack of its own: that a stack is gone would be told in the place of its packages.

@@ -4,10 +4,10 @@ import email
 import email.policy
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from model.sums import Sum, read_digest
+from model.sums import Line, added_up, read_digest
 from model.world import Stream, Told, World
 
 _OUT = ("ready", "released")
@@ -37,13 +37,7 @@ def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
         yield from _gone_problems(world, stream)
         return
     read = [read_digest(told.json) for told in _of(world, stream, *_OUT, "dropped")]
-    total = Sum(stream.selected(world.published[world.first]))
-    for number, digest in enumerate(read, 1):
-        there, last = (stream.selected(known[digest.revision]) for known in (world.published, world.last_read))
-        for problem in total.add(digest, there, last):
-            yield f"digest {number} of {len(read)}: {problem}"
-    for problem in total.differences(stream.selected(world.published[world.line[-1]])):
-        yield f"in the end: {problem}"
+    yield from added_up(read, stream.selected, Line(world.first, world.line[-1], world.published, world.last_read))
 
 
 def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
@@ -91,13 +85,10 @@ def _mail_problems(world: World) -> Iterator[str]:
     """Hold what mail servers and Maildirs took against what is written down as sent."""
     box = [path.read_bytes() for path in sorted((world.folder / "out/box/new").glob("*"))]
     for target, taken in {**world.mail.taken, str(world.folder / "out/box"): box}.items():
-        bodies: defaultdict[str, set[bytes]] = defaultdict(set)
-        for message in taken:
-            bodies[_message_id(message)].add(message)
+        bodies = by_message_id(taken)
         rows = sorted(each for each in world.deliveries.values() if each.target == target)
-        for message_id, found in bodies.items():
-            if len(found) > 1:
-                yield f"{target}: {len(found)} different messages are {message_id}"
+        for problem in different_copies(bodies):
+            yield f"{target}: {problem}"
         if unknown := bodies.keys() - {each.message_id for each in rows}:
             yield f"{target}: got {sorted(unknown)}, which nobody made"
         sent = [each.message_id for each in rows if each.state == "sent"]
@@ -110,6 +101,21 @@ def _mail_problems(world: World) -> Iterator[str]:
             yield f"{target}: got its messages in another order than they were made"
         world.figures.messages += len(bodies)
         world.figures.copies += len(taken) - len(bodies)
+
+
+def by_message_id(taken: Sequence[bytes]) -> dict[str, set[bytes]]:
+    """Return the messages that have each Message-ID, in the order in which the first of each came."""
+    bodies: defaultdict[str, set[bytes]] = defaultdict(set)
+    for message in taken:
+        bodies[_message_id(message)].add(message)
+    return bodies
+
+
+def different_copies(bodies: Mapping[str, set[bytes]]) -> Iterator[str]:
+    """Yield what is sent again, but not as it was."""
+    for message_id, found in bodies.items():
+        if len(found) > 1:
+            yield f"{len(found)} different messages are {message_id}"
 
 
 def _message_id(message: bytes) -> str:

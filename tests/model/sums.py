@@ -8,7 +8,7 @@ could read.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from model.catalogue import Broken, Builds, Tags, readable, version
@@ -160,3 +160,23 @@ class Sum:
             packages[package] = before - frozenset(removed) | frozenset(added)
             if not packages[package]:
                 del packages[package]
+
+
+class Line(NamedTuple):
+    """What upstream published, by commit, from the first commit to the last."""
+
+    first: str
+    last: str
+    published: Mapping[str, Tags]
+    last_read: Mapping[str, Tags]  # the same, with what broken documents had before
+
+
+def added_up(digests: Sequence[Digest], selected: Callable[[Tags], Tags], line: Line) -> Iterator[str]:
+    """Add up the digests of a stream, in order; yield where that is not what happened to what it `selected`."""
+    total = Sum(selected(line.published[line.first]))
+    for number, digest in enumerate(digests, 1):
+        there, last = (selected(known[digest.revision]) for known in (line.published, line.last_read))
+        for problem in total.add(digest, there, last):
+            yield f"digest {number} of {len(digests)}: {problem}"
+    for problem in total.differences(selected(line.published[line.last])):
+        yield f"in the end: {problem}"

@@ -14,7 +14,7 @@ from upstream import Upstream
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.store import digests
 from cachewatch.store.opening import open_database
-from model.catalogue import Editor, Step, Tags, files_of, readable
+from model.catalogue import Editor, Step, Tags, files_of, last_readable
 from model.mail import MailServer, Mood
 from model.process import Zygote
 
@@ -192,10 +192,7 @@ class World:
         commit = self.upstream.commit(files_of(self.editor.tags), *line[-1:], date=date)
         self.published[commit] = {tag: dict(packages) for tag, packages in self.editor.tags.items()}
         before = self.last_read[line[-1]] if line else {}
-        self.last_read[commit] = {
-            tag: {**before.get(tag, {}), **readable(self.editor.tags.get(tag, {}))}
-            for tag in before.keys() | self.editor.tags.keys()
-        }
+        self.last_read[commit] = last_readable(before, self.editor.tags)
         self.line = [*line, commit]
 
     def rewind(self, back: int) -> None:

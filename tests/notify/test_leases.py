@@ -93,6 +93,7 @@ def claimed(context: Context, lasting: timedelta = HOUR) -> Delivery:
     return found
 
 
+@pytest.mark.only_sqlite
 @pytest.mark.usefixtures("_impatient")
 def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: Site, server: Post) -> None:
     """No second copy is sent, whoever comes after it does not wait for ever, and the log says it once."""
@@ -111,6 +112,7 @@ def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: 
     assert [event["event"] for event in site.events()].count("answer.unwritten") == 1
 
 
+@pytest.mark.only_sqlite
 def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process holds it longer than a writer waits; the same pass writes the answer, and sends no copy."""
     monkeypatch.setattr(sqlite, "_PRAGMAS", ("busy_timeout = 50", "foreign_keys = ON"))

@@ -41,6 +41,7 @@ def told(site: Site) -> list[str]:
     return sorted(path.parent.name for path in (site.folder / "out").glob("*/*"))
 
 
+@pytest.mark.only_sqlite
 def test_a_result_that_cannot_be_stored_stops_no_other_poll(site: Site) -> None:
     """The pass ends with the error when all else is done; the next one goes on from there."""
     with sqlite3.connect(site.folder / "state" / "cachewatch.db") as connection:

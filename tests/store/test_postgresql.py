@@ -1,5 +1,6 @@
 """The state in PostgreSQL: what it says of a server that cannot be used, its order, its clock, its plans, its writers."""
 
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -57,6 +58,23 @@ def test_a_database_that_is_not_there_is_named(address: PostgresAddress) -> None
     other = PostgresAddress(address.url.replace("?", "_else?"))
     with pytest.raises(StateError, match=r"does not exist; create the database, and let the user own it"):
         open_database(other)
+
+
+def test_a_server_whose_certificate_cannot_be_checked_is_not_unreachable(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_offer_encryption, args=(server,), daemon=True).start()
+        place = f"127.0.0.1:{server.getsockname()[1]}/cachewatch"
+        address = PostgresAddress(f"postgresql://me@{place}?sslmode=verify-full&sslrootcert={tmp_path}/ca.crt")
+        with pytest.raises(StateError, match=r"ca\.crt.*; check `sslmode` and `sslrootcert` in the address"):
+            open_database(address)
+
+
+def _offer_encryption(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(8)
+        connection.sendall(b"S")
+        connection.recv(1)
 
 
 def test_without_the_driver_it_is_said_what_to_install(

@@ -1,0 +1,34 @@
+"""Cachewatch with shorter times, so that many faults take minutes: `python -m hosts.service NAME COMMAND ...`.
+
+NAME is what the host calls itself. What follows from a time is as it is otherwise: the lease outlives three renewals, and that
+of a delivery every attempt.
+"""
+
+import socket
+import sys
+from datetime import timedelta
+
+import cachewatch.daemon
+from cachewatch.channels import deadlines
+from cachewatch.cli import main
+from cachewatch.notify import backoff, leadership, wrong_clocks
+from cachewatch.store import leader_lease
+
+LASTING, RENEWAL = timedelta(seconds=4), timedelta(seconds=1)
+
+
+def shorten() -> None:
+    """Let everything that waits for minutes wait for seconds."""
+    for module in (leader_lease, leadership, cachewatch.daemon):
+        vars(module)["RENEWAL"] = RENEWAL
+        vars(module)["LASTING"] = LASTING
+    vars(cachewatch.daemon)["_TICK"] = timedelta(seconds=1)
+    vars(backoff)["_MINUTES"] = (1 / 60, 2 / 60, 5 / 60)
+    vars(deadlines)["_OTHERS"] = timedelta(0)
+    vars(wrong_clocks)["_WRITING"] = timedelta(seconds=5)
+
+
+if __name__ == "__main__":
+    socket.sethostname(sys.argv.pop(1))
+    shorten()
+    main()

@@ -1,0 +1,176 @@
+"""A host that takes over has clones of its own: it gets what another one had, or says what nobody has any more."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from caches import database, installs, node, write_v2
+from helpers import catalogue, records
+from station import Site
+
+from cachewatch.config.state_address import PostgresAddress
+from cachewatch.errors import CachewatchError, DamagedRow, StateError
+from cachewatch.notify import creating_digests
+from cachewatch.notify.pass_context import Context
+from cachewatch.notify.poll_source import poll
+from cachewatch.notify.run_pass import create_digests, run_pass
+from cachewatch.store import alerts
+from cachewatch.store.alerts import AlertKind
+
+CONFIG = """\
+version: 1
+state: {folder}/HOST
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+channels: {box: {type: maildir, path: "{folder}/box", from: c@example.org}}
+operators: {channels: []}
+subscriptions: {ml: {to: [kim@example.org], channels: [box], changes: [all], when: each revision}}
+"""
+CHANGES = tuple(f"change-{number}" for number in range(3))
+STATES = [catalogue({"zlib": records(range(3))} | {CHANGES[n]: records([100 + n]) for n in range(k)}) for k in range(4)]
+
+
+@pytest.fixture
+def site(tmp_path: Path, address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(Site, "address", address)
+    yield Site(tmp_path, STATES)
+    while Site.opened:
+        Site.opened.pop().close()
+
+
+@contextmanager
+def host(site: Site, name: str) -> Iterator[Context]:
+    """Be one of the hosts."""
+    site.configure(CONFIG.replace("HOST", name))
+    context = site.open()
+    with closing(context.database):
+        yield context
+
+
+def run(site: Site, name: str) -> None:
+    """Let a host do a pass, an hour later."""
+    site.now += timedelta(hours=1)
+    with host(site, name) as context:
+        run_pass(context)
+
+
+def push_by_force(site: Site, number: int) -> None:
+    """Let upstream's branch be one new revision, and keep what it had for whoever knows its name."""
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    git = ["git", f"--git-dir={site.upstream}", *identity]
+    made = [*git, "commit-tree", "-m", "anew", f"{site.commits[number]}^{{tree}}"]
+    commit = subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip()
+    subprocess.run([*git, "update-ref", "refs/heads/main", commit], check=True)
+
+
+@pytest.mark.parametrize("has_clone", [True, False])
+def test_nothing_is_compared_before_this_host_has_what_the_other_one_fetched(site: Site, has_clone: bool) -> None:
+    """And nobody is told that it cannot be; after its poll, the digest is made."""
+    run(site, "one")
+    if has_clone:
+        run(site, "two")
+    site.publish(1)
+    with host(site, "one") as one:
+        poll(one, one.config.sources["public"])
+    with host(site, "two") as two:
+        create_digests(two)
+        assert opened(two) == []
+        assert site.told() == []
+        poll(two, two.config.sources["public"])
+        create_digests(two)
+    (text,) = site.told()
+    assert CHANGES[0] in text
+
+
+def test_after_a_force_push_a_host_fetches_by_its_hash_what_only_the_other_one_had(site: Site) -> None:
+    run(site, "one")
+    run(site, "two")
+    site.publish(1)
+    run(site, "one")
+    push_by_force(site, 2)
+    run(site, "two")
+    second = site.told()[1]
+    assert [change in second for change in CHANGES] == [False, True, False], second
+    assert "cannot be" not in second
+    (found,) = [event for event in site.events() if event["event"] == "source.caught_up"]
+    assert (found["fetched"], found.get("lost")) == (1, None)
+
+
+def test_what_upstream_forgot_is_said_once(site: Site) -> None:
+    run(site, "one")
+    run(site, "two")
+    site.publish(1)
+    run(site, "one")
+    site.rewrite(2)
+    run(site, "two")
+    assert "What changed cannot be known" in site.told()[-1]
+    count = len(site.told())
+    run(site, "two")
+    assert len(site.told()) == count
+
+
+@pytest.mark.only_sqlite
+def test_one_host_alone_waits_for_nobody(tmp_path: Path) -> None:
+    """A clone that is gone is a failure, which operators hear of."""
+    site = Site(tmp_path, STATES)
+    site.configure(CONFIG.replace("HOST", "state"))
+    site.run()
+    site.publish(1)
+    context = site.open()
+    with closing(context.database):
+        poll(context, context.config.sources["public"])
+        (tmp_path / "state" / "sources" / "public.git").rename(tmp_path / "gone")
+        create_digests(context)
+        assert opened(context)
+
+
+def test_a_database_that_goes_away_is_no_fault_of_the_digest(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is back when operators would be told, and the digest is made; a damaged row is another matter."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise errors.pop()
+
+    run(site, "one")
+    site.publish(1)
+    errors: list[CachewatchError] = [DamagedRow("damaged"), StateError("the server ended the connection")]
+    with host(site, "one") as context:
+        poll(context, context.config.sources["public"])
+        with monkeypatch.context() as patched:
+            patched.setattr(creating_digests, "compose", fail)
+            with pytest.raises(StateError, match="ended the connection"):
+                create_digests(context)
+            assert opened(context) == []
+            create_digests(context)
+            assert opened(context) == [AlertKind.DIGEST_FAILED]
+        create_digests(context)
+        assert opened(context) == []
+    assert CHANGES[0] in site.told()[-1]
+
+
+def opened(context: Context) -> list[AlertKind]:
+    with context.database.read() as connection:
+        return [alert.key.kind for alert in alerts.all_open(connection)]
+
+
+def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_tell(site: Site) -> None:
+    """A takeover loses what changed meanwhile, and the digest says so; from there on nothing is lost."""
+    caches = CONFIG.replace("git: {folder}/upstream.git", "type: buildcache, url: {folder}/cache")
+    found = ["zlib"]
+
+    def record(name: str, *more: str) -> str:
+        found.extend(more)
+        write_v2(site.folder / "cache", database(installs(*map(node, found)), version="7"))
+        site.now += timedelta(hours=1)
+        site.configure(caches.replace("HOST", name))
+        context = site.open()
+        with closing(context.database):
+            run_pass(context)
+        return site.told()[-1] if site.told() else ""
+
+    record("one")
+    assert "cmake" in record("one", "cmake")
+    assert "What changed cannot be known" in record("two", "hdf5")
+    last = record("two", "mpich")
+    assert [name in last for name in ("cmake", "hdf5", "mpich")] == [False, False, True], last
