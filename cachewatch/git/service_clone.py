@@ -160,8 +160,10 @@ class Mirror:
 
     def obtain(self, ids: Iterable[str]) -> None:
         """Fetch those of these objects that are not here, all in one go."""
+        if not clone_maintenance.is_partial(self.folder):
+            return
         wanted = set(ids)
-        if not wanted or not clone_maintenance.is_partial(self.folder):
+        if not wanted:
             return
         options = ["--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
         listed = clone_maintenance.read(self.folder, ["cat-file", *options])

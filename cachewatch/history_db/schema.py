@@ -14,7 +14,7 @@ from cachewatch.runtime.filesystems import journal_mode
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x63775F68  # "cw_h"
 # Where the header of a database of SQLite has it.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
@@ -119,15 +119,22 @@ CREATE TABLE tally(                      -- what a revision did to each set of s
     rebuilt INTEGER NOT NULL,
     PRIMARY KEY (tag, stacks, revision)
 ) WITHOUT ROWID;
-CREATE TABLE cause(                      -- why specs were rebuilt; only recorded catalogues know
-    revision INTEGER NOT NULL,
+CREATE TABLE night(                      -- the revisions that changed documents of a tag, and had it before
     tag INTEGER NOT NULL,
-    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    recorded INTEGER NOT NULL,           -- whether this revision and the one before have a dependency graph of the tag
+    PRIMARY KEY (tag, revision)
+) WITHOUT ROWID;
+CREATE TABLE cause(                      -- why specs were rebuilt in a revision, where that is recorded
+    tag INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    package TEXT NOT NULL,               -- that differs; '' where none is to blame. It need not have documents
     what TEXT NOT NULL,
     before TEXT NOT NULL,
     after TEXT NOT NULL,
-    specs INTEGER NOT NULL,
-    PRIMARY KEY (revision, tag, package, what, before, after)
+    specs INTEGER NOT NULL,              -- how many new specs have this cause
+    attributed INTEGER NOT NULL,         -- and how many are counted under this one only, so these add up
+    PRIMARY KEY (tag, revision, package, what, before, after)
 ) WITHOUT ROWID;
 -- Has all that `when` asks for, so that it never touches the rows, which are wide.
 CREATE INDEX interval_by_package ON interval(package, tag, first, build, stacks, last);
