@@ -19,7 +19,7 @@ _APPLICATION = 0x63775F68  # "cw_h"
 # Where the header of a database of SQLite has it.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
 # Writers commit for a short time only, but a merge may take longer.
-_BUSY_MILLISECONDS = 30_000
+BUSY_MILLISECONDS = 30_000
 
 # What SQLite says of a file that is damaged.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -195,15 +195,15 @@ def error_of(path: Path, error: sqlite3.Error) -> StateError:
     return StateError(f"{path}: {error}; try again, or name another file with --db")
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open the index at `path`, which must exist, and see one state of it.
+def open_for_reading(path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
+    """Open the index at `path`, which must exist, and see one state of it; a writer is waited for so long.
 
     Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used.
     """
     if not path.exists():
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     try:
-        connection = _connect(path, _reading_mode(path))
+        connection = _connect(path, _reading_mode(path), busy_milliseconds)
         version = _version(connection, path)
         # Everything is read in one transaction: a build beside us changes nothing that we see.
         connection.execute("BEGIN")
@@ -225,9 +225,9 @@ def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | No
     return n, commit, time
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    connection.execute(f"PRAGMA busy_timeout = {busy_milliseconds}")
     return connection
 
 

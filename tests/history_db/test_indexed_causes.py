@@ -128,6 +128,7 @@ def test_updates_and_force_pushes_leave_the_causes_of_a_full_build(recorded: Pat
     """One revision at a time, then back, then on."""
     full, commits = build(recorded, tmp_path / "full.db"), _commits(recorded)
     branch = run_git(recorded, "symbolic-ref", "HEAD").strip()
+    found = full
     for commit in [*commits, commits[4], commits[-1]]:
         subprocess.run(["git", f"--git-dir={recorded}", "update-ref", branch, commit], check=True)
         found = build(recorded, tmp_path / "steps.db")
