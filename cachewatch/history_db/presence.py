@@ -1,5 +1,6 @@
 """Since when something that was there in a revision had been there, without a break."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -41,6 +42,40 @@ def find_presence(index: Index, package: str, tag: str, number: int, chooses: Ch
         return None
     first, last = span
     return Presence(first, first == baseline_of(index, ids[1], ids[0]), last if last <= index.newest else None)
+
+
+class Stays(Struct, frozen=True):
+    """The versions of a package in its stacks ("" for no stack), by numbers of revisions."""
+
+    first: Mapping[tuple[str, str], Presence]  # by stack and version, of the stays that cover a revision
+    begins: Mapping[str, Presence]  # by version, of the first stack that ever had it
+
+
+def find_stays(index: Index, package: str, tag: str, number: int) -> Stays:
+    """Return since when each version was in each stack that has it in revision `number`, whatever its target."""
+    ids = _ids(index, package, tag)
+    if ids is None or number > index.newest:
+        return Stays({}, {})
+    spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+    values = {"package": ids[0], "tag": ids[1], "newest": index.newest, "open": _OPEN}
+    for versions, _, stacks, first, last in index.rows(QUERY, values):
+        for version in decode(versions):
+            for stack in index.stacks(stacks) or ("",):
+                spans[stack, version].append((first, last))
+    baseline = baseline_of(index, ids[1], ids[0])
+    there = {key: span for key, found in spans.items() if (span := covering(found, number)) is not None}
+    begins: dict[str, int] = {}
+    for (stack, version), found in spans.items():
+        if stack:
+            first = min(found)[0]
+            begins[version] = min(begins.get(version, first), first)
+    return Stays(
+        {
+            key: Presence(first, first == baseline, last if last <= index.newest else None)
+            for key, (first, last) in there.items()
+        },
+        {version: Presence(first, first == baseline, None) for version, first in begins.items()},
+    )
 
 
 def covering(spans: Iterable[Span], number: int) -> Span | None:
