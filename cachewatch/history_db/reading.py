@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from cachewatch.core.dates import as_datetime
 from cachewatch.core.model import Signature
 from cachewatch.errors import UnknownRevision, UsageError
 from cachewatch.history_db.schema import BUSY_MILLISECONDS, indexed_revision, open_for_reading
@@ -93,6 +92,8 @@ class Index:
         HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
         before all revisions is -1 if it `may_precede` them.
         """
+        from cachewatch.core.dates import as_datetime  # noqa: PLC0415  most questions name no revision
+
         moment = as_datetime(name, datetime.now(UTC))
         if moment is not None:
             number = self._until(moment)
