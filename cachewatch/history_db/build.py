@@ -49,6 +49,7 @@ class Progress(Struct, frozen=True):
 
     begin: Callable[[int, int], None] = lambda _, __: None  # how many there are, and how many are done already
     advance: Callable[[int], None] = lambda _: None  # how many more are done
+    fetch: Callable[[int], None] = lambda _: None  # how many files a partial clone lacks, before they are fetched
 
 
 _TELL_NOBODY = Progress()
@@ -151,7 +152,7 @@ class _Build:
         total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)
         self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
-        self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)))
+        self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
         writer = Writer(self._connection, has_specs=indexed >= 0 and self._part is None)
         for unit, answers in self._engine(units_of(tasks, asked)):
             with self._transaction():
