@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
@@ -21,6 +22,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
 from cachewatch.git.document_versions import DocumentVersions, find_versions, first_parents
 from cachewatch.git.repository import Repository
+from cachewatch.git.trees import sizes_of
 from cachewatch.history_db.record_differences import DocumentReader
 
 _DOCUMENTS = 200
@@ -54,7 +56,7 @@ class Building:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What git-history takes for the versions of one document of usual size."""
+    """What git-history takes for the versions of one document of average size."""
 
     versions: int
     seconds: Figures  # of the processor, for each version
@@ -186,12 +188,18 @@ def _run(
 
 
 def measure_peer(repository: Path, peers: Peers, folder: Path, rounds: int) -> Peer:
-    """Let git-history tell the history of one document of usual size, as benchmarks/history.py does."""
+    """Let git-history tell the history of one document, as benchmarks/history.py does.
+
+    Its versions are about as large as the average of all versions that a build reads, so that one costs what a build costs on average.
+    """
     tree = folder / "tree"
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", repository, tree], check=True)
     with closing(Repository(repository)) as opened:
-        found = _documents(opened)
-    one = sorted(found, key=lambda each: (len(each.versions), each.package))[len(found) // 2]
+        found = {one: _blobs(one) for one in _documents(opened, "")}
+        sizes = sizes_of(opened, {blob for blobs in found.values() for blob in blobs})
+    usual = mean(sizes[blob] for blobs in found.values() for blob in blobs)
+    several = [one for one, blobs in found.items() if one.tag == "develop" and len(blobs) > 1]
+    one = min(several, key=lambda each: (abs(mean(sizes[blob] for blob in found[each]) - usual), each.package))
     path = f"_cache/{one.tag}/{one.package}/specs.md"
     subprocess.run(["git", "-C", tree, "checkout", "--quiet", "main", "--", path], check=True)
     command = peers.history(tree, [path], folder / "peer")

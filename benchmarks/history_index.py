@@ -114,7 +114,8 @@ def section(found: HistoryIndex) -> Iterator[str]:
     yield HEADING
     yield ""
     yield f"Built from {b.revisions:,} nights: {b.documents:,} documents, {b.versions:,} versions of them with {b.records:,} records; {b.events:,} specs came or went."
-    yield "Seconds are of the processor, git included, unless they are called elapsed."
+    yield "Seconds are of the processor, git included, unless they are called elapsed; those, and so what a second process gains,"
+    yield "say something only where no processor is busy with something else."
     yield ""
     rows = [
         ("a whole document, us a record", spread(reading.whole, "{:.2f}")),
@@ -126,7 +127,7 @@ def section(found: HistoryIndex) -> Iterator[str]:
         ("the index, bytes for each spec that came or went", f"{b.bytes / b.events:.1f}"),
     ]
     if found.peer:
-        row = f"git-history, one document of usual size ({found.peer.versions} versions), ms a version"
+        row = f"git-history, one document of average size ({found.peer.versions} versions), ms a version"
         rows.append((row, spread(_milliseconds(found.peer.seconds), "{:.1f}")))
     yield from table(("what", "measured"), rows)
     yield ""
