@@ -40,6 +40,7 @@ def open_history(repo: str | None, db: Path | None) -> Index:
     The process ends with the answer, and what it makes has no cycles: searching for garbage would take longer than the question.
     """
     gc.disable()
+    click.get_current_context().call_on_close(gc.enable)
     return Index(find_history(repo, db))
 
 
