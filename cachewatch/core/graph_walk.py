@@ -33,23 +33,24 @@ class Walk:
     """Finds why specs have other hashes; what was found of two hashes is kept, since most of a night shares it."""
 
     def __init__(self, before: Graph, after: Graph) -> None:
-        self._before = before
-        self._after = after
+        self._graphs = before, after
         self._sets = CauseSets()
         self._spack = self._sets.set_of([SPACK])
         self._comparisons = Comparisons(before, after, self._sets)
         self._found: dict[SpecPair, int] = {}
-        self._names: tuple[dict[tuple[str, str], str], ...] = ({}, {})
+        self._numbers: tuple[dict[tuple[str, str], int], ...] = ({}, {})
 
     def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
         """Return why the hash `after` of `package` is another one than `before`; nothing if they are equal."""
-        return tuple(self._sets.members(self._find(self._named(package, before, after))))
+        return tuple(self._sets.members(self._find(self._pair(package, before, after))))
 
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
         """Return the hash of those `before` with the fewest causes; the first of several."""
         best, fewest = "", 0
+        new = self._number(1, package, after)
         for each in before:
-            count = self._find(self._named(package, each, after)).bit_count()
+            old = self._number(0, package, each)
+            count = self._find((old, new) if old != new else self._pair(package, each, after)).bit_count()
             if not best or count < fewest:
                 best, fewest = each, count
             if fewest <= 1:  # no other hash is without a cause
@@ -58,7 +59,7 @@ class Walk:
 
     def paths(self, package: str, before: str, after: str) -> Causes:
         """Return the causes, each with the shortest path to it: names from `package` down to what differs."""
-        asked = self._named(package, before, after)
+        asked = self._pair(package, before, after)
         left = self._find(asked)
         paths: dict[Cause, tuple[str, ...]] = {}
         seen = {asked}
@@ -74,25 +75,34 @@ class Walk:
                 for each in compared.below:
                     if each not in seen:
                         seen.add(each)
-                        below.append((each, _Way(each[0], way)))
+                        below.append((each, _Way(self._comparisons.package(each[1]), way)))
             level = below
         return paths
 
-    def _named(self, package: str, before: str, after: str) -> SpecPair:
+    def _pair(self, package: str, before: str, after: str) -> SpecPair:
         """Return a pair as dependents name it, so that it is compared once."""
-        names = self._names
-        old, new = names[0].get((package, before)), names[1].get((package, after))
-        if old is None:
-            old = names[0][package, before] = _name_in(self._before, package, before)
-        if new is None:
-            new = names[1][package, after] = _name_in(self._after, package, after)
-        return (package, old, new) if old != new else (package, before, after)
+        old, new = self._number(0, package, before), self._number(1, package, after)
+        if old != new or before == after:
+            return old, new
+        return self._comparisons.number(package, before), self._comparisons.number(package, after)
+
+    def _number(self, side: int, package: str, spec_hash: str) -> int:
+        """Return the number of a spec by its first letters, unless others have the same."""
+        known = self._numbers[side]
+        found = known.get((package, spec_hash))
+        if found is None:
+            name = spec_hash[:NAME_LETTERS]
+            is_name = self._graphs[side].find(package, name) is not None
+            found = known[package, spec_hash] = self._comparisons.number(package, name if is_name else spec_hash)
+        return found
 
     def _find(self, asked: SpecPair) -> int:
         """Return the causes of a pair, as bits."""
-        if asked not in self._found and asked[1] != asked[2]:
+        found = self._found.get(asked)
+        if found is None and asked[0] != asked[1]:
             self._explore(asked)
-        return self._found.get(asked, 0)
+            found = self._found[asked]
+        return found or 0
 
     def _explore(self, asked: SpecPair) -> None:
         """Find the causes of a pair and of all below it: depth first and without recursion, since graphs may be deep.
@@ -147,9 +157,3 @@ class Walk:
         found = found & ~self._spack or self._spack
         for pair in component:
             self._found[pair] = found
-
-
-def _name_in(graph: Graph, package: str, spec_hash: str) -> str:
-    """Return how dependents name a spec: by its first letters, unless others have the same."""
-    name = spec_hash[:NAME_LETTERS]
-    return name if graph.find(package, name) is not None else spec_hash

@@ -47,9 +47,9 @@ class PackageNodes:
         return found
 
     @cached_property
-    def dependencies_before(self) -> Mapping[str, Sequence[str]]:
+    def dependencies_before(self) -> Mapping[str, Set[str]]:
         """The names of the dependencies of the older specs."""
-        return {spec_hash: [edge.hash for edge in node.dependencies] for spec_hash, node in self.before.items()}
+        return {h: frozenset([edge.hash for edge in node.dependencies]) for h, node in self.before.items()}
 
 
 def find_predecessor(package: PackageNodes, spec_hash: str, walk: Walk) -> Predecessor | None:
@@ -100,7 +100,7 @@ def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str],
         return next(iter(candidates))
     own = {edge.hash for edge in new.dependencies}
     below = package.dependencies_before
-    shared = {old: sum(map(own.__contains__, below[old])) for old in candidates}
+    shared = {old: len(own & below[old]) for old in candidates}
     most = max(shared.values())
-    best = sorted(old for old, count in shared.items() if count == most)
+    best = sorted([old for old, count in shared.items() if count == most])
     return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]

@@ -4,16 +4,17 @@ Specs that differ only in which specs they depend on are of one kind. What diffe
 each pair, only the names of the dependencies are compared then.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from cachewatch.core.cause_sets import CauseSets
 from cachewatch.core.causes import Cause, What
+from cachewatch.core.dependency_shapes import PairedShapes, Places, Shape, Shapes
 from cachewatch.core.graph import NAME_LETTERS, Dependency, Graph, GraphNode
 from cachewatch.core.spec_differences import compare_specs, label_of
 
-# A package, and the names or hashes of two of its specs.
-SpecPair = tuple[str, str, str]
+# The numbers of two specs of a package, as `Comparisons` numbers them.
+SpecPair = tuple[int, int]
 
 
 class Compared(NamedTuple):
@@ -27,30 +28,28 @@ class _Kind(NamedTuple):
     """What specs that differ only in which specs they depend on have in common."""
 
     number: int
-    edges: Sequence[Dependency]  # of one of them
-    places: Mapping[str, int]  # of dependencies, by package
-    languages: frozenset[int]  # places of compilers
+    shape: Shape
 
 
 class _Spec(NamedTuple):
     node: GraphNode
     kind: _Kind
-    below: Sequence[str]  # the names of its dependencies
+    below: Sequence[int]  # the numbers of its dependencies
+    labels: dict[Places, tuple[str, ...]]  # of some of them
 
 
 class _Difference(NamedTuple):
     """What differs between specs of two kinds: causes, and the dependencies that are followed, as places."""
 
     own: int
-    followed: Sequence[tuple[str, int, int]]
+    followed: Sequence[tuple[int, int]]
 
 
 class _Kinds(NamedTuple):
     """Two kinds of specs, each of which depends on a package once."""
 
-    labelled: tuple[Sequence[int], Sequence[int]]  # dependencies whose versions causes may name
-    compilers: Sequence[tuple[int, int]] | None  # those, where all of them are equal in both but for the hash
-    found: dict[Hashable, _Difference]  # by these versions
+    shapes: PairedShapes
+    found: dict[Hashable, _Difference]  # by the versions that causes may name
 
 
 class Comparisons:
@@ -60,83 +59,109 @@ class Comparisons:
         self._before = before
         self._after = after
         self._causes = causes
+        self._shapes = Shapes()
         self._kinds: dict[Hashable, _Kind] = {}
-        self._specs: tuple[dict[tuple[str, str], _Spec | None], ...] = ({}, {})
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._named: list[tuple[str, str]] = []
+        self._lengths: set[int] = set()  # of the names
+        self._specs: tuple[dict[int, _Spec | None], ...] = ({}, {})
         self._labels: tuple[dict[tuple[str, str], str], ...] = ({}, {})
         self._pairs: dict[tuple[int, int], _Kinds | None] = {}
 
+    def number(self, package: str, name: str) -> int:
+        """Return the number of a spec, by the name or hash that dependents have of it; both graphs share them."""
+        key = package, name
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._named)
+            self._named.append(key)
+            self._lengths.add(len(name))
+        return found
+
+    def package(self, number: int) -> str:
+        """Return the package of a spec."""
+        return self._named[number][0]
+
     def compare(self, pair: SpecPair) -> Compared:
         """Compare two specs of a package."""
-        package, before, after = pair
-        old, new = self._spec(0, package, before), self._spec(1, package, after)
+        before, after = pair
+        old = self._specs[0].get(before) or self._spec(0, before)
+        new = self._specs[1].get(after) or self._spec(1, after)
         if old is None or new is None:
-            return Compared(self._causes.set_of([Cause(package=package, what=What.NOT_DESCRIBED)]), ())
-        key = old.kind.number, new.kind.number
-        if key not in self._pairs:
-            self._pairs[key] = _kinds(old.kind, new.kind)
-        kinds = self._pairs[key]
+            return Compared(self._causes.set_of([Cause(package=self.package(after), what=What.NOT_DESCRIBED)]), ())
+        kinds = self._kinds_of(old.kind, new.kind)
         if kinds is None:
             own, both = compare_specs(old.node, new.node, self._before, self._after)
-            below = [(other.name, one.hash, other.hash) for one, other in both]
-            return Compared(self._causes.set_of(own), [each for each in below if self._is_other(*each)])
+            edges = [(self.number(one.name, one.hash), self.number(other.name, other.hash)) for one, other in both]
+            return Compared(self._causes.set_of(own), [(i, j) for i, j in edges if i != j and self._is_other(i, j)])
         found = self._difference(kinds, old, new)
         had, has = old.below, new.below
-        return Compared(
-            found.own,
-            [
-                (name, had[i], has[j])
-                for name, i, j in found.followed
-                if had[i] != has[j] and (len(had[i]) == len(has[j]) or self._is_other(name, had[i], has[j]))
-            ],
-        )
+        below = [(had[i], has[j]) for i, j in found.followed if had[i] != has[j]]
+        if len(self._lengths) > 1:
+            below = [pair for pair in below if self._is_other(*pair)]
+        return Compared(found.own, below)
 
-    def _is_other(self, package: str, before: str, after: str) -> bool:
+    def _is_other(self, before: int, after: int) -> bool:
         """Tell whether two names are of different specs; only one of the graphs may have to write out the hash."""
-        if len(before) == len(after) or before[:NAME_LETTERS] != after[:NAME_LETTERS]:
-            return before != after
-        old, new = self._before.find(package, before), self._after.find(package, after)
+        (package, old_name), (_, new_name) = self._named[before], self._named[after]
+        if len(old_name) == len(new_name) or old_name[:NAME_LETTERS] != new_name[:NAME_LETTERS]:
+            return True
+        old, new = self._before.find(package, old_name), self._after.find(package, new_name)
         return old is None or new is None or old.hash != new.hash
 
-    def _spec(self, side: int, package: str, name: str) -> _Spec | None:
+    def _spec(self, side: int, number: int) -> _Spec | None:
         known = self._specs[side]
-        key = package, name
-        if key not in known:
-            node = (self._before, self._after)[side].find(package, name)
-            known[key] = None if node is None else _Spec(node, self._kind(node), [e.hash for e in node.dependencies])
-        return known[key]
+        if number not in known:
+            node = (self._before, self._after)[side].find(*self._named[number])
+            known[number] = None if node is None else self._made(node)
+        return known[number]
+
+    def _made(self, node: GraphNode) -> _Spec:
+        return _Spec(node, self._kind(node), [self.number(edge.name, edge.hash) for edge in node.dependencies], {})
+
+    def _kinds_of(self, old: _Kind, new: _Kind) -> _Kinds | None:
+        key = old.number, new.number
+        if key not in self._pairs:
+            shapes = self._shapes.paired(old.shape, new.shape)
+            self._pairs[key] = None if shapes is None else _Kinds(shapes, {})
+        return self._pairs[key]
 
     def _kind(self, node: GraphNode) -> _Kind:
         made_of = node.ingredients
-        edges = made_of.dependencies
+        shape = self._shapes.of(made_of.dependencies)
         key = (
             (node.name, node.version, node.compiler, node.os, node.target, node.variants),
             (made_of.recipe, made_of.namespace, made_of.external, made_of.flags, made_of.spliced),
-            tuple([(edge.name, edge.types, edge.virtuals) for edge in edges]),
+            shape.number,
         )
         found = self._kinds.get(key)
         if found is None:
-            places = {edge.name: place for place, edge in enumerate(edges)}
-            languages = frozenset(place for place, edge in enumerate(edges) if edge.languages)
-            found = self._kinds[key] = _Kind(len(self._kinds), edges, places, languages)
+            found = self._kinds[key] = _Kind(len(self._kinds), shape)
         return found
 
     def _difference(self, kinds: _Kinds, old: _Spec, new: _Spec) -> _Difference:
-        key = self._versions(kinds, old, new)
+        key = self._versions(kinds.shapes, old, new)
         found = kinds.found.get(key)
         if found is None:
             own, both = compare_specs(old.node, new.node, self._before, self._after)
-            had, has = old.kind.places, new.kind.places
-            followed = [(other.name, had[one.name], has[other.name]) for one, other in both]
+            had, has = old.kind.shape.places, new.kind.shape.places
+            followed = [(had[one.name], has[other.name]) for one, other in both]
             found = kinds.found[key] = _Difference(self._causes.set_of(own), followed)
         return found
 
-    def _versions(self, kinds: _Kinds, old: _Spec, new: _Spec) -> Hashable:
+    def _versions(self, shapes: PairedShapes, old: _Spec, new: _Spec) -> Hashable:
         """Return the versions that causes may name, but for those of equal compilers."""
         had, has = old.below, new.below
-        if kinds.compilers is not None and all(had[i] == has[j] for i, j in kinds.compilers):
+        if shapes.compilers is not None and all(had[i] == has[j] for i, j in shapes.compilers):
             return None
-        labels = [self._label(0, old.node.dependencies[place]) for place in kinds.labelled[0]]
-        return (*labels, *[self._label(1, new.node.dependencies[place]) for place in kinds.labelled[1]])
+        return self._labels_of(0, old, shapes.labelled[0]), self._labels_of(1, new, shapes.labelled[1])
+
+    def _labels_of(self, side: int, spec: _Spec, places: Places) -> tuple[str, ...]:
+        found = spec.labels.get(places)
+        if found is None:
+            edges = spec.node.dependencies
+            found = spec.labels[places] = tuple([self._label(side, edges[place]) for place in places])
+        return found
 
     def _label(self, side: int, edge: Dependency) -> str:
         known = self._labels[side]
@@ -144,22 +169,3 @@ class Comparisons:
         if key not in known:
             known[key] = label_of(edge, (self._before, self._after)[side])
         return known[key]
-
-
-def _kinds(old: _Kind, new: _Kind) -> _Kinds | None:
-    if len(old.places) < len(old.edges) or len(new.places) < len(new.edges):
-        return None
-    both = [(place, new.places[name]) for name, place in old.places.items() if name in new.places]
-    alike = [(i, j) for i, j in both if _use_of(old.edges[i]) == _use_of(new.edges[j])]
-    compilers = [(i, j) for i, j in alike if i in old.languages]
-    plain = [(i, j) for i, j in alike if i not in old.languages]
-    labelled = (
-        sorted({*old.places.values()} - {i for i, _ in plain}),
-        sorted({*new.places.values()} - {j for _, j in plain}),
-    )
-    has_only_compilers = len(labelled[0]) == len(labelled[1]) == len(compilers)
-    return _Kinds(labelled, compilers if has_only_compilers else None, {})
-
-
-def _use_of(edge: Dependency) -> Hashable:
-    return edge.types, edge.virtuals

@@ -47,8 +47,12 @@ def test_comparing_kinds_is_comparing_specs() -> None:
                 assert old is not None
                 assert new is not None
                 own, both = compare_specs(old, new, before, after)
-                found = comparisons.compare(("top", old.hash, new.hash))
-                below = [(other.name, one.hash, other.hash) for one, other in both if one.hash != other.hash]
+                found = comparisons.compare((comparisons.number("top", old.hash), comparisons.number("top", new.hash)))
+                below = [
+                    (comparisons.number(one.name, one.hash), comparisons.number(other.name, other.hash))
+                    for one, other in both
+                    if one.hash != other.hash
+                ]
                 assert (set(sets.members(found.own)), list(found.below)) == (set(own), below), (seed, i, j)
                 followed += len(below)
     assert followed > _GRAPHS * 12
