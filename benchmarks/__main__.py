@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from benchmarks import bars, suites
+from benchmarks import bars, history_index, suites
 from benchmarks.generate import Catalogue, Shape, generate
 from benchmarks.history import history
 from benchmarks.machine import Bystanders, describe, import_times
@@ -94,6 +94,8 @@ def _measure(work: Path, packages: int, specs: int, rounds: int, *, is_quick: bo
     tell("passes")
     results.passes = _passes(work, is_quick=is_quick)
     results.bars += bars.bars_of_passes(results.passes)
+    results.index = history_index.measure(work, peers, rounds, is_quick=is_quick)
+    results.bars += history_index.bars(results.index)
     tell("phases")
     results.phases = {
         suite.title: suites.phases(cachewatch, catalogue, span, rounds, work)

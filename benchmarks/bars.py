@@ -113,6 +113,32 @@ def bars_of_history(history: History) -> Iterator[Bar]:
     yield Bar(number=4, promise=promise, limit=20, measured=measured, form="{:.1f} x", is_least=True)
 
 
+def bars_of_index(
+    *,
+    reading: Figures,
+    peer: Figures | None,
+    two: Figures,
+    size: Figures,
+    questions: Mapping[str, Figures],
+    version: Figures,
+) -> Iterator[Bar]:
+    """Bar 8: the history index, built and asked; `questions` are the seconds of whole processes, as is `version`."""
+    promise = "neighbouring versions read by their difference, faster than each as a whole"
+    yield Bar(number=8, promise=promise, limit=2, measured=reading, form="{:.2f} x", is_least=True)
+    if peer is not None:
+        promise = "history index, a version of a document, faster than git-history"
+        yield Bar(number=8, promise=promise, limit=300, measured=peer, form="{:.0f} x", is_least=True)
+    promise = "history index built in two processes, faster than in one"
+    yield Bar(number=8, promise=promise, limit=1.6, measured=two, form="{:.2f} x", is_least=True)
+    yield Bar(number=8, promise="history index, bytes a spec event", limit=50, measured=size, form="{:.1f}")
+    for name, seconds in questions.items():
+        if name.startswith(("when", "blame")):
+            more = seconds.minus(version)
+            yield Bar(number=8, promise=f"{name}, more than --version", limit=0.05, measured=more, form="{:.3f} s")
+        else:
+            yield Bar(number=8, promise=name, limit=0.3, measured=seconds, form="{:.3f} s")
+
+
 def bars_of_answers(answers: Sequence[Answer]) -> Iterator[Bar]:
     """What makes bar 4 worth anything: the answers are the same."""
     share = sum(answer.is_same for answer in answers) / len(answers)

@@ -1,69 +1,84 @@
-"""Measure how the history index is built; `python -m benchmarks.history_build [REPOSITORY]`.
+"""Measure how the history index is built; history_index.py prints and writes it.
 
-Without a repository, one of 400 nights and 1,500 packages is made first, which takes longer than all the rest. All times are
-of the processor, and ratios are taken between measurements that alternate, since the machine may have other work.
+All times but the elapsed ones are of the processor, and ratios are taken between measurements that alternate, since the
+machine may have other work.
 """
 
-import argparse
 import os
 import resource
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
-from benchmarks import nights
+from benchmarks.measuring import Figures
+from benchmarks.subject import Peers
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
 from cachewatch.git.document_versions import DocumentVersions, find_versions, first_parents
 from cachewatch.git.repository import Repository
+from cachewatch.git.trees import sizes_of
 from cachewatch.history_db.record_differences import DocumentReader
 
 _DOCUMENTS = 200
-_ROUNDS = 3
 _FEW = 0.1
 _HASH = b'"hash": "'
 
 
-def main() -> None:
-    """Print what was measured."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.history_build", description=main.__doc__)
-    parser.add_argument("repository", type=Path, nargs="?")
-    parser.add_argument("--git-history", type=Path, metavar="PROGRAM", help="also measure this peer, on one document")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="cachewatch-bench-") as folder:
-        repository = options.repository or Path(folder, "nights.git")
-        if options.repository is None:
-            nights.generate(repository, nights=400, packages=1500, specs=100_000, seed=1)
-        _reading(repository)
-        seconds = _building(repository, Path(folder))
-        if options.git_history:
-            _peer(repository, options.git_history, Path(folder), seconds)
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reading neighbouring versions with few changes costs, in microseconds a record."""
+
+    records: int
+    whole: Figures
+    difference: Figures
 
 
-def _reading(folder: Path) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Building:
+    """What a build costs, in one process and in two."""
+
+    revisions: int
+    documents: int
+    versions: int
+    records: int  # of all versions
+    events: int  # specs that came or went
+    bytes: int
+    processor: Figures  # seconds with one process
+    elapsed: Figures  # with one
+    elapsed_of_two: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What git-history takes for the versions of one document of average size."""
+
+    versions: int
+    seconds: Figures  # of the processor, for each version
+
+
+def measure_reading(folder: Path, rounds: int) -> Reading:
     """Compare reading the difference of neighbouring versions with reading each of them."""
     with closing(Repository(folder)) as repository:
         chains = [chain for contents in _sample(repository) for chain in _quiet(contents)]
-    times = {"whole": 0.0, "difference": 0.0}
-    for _ in range(_ROUNDS):
+    records = sum(content.count(_HASH) for chain in chains for content in chain[1:])
+    found: dict[str, list[float]] = {"whole": [], "difference": []}
+    for _ in range(rounds):
+        times = {"whole": 0.0, "difference": 0.0}
         for chain in chains:
             for name, prepared in (("whole", _parser(chain)), ("difference", _reader(chain))):
                 begun = time.process_time()
                 for content in chain[1:]:
                     prepared(content)
                 times[name] += time.process_time() - begun
-    records = _ROUNDS * sum(content.count(_HASH) for chain in chains for content in chain[1:])
-    each = {name: seconds / records * 1e6 for name, seconds in times.items()}
-    ratio = each["whole"] / each["difference"]
-    print(
-        f"reading {records:,} records of neighbouring versions with few changes, {each['whole']:.2f} us each as whole"
-    )
-    print(f"  documents, {each['difference']:.2f} us each by their differences: {ratio:.1f} times as fast (2)")
+        for name, seconds in times.items():
+            found[name].append(seconds / max(1, records) * 1e6)
+    return Reading(records, Figures(tuple(found["whole"])), Figures(tuple(found["difference"])))
 
 
 def _quiet(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
@@ -85,10 +100,14 @@ def _hashes(content: bytes) -> set[bytes]:
 
 def _sample(repository: Repository) -> Iterator[list[bytes]]:
     """Yield the contents of the versions of documents of develop."""
-    commits = [moment.commit for moment in first_parents(repository)]
-    found = [one for one in find_versions(repository, commits) if one.tag == "develop"]
+    found = _documents(repository)
     for one in found[:: max(1, len(found) // _DOCUMENTS)]:
         yield list(repository.objects().stream(_blobs(one), kind="blob"))
+
+
+def _documents(repository: Repository, tag: str = "develop") -> list[DocumentVersions]:
+    commits = [moment.commit for moment in first_parents(repository)]
+    return [one for one in find_versions(repository, commits) if tag in ("", one.tag)]
 
 
 def _blobs(one: DocumentVersions) -> list[str]:
@@ -109,15 +128,18 @@ def _reader(chain: Sequence[bytes]) -> Callable[[bytes], object]:
     return lambda content: reader.read(content, "specs.md")
 
 
-def _building(repository: Path, folder: Path) -> float:
-    """Build with one process and with two; return the seconds of one for each version."""
+def measure_building(repository: Path, folder: Path, rounds: int) -> Building:
+    """Build with one process and with two, in turns."""
     paths = {jobs: folder / f"{jobs}.db" for jobs in (1, 2)}
-    used = {
-        jobs: _run(["history", "build", "--repo", repository, "--db", path, f"--jobs={jobs}"])
-        for jobs, path in paths.items()
-    }
+    used: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for jobs, path in paths.items():
+            for file in folder.glob(f"{path.name}*"):
+                file.unlink()
+            build: list[str | Path] = ["history", "build", "--repo", repository, "--db", path, f"--jobs={jobs}"]
+            used[jobs].append(_run(build))
     with closing(sqlite3.connect(paths[1])) as index:
-        revisions, documents, specs, ended = (
+        revisions, documents, came, went = (
             index.execute(query).fetchone()[0] or 0
             for query in (
                 "SELECT count(*) FROM revision",
@@ -126,53 +148,60 @@ def _building(repository: Path, folder: Path) -> float:
                 "SELECT sum(size) FROM interval WHERE last IS NOT NULL",
             )
         )
-    size, versions = paths[1].stat().st_size, _versions(repository)
-    print(f"building {revisions:,} revisions, {documents:,} documents, {versions:,} versions: ", end="")
-    print(", ".join(f"{seconds:.0f} s of the processor with {jobs} processes" for jobs, (seconds, _) in used.items()))
-    # With as many idle processors as processes.
-    print(
-        f"  elapsed: {used[1][1]:.0f} s with one, {used[2][1]:.0f} s with two: {used[1][1] / used[2][1]:.2f} times as fast (1.6)"
+    with closing(Repository(repository)) as opened:
+        found = _documents(opened, "")
+        blobs = [blob for one in found for blob in _blobs(one)]
+        records = sum(content.count(_HASH) for content in opened.objects().stream(blobs, kind="blob"))
+    return Building(
+        revisions=revisions,
+        documents=documents,
+        versions=sum(len(one.versions) for one in found),
+        records=records,
+        events=came + went,
+        bytes=paths[1].stat().st_size,
+        processor=Figures(tuple(processor for processor, _ in used[1])),
+        elapsed=Figures(tuple(elapsed for _, elapsed in used[1])),
+        elapsed_of_two=Figures(tuple(elapsed for _, elapsed in used[2])),
     )
-    print(f"  {size / 1e6:.0f} MB for {specs + ended:,} spec events: {size / (specs + ended):.1f} bytes each (50)")
-    return used[1][0] / versions
-
-
-def _versions(folder: Path) -> int:
-    with closing(Repository(folder)) as repository:
-        commits = [moment.commit for moment in first_parents(repository)]
-        return sum(len(one.versions) for one in find_versions(repository, commits))
 
 
 def _run(
-    arguments: Sequence[str | Path], program: Sequence[str | Path] = (sys.executable, "-m", "cachewatch")
+    arguments: Sequence[str | Path],
+    program: Sequence[str | Path] = (sys.executable, "-m", "cachewatch"),
+    folder: Path | None = None,
 ) -> tuple[float, float]:
     """Return the seconds of the processor, and those elapsed, that a process and its children take."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run([*program, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = (
+        {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))} if folder is None else None
+    )
+    subprocess.run(
+        [*program, *arguments],
+        check=True,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - begun
 
 
-def _peer(repository: Path, program: Path, folder: Path, ours: float) -> None:
-    """Let git-history tell the history of one document of usual size."""
+def measure_peer(repository: Path, peers: Peers, folder: Path, rounds: int) -> Peer:
+    """Let git-history tell the history of one document, as benchmarks/history.py does.
+
+    Its versions are about as large as the average of all versions that a build reads, so that one costs what a build costs on average.
+    """
     tree = folder / "tree"
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", repository, tree], check=True)
     with closing(Repository(repository)) as opened:
-        commits = [moment.commit for moment in first_parents(opened)]
-        found = [one for one in find_versions(opened, commits) if one.tag == "develop"]
-    one = sorted(found, key=lambda each: (len(each.versions), each.package))[len(found) // 2]
+        found = {one: _blobs(one) for one in _documents(opened, "")}
+        sizes = sizes_of(opened, {blob for blobs in found.values() for blob in blobs})
+    usual = mean(sizes[blob] for blobs in found.values() for blob in blobs)
+    several = [one for one, blobs in found.items() if one.tag == "develop" and len(blobs) > 1]
+    one = min(several, key=lambda each: (abs(mean(sizes[blob] for blob in found[each]) - usual), each.package))
     path = f"_cache/{one.tag}/{one.package}/specs.md"
     subprocess.run(["git", "-C", tree, "checkout", "--quiet", "main", "--", path], check=True)
-    code = "import json; front = content.decode().split('spec_details: ')[1].split('\\n')[0]; return json.loads(front)"
-    os.chdir(tree)
-    seconds, _ = _run(
-        ["file", folder / "peer.db", path, "--id", "hash", "--convert", code.replace("; ", "\n")], [program]
-    )
-    theirs = seconds / len(one.versions)
-    print(
-        f"git-history, {path}: {theirs * 1e3:.1f} ms a version against {ours * 1e3:.2f} ms: {theirs / ours:.0f} times (300)"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    command = peers.history(tree, [path], folder / "peer")
+    seconds = [_run(command.arguments, (), tree)[0] / len(one.versions) for _ in range(rounds)]
+    return Peer(len(one.versions), Figures(tuple(seconds)))

@@ -1,4 +1,4 @@
-"""Questions to a history index of upstream's size, each in a fresh process: `python -m benchmarks.history_questions`.
+"""Questions to a history index of upstream's size, each in a fresh process; history_index.py prints and writes it.
 
 The index is synthetic: 1,500 revisions of 1,250 packages in a branch and 40 snapshots, 8.9 million events (a spec that
 came or went). What is measured is the processor time of the whole process, beside that of an empty Python and
@@ -6,19 +6,17 @@ of `cachewatch --version`, in rounds that take turns. The least of all rounds is
 machine that is busy with something else makes processor time longer, and never shorter.
 """
 
-import argparse
 import json
 import os
 import sqlite3
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
-from statistics import median
 
+from benchmarks.measuring import Figures
 from cachewatch.history_db.hashes import unpack
 from cachewatch.history_db.schema import open_for_writing
 
@@ -31,13 +29,14 @@ START, DAY = 1_650_000_000, 86_400
 STACKS = [
     f"{kind}-{machine}" for kind in ("e4s", "ml-linux", "radiuss", "hep", "tutorial", "data-vis") for machine in "abc"
 ]
-BOUND, QUICK_BOUND = 0.3, 0.05
+PASS, VERSION = "python -c pass", "cachewatch --version"
 
 
 class Synthetic:
     """Rows of an index, made as a builder would leave them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, revisions: int = REVISIONS) -> None:
+        self.revisions = revisions
         self.random = Random(1)
         self.connection = open_for_writing(path)
         self.ids = count(1)
@@ -50,20 +49,22 @@ class Synthetic:
         self.connection.execute("BEGIN")
         self._names()
         self._begin()
-        for number in range(1, REVISIONS):
+        for number in range(1, self.revisions):
             self._night(number)
-            if number % (REVISIONS // SNAPSHOTS) == 0:
+            if number % max(1, self.revisions // SNAPSHOTS) == 0:
                 self._snapshot(number)
         self.prefixes.sort()
         self.connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", self.prefixes)
-        self.connection.execute("UPDATE progress SET indexed = ?", (REVISIONS - 1,))
+        self.connection.execute("UPDATE progress SET indexed = ?", (self.revisions - 1,))
         self.connection.execute("COMMIT")
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.connection.close()
 
     def _names(self) -> None:
         many = self.connection.executemany
-        many("INSERT INTO revision VALUES (?, ?, ?)", ((n, f"{n:040x}", START + DAY * n) for n in range(REVISIONS)))
+        many(
+            "INSERT INTO revision VALUES (?, ?, ?)", ((n, f"{n:040x}", START + DAY * n) for n in range(self.revisions))
+        )
         many("INSERT INTO package VALUES (?, ?)", ((n, f"package-{n:04}") for n in range(PACKAGES)))
         tags = ["develop", *(f"develop-20{n // 12:02}-{n % 12 + 1:02}-01" for n in range(SNAPSHOTS))]
         many("INSERT INTO tag VALUES (?, ?)", enumerate(tags))
@@ -126,7 +127,7 @@ class Synthetic:
         self.connection.executemany("INSERT INTO tally VALUES (0, ?, ?, ?, ?, ?)", rows)
 
     def _snapshot(self, number: int) -> None:
-        tag = number // (REVISIONS // SNAPSHOTS)
+        tag = number // max(1, self.revisions // SNAPSHOTS)
         if tag > SNAPSHOTS:
             return
         for package, groups in self.open.items():
@@ -137,7 +138,10 @@ class Synthetic:
 def questions(path: Path) -> Mapping[str, Sequence[str]]:
     """Return the arguments of each question."""
     connection = sqlite3.connect(path)
-    hashes = [blob[:20] for (blob,) in connection.execute("SELECT hashes FROM interval WHERE id % 4001 = 7 LIMIT 300")]
+    (revisions,) = connection.execute("SELECT count(*) FROM revision").fetchone()
+    ((most,),) = connection.execute("SELECT max(id) FROM interval")
+    sample = connection.execute("SELECT hashes FROM interval WHERE id % ? = 0 LIMIT 300", (max(1, most // 300),))
+    hashes = [blob[:20] for (blob,) in sample]
     (gone,) = connection.execute(
         "SELECT hashes FROM interval WHERE last IS NOT NULL AND package = 0 LIMIT 1"
     ).fetchone()
@@ -154,15 +158,24 @@ def questions(path: Path) -> Mapping[str, Sequence[str]]:
         "log PACKAGE (the largest)": ["log", "package-0000"],
         "log": ["log"],
         "churn": ["churn"],
-        "churn of four weeks": ["churn", "--since", "HEAD~28"],
+        "churn of four weeks": ["churn", "--since", f"HEAD~{min(28, revisions - 1)}"],
         "churn --by stack": ["churn", "--by", "stack"],
-        "stacks --at": ["stacks", "--at", "HEAD~700"],
+        "stacks --at": ["stacks", "--at", f"HEAD~{revisions // 2}"],
         "coverage --best (300 hashes)": ["coverage", str(lock), "--best"],
     }
 
 
 def _text(packed: bytes) -> str:
     return unpack(packed)[0]
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    """Return how many specs came or went in an index, and its bytes."""
+    connection = sqlite3.connect(path)
+    query = "SELECT sum(size) + sum(iif(last IS NULL, 0, size)) FROM interval"
+    (events,) = connection.execute(query).fetchone()
+    connection.close()
+    return events, path.stat().st_size
 
 
 def cpu_seconds(arguments: Sequence[str], environment: Mapping[str, str]) -> float:
@@ -175,45 +188,18 @@ def cpu_seconds(arguments: Sequence[str], environment: Mapping[str, str]) -> flo
     return usage.ru_utime + usage.ru_stime
 
 
-def measure(path: Path, rounds: int) -> Iterator[tuple[str, list[float]]]:
-    """Yield what each process took in all rounds."""
+def measure(path: Path, rounds: int) -> dict[str, Figures]:
+    """Return what each process took in all rounds, in seconds of the processor."""
     program = [sys.executable, "-m", "cachewatch"]
     commands = {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "cachewatch --version": [*program, "--version"],
+        PASS: [sys.executable, "-c", "pass"],
+        VERSION: [*program, "--version"],
         **{name: [*program, *words] for name, words in questions(path).items()},
     }
-    environment = {**os.environ, "CACHEWATCH_HISTORY": str(path)}
+    python_path = os.pathsep.join(map(os.path.abspath, sys.path))
+    environment = {**os.environ, "CACHEWATCH_HISTORY": str(path), "PYTHONPATH": python_path}
     taken: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, arguments in commands.items():
             taken[name].append(cpu_seconds(arguments, environment))
-    yield from taken.items()
-
-
-def main() -> int:
-    """Make the index, or take the one that is there; print a table; return 1 if a question took too long."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--index", type=Path, help="where the index is, or is made")
-    parser.add_argument("--rounds", type=int, default=9)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = asked.index or Path(folder, "history.db")
-        if not path.exists():
-            made = Synthetic(path)
-            made.make()
-            print(f"{made.events:,} events, {path.stat().st_size / made.events:.1f} bytes an event", file=sys.stderr)
-        found = dict(measure(path, asked.rounds))
-    empty, version = found.pop("python -c pass"), found.pop("cachewatch --version")
-    print("| process | CPU, least, s | median, s | least beyond --version, s |\n|---|---:|---:|---:|")
-    is_slow = False
-    for name, times in {"python -c pass": empty, "cachewatch --version": version, **found}.items():
-        least, beyond = min(times), min(times) - min(version)
-        print(f"| `{name}` | {least:.3f} | {median(times):.3f} | {beyond:.3f} |")
-        is_quick = name.startswith(("when", "blame"))
-        is_slow |= least > BOUND or (is_quick and beyond > QUICK_BOUND)
-    return int(is_slow)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {name: Figures(tuple(times)) for name, times in taken.items()}

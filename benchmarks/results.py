@@ -1,15 +1,18 @@
 """RESULTS.md: everything that was measured, as tables."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from benchmarks.answers import Answer
 from benchmarks.bars import Bar
 from benchmarks.history import History
+from benchmarks.history_index import HistoryIndex
+from benchmarks.history_index import section as index_section
 from benchmarks.measuring import Figures
 from benchmarks.passes import Cost
 from benchmarks.suites import FLOOR, IGNORE_ORDER, IMPORT_GIT, PASS, Reads, Suite
+from benchmarks.tables import spread, table
 
 
 @dataclass(slots=True)
@@ -25,6 +28,7 @@ class Results:
     reads: Reads | None = None
     deliveries: dict[int, Figures] = field(default_factory=dict)  # by how many old digests each reader had
     passes: dict[str, Cost] = field(default_factory=dict)
+    index: HistoryIndex | None = None
     phases: dict[str, dict[str, Figures]] = field(default_factory=dict)  # by title of the suite
     imports: list[tuple[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -43,6 +47,8 @@ def write(results: Results) -> str:
         parts.append(_deliveries(results.deliveries))
     if results.passes:
         parts.append(_passes(results.passes))
+    if results.index:
+        parts.append(index_section(results.index))
     parts += [_answers(results.answers), _phases(results), _imports(results.imports)]
     return "\n".join(line for part in parts for line in (*part, ""))
 
@@ -52,7 +58,7 @@ def _head(results: Results) -> Iterator[str]:
     yield ""
     yield f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC; never edited."
     yield ""
-    yield from _table(("what", "which"), results.facts)
+    yield from table(("what", "which"), results.facts)
     yield ""
     yield "Every figure is of whole processes, start-up included, in rounds where each command runs once;"
     yield "a ratio is taken within a round. Shown is the median (least to most, rounds)."
@@ -72,12 +78,12 @@ def _bars(bars: Sequence[Bar]) -> Iterator[str]:
             str(bar.number),
             bar.promise,
             bar.limit_text,
-            _spread(bar.measured, bar.form),
+            spread(bar.measured, bar.form),
             "yes" if bar.is_reached else "**no**",
         )
         for bar in sorted(bars, key=lambda bar: bar.number)
     ]
-    yield from _table(("bar", "what", "limit", "measured", "reached"), rows)
+    yield from table(("bar", "what", "limit", "measured", "reached"), rows)
 
 
 def _suite(suite: Suite) -> Iterator[str]:
@@ -85,7 +91,7 @@ def _suite(suite: Suite) -> Iterator[str]:
     yield ""
     yield suite.about
     yield ""
-    yield from _table(("command", "over the floor", "seconds", *_MEMORY), _rows(suite))
+    yield from table(("command", "over the floor", "seconds", *_MEMORY), _rows(suite))
 
 
 def _growth(growth: Sequence[Suite]) -> Iterator[str]:
@@ -94,7 +100,7 @@ def _growth(growth: Sequence[Suite]) -> Iterator[str]:
     yield "Far revisions of repositories of three sizes. Between sizes only medians are compared."
     yield ""
     rows = [(suite.title, *row) for suite in growth for row in _rows(suite)]
-    yield from _table(("packages", "command", "over the floor", "seconds", *_MEMORY), rows)
+    yield from table(("packages", "command", "over the floor", "seconds", *_MEMORY), rows)
 
 
 _MEMORY = ("all processes, MB", "Python processes, MB", "largest Python, MB", "git and sh, MB")
@@ -106,7 +112,7 @@ def _rows(suite: Suite) -> Iterator[tuple[str, ...]]:
         memory = suite.memory.get(name)
         sizes = (memory.tree, memory.pythons, memory.largest_python, memory.git) if memory else ()
         shown = [f"{size:.0f}" if size else "-" for size in sizes] or [""] * len(_MEMORY)
-        yield (name, _spread(seconds.over(floor), "{:.2f} x"), _spread(seconds, "{:.3f}"), *shown)
+        yield (name, spread(seconds.over(floor), "{:.2f} x"), spread(seconds, "{:.3f}"), *shown)
 
 
 def _passes(passes: Mapping[str, Cost]) -> Iterator[str]:
@@ -127,7 +133,7 @@ def _passes(passes: Mapping[str, Cost]) -> Iterator[str]:
         for name, c in passes.items()
     ]
     heads = ("what", "processor, s", "s", "Python processes, MB", "digests", "state a digest beyond its text, kB")
-    yield from _table(heads, rows)
+    yield from table(heads, rows)
 
 
 def _history(history: History) -> Iterator[str]:
@@ -139,11 +145,11 @@ def _history(history: History) -> Iterator[str]:
     yield ""
     without_start = history.theirs.minus(history.their_start)
     rows = [
-        ("cachewatch", _spread(_milliseconds(history.ours), "{:.2f}")),
-        ("git-history", _spread(_milliseconds(history.theirs), "{:.2f}")),
-        ("git-history without its start-up", _spread(_milliseconds(without_start), "{:.2f}")),
+        ("cachewatch", spread(_milliseconds(history.ours), "{:.2f}")),
+        ("git-history", spread(_milliseconds(history.theirs), "{:.2f}")),
+        ("git-history without its start-up", spread(_milliseconds(without_start), "{:.2f}")),
     ]
-    yield from _table(("program", "ms a version of a document"), rows)
+    yield from table(("program", "ms a version of a document"), rows)
 
 
 def _reads(reads: Reads) -> Iterator[str]:
@@ -158,15 +164,15 @@ def _deliveries(deliveries: Mapping[int, Figures]) -> Iterator[str]:
     yield ""
     yield "One digest goes to 100 readers through a program that does nothing, in one process; CPU seconds without that program."
     yield ""
-    rows = [(f"{old:,}", _spread(seconds, "{:.2f}")) for old, seconds in deliveries.items()]
-    yield from _table(("old digests of each reader", "seconds"), rows)
+    rows = [(f"{old:,}", spread(seconds, "{:.2f}")) for old, seconds in deliveries.items()]
+    yield from table(("old digests of each reader", "seconds"), rows)
 
 
 def _answers(answers: Sequence[Answer]) -> Iterator[str]:
     yield "## Answers"
     yield ""
     rows = [(answer.what, f"{answer.same} of {answer.all}", answer.first_other) for answer in answers]
-    yield from _table(("compared", "the same", "first that is not"), rows or [("nothing: there are no peers", "", "")])
+    yield from table(("compared", "the same", "first that is not"), rows or [("nothing: there are no peers", "", "")])
 
 
 def _phases(results: Results) -> Iterator[str]:
@@ -182,7 +188,7 @@ def _phases(results: Results) -> Iterator[str]:
         for title, phases in results.phases.items()
         for phase, seconds in phases.items()
     ]
-    yield from _table(("suite", "phase", "seconds", "over the floor"), rows)
+    yield from table(("suite", "phase", "seconds", "over the floor"), rows)
     yield ""
     yield from _limits(results)
 
@@ -207,20 +213,8 @@ def _imports(imports: Sequence[tuple[str, float]]) -> Iterator[str]:
     yield ""
     rows = [(f"`{name}`", f"{milliseconds:.1f}") for name, milliseconds in imports[:15]]
     rows += [("all others", f"{sum(ms for _, ms in imports[15:]):.1f}"), ("all", f"{sum(ms for _, ms in imports):.1f}")]
-    yield from _table(("package", "ms"), rows)
+    yield from table(("package", "ms"), rows)
 
 
 def _milliseconds(seconds: Figures) -> Figures:
     return Figures(tuple(value * 1000 for value in seconds.values))
-
-
-def _spread(figures: Figures, form: str) -> str:
-    middle, values = form.format(figures.middle), figures.values
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({form.format(min(values))} to {form.format(max(values))}, {len(values)})"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"

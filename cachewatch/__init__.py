@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Severity,
         Statement,
         StatementKind,
+        Stay,
         Story,
     )
     from cachewatch.errors import (
@@ -120,6 +121,7 @@ __all__ = [
     "Statement",
     "StatementKind",
     "Status",
+    "Stay",
     "Story",
     "Summary",
     "TagChangeset",

@@ -204,7 +204,7 @@ def _bring_up_to_date(
         if must_exist and not path.exists():
             raise _missing(path)
         _warn_of_loose_objects(repository)
-        progress = Progress(line.begin_pieces, line.advance)
+        progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
         done = bring_up_to_date(repository, path, _engine(repository, jobs, cluster), part=part, progress=progress)
     if not is_quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
@@ -242,6 +242,14 @@ def _warn_of_loose_objects(repository: "Repository") -> None:
             f"`git -C {repository.path} gc` makes this much faster",
             err=True,
         )
+
+
+def _warn_of_fetching(repository: "Repository", count: int) -> None:
+    click.echo(
+        f"cachewatch: {repository.path}: this clone lacks {number(count, 'version')} of documents, "
+        "which are fetched now and stay in it",
+        err=True,
+    )
 
 
 def _done(done: "Built") -> str:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from cachewatch.cli.progress import ProgressLine
 from cachewatch.core.repository_layout import CATALOGUE, PUBLIC_REPOSITORY
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import ConfigError, SourceError, UsageError
 
 if TYPE_CHECKING:
+    from cachewatch.cli.progress import ProgressLine
     from cachewatch.git.repository import Repository
 
 VARIABLE = "CACHEWATCH_REPO"
@@ -38,7 +38,7 @@ class _Default(Struct, frozen=True):
     sentence: str
 
 
-def open_catalogue(repo: str | None, line: ProgressLine | None = None) -> "Repository":
+def open_catalogue(repo: str | None, line: "ProgressLine | None" = None) -> "Repository":
     """Open the repository `repo`, or else the first there is: where the user stands, configured, beside it, public.
 
     Says which one is read if nobody named it and the user does not stand in it. A clone draws on `line`.

@@ -1,6 +1,7 @@
 """`cachewatch site`: a static site of a catalogue and its past."""
 
 import os
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from cachewatch.cli.progress import progress_line
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Globs
 from cachewatch.core.untrusted_text import safe
-from cachewatch.errors import UsageError
+from cachewatch.errors import NoHistoryIndex, StateError, UsageError
 
 if TYPE_CHECKING:
     from cachewatch.config.model import Config
     from cachewatch.site import Archive
+    from cachewatch.site.read_history import Catalogue
 
 _MOST_WARNINGS = 20
 
@@ -138,7 +140,7 @@ def site(
             known=target.remembered(),
         )
         line.begin(planned.size)
-        catalogue = read(planned, jobs=jobs, progress=line.advance)
+        catalogue = _with_arrivals(read(planned, jobs=jobs, progress=line.advance), Path(repository.git_dir))
     with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
         built = build(target, catalogue, archive, title=title, sources=sources, jobs=jobs, progress=line.count)
     click.echo(
@@ -146,6 +148,27 @@ def site(
     )
     _warn(catalogue.diagnostics)
     context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
+
+
+def _with_arrivals(catalogue: "Catalogue", git_dir: Path) -> "Catalogue":
+    """Add when what the first revision has came, where the repository has a history index that knows."""
+    from msgspec.structs import replace  # noqa: PLC0415
+
+    from cachewatch.history_db.reading import Index  # noqa: PLC0415
+    from cachewatch.history_db.schema import index_path  # noqa: PLC0415
+    from cachewatch.site.indexed_arrivals import read_arrivals  # noqa: PLC0415
+
+    path = index_path(None, git_dir)
+    if not path.exists():
+        return catalogue
+    try:
+        with closing(Index(path)) as index:
+            return replace(catalogue, arrivals=read_arrivals(index, catalogue.past))
+    except NoHistoryIndex:
+        return catalogue  # it is being built
+    except (StateError, sqlite3.Error) as error:
+        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
+        return catalogue
 
 
 def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> "Archive":

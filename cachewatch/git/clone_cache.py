@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.git.absent_objects import absent_of, at_once
 from cachewatch.git.addresses import clone_folder, is_url
 from cachewatch.git.hardening import git_command
 from cachewatch.git.repository import Repository, fetch
@@ -33,20 +34,22 @@ class Clone(Repository):
         super().__init__(path)
         self._report = report
 
-    def obtain(self, ids: Iterable[str]) -> None:
-        """Fetch those of these objects that are not here, all in one go."""
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
         if "promisor = true" not in Path(self.git_dir, "config").read_text("utf-8"):
             return
         printed = self.run(["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"])
-        missing = sorted(set(ids) - set(printed.decode().split()))
+        missing = absent_of(ids, printed)
         if missing:
+            tell(len(missing))
+        for some in at_once(missing):
             # The way in which git itself fetches what a filter left out.
             options = ["-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-tags", "--filter=blob:none", "--stdin"]
             _git(
                 self.path,
                 [*options, *_progress(self._report), "origin"],
                 what=str(self.path),
-                lines=missing,
+                lines=some,
                 report=self._report,
             )
 

@@ -4,7 +4,7 @@ Only trees are read here, level by level as in trees.py, so a revision costs wha
 The history is that of first parents: what was published, one state after the other.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -18,14 +18,17 @@ from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import GitReader
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
-from cachewatch.git.trees import TreeChange, diff_trees, sizes_of
+from cachewatch.git.trees import REPLACED, TreeChange, diff_trees, one_change, sizes_of
 
 # How many pairs of trees one git process is given: bounds what is held at once.
 _REVISIONS_AT_ONCE = 64
 _PACKAGES_AT_ONCE = 10_000
 _FOLDER = b"40000"
 _FILES = (b"100644", b"100755", b"100664")
+_ODD = (b"120000", b"160000")  # links and modules
 
+# A revision, a package, and its folder before and after.
+_Folders = tuple[int, str, str | None, str | None]
 Item = TypeVar("Item")
 
 
@@ -105,7 +108,9 @@ def _trees(repository: Repository, revisions: Sequence[FileVersion], tag: str) -
     found: list[str | None] = []
     for line in printed.splitlines():
         object_id, _, kind = line.rpartition(" ")
-        found.append(object_id if kind == "tree" else None)
+        # A link in its place keeps what was there before.
+        before = found[-1] if found and kind == "blob" else None
+        found.append(object_id if kind == "tree" else before)
     return found
 
 
@@ -116,41 +121,48 @@ def _changes(
     pairs = [(number, before, after) for number, (before, after) in enumerate(zip([None, *trees], trees, strict=False))]
     differing = [(number, before, after) for number, before, after in pairs if before != after]
     for run in _runs(differing, _REVISIONS_AT_ONCE):
-        found = list(_packages(repository, run, wanted))
-        for some in _runs(found, _PACKAGES_AT_ONCE):
+        folders: list[_Folders] = []
+        for number, package, entry in _packages(repository, run, wanted):
+            if entry is None or entry.after_mode in _ODD:
+                yield number, package, REPLACED
+            else:
+                folders.append(
+                    (number, package, _folder(entry.before, entry.before_mode), _folder(entry.after, entry.after_mode))
+                )
+        for some in _runs(folders, _PACKAGES_AT_ONCE):
             yield from _documents(repository, some)
 
 
 def _packages(
     repository: Repository, run: Sequence[tuple[int, str | None, str | None]], wanted: Wanted
-) -> Iterator[tuple[int, str, str | None, str | None]]:
-    """Yield (revision, package, its folder before, and after) for each package whose folder differs."""
-    entries = list(diff_trees(repository, [(before, after) for _, before, after in run]))
-    often = Counter((place, entry.name) for place, entry in entries)
-    for place, entry in entries:
-        if often[place, entry.name] == 1 and is_name(entry.name) and wanted(entry.name.decode()):
-            before = entry.before if entry.before_mode == _FOLDER else None
-            after = entry.after if entry.after_mode == _FOLDER else None
-            yield run[place][0], entry.name.decode(), before, after
+) -> Iterator[tuple[int, str, TreeChange | None]]:
+    """Yield (revision, package, change of its folder) for each that differs; without the change if it stands twice."""
+    entries: defaultdict[tuple[int, bytes], list[TreeChange]] = defaultdict(list)
+    for place, entry in diff_trees(repository, [(before, after) for _, before, after in run]):
+        if is_name(entry.name) and wanted(entry.name.decode()):
+            entries[place, entry.name].append(entry)
+    for (place, name), found in entries.items():
+        yield run[place][0], name.decode(), one_change(found)
 
 
-def _documents(
-    repository: Repository, run: Sequence[tuple[int, str, str | None, str | None]]
-) -> Iterator[tuple[int, str, TreeChange | str]]:
-    entries = [
-        (place, entry)
-        for place, entry in diff_trees(repository, [(before, after) for _, _, before, after in run])
-        if entry.name == DOCUMENT.encode()
-    ]
-    often = Counter(place for place, _ in entries)
-    for place, entry in entries:
+def _folder(object_id: str | None, mode: bytes) -> str | None:
+    return object_id if mode == _FOLDER else None
+
+
+def _documents(repository: Repository, run: Sequence[_Folders]) -> Iterator[tuple[int, str, TreeChange | str]]:
+    entries: defaultdict[int, list[TreeChange]] = defaultdict(list)
+    for place, entry in diff_trees(repository, [(before, after) for _, _, before, after in run]):
+        if entry.name == DOCUMENT.encode():
+            entries[place].append(entry)
+    for place, each in entries.items():
         number, package, *_ = run[place]
-        if often[place] > 1:
+        change = one_change(each)
+        if change is None:
             yield number, package, "stands twice in its folder"
-        elif entry.after and entry.after_mode not in _FILES:
-            yield number, package, f"is not a regular file (mode {entry.after_mode.decode()})"
+        elif change.after and change.after_mode not in _FILES:
+            yield number, package, f"is not a regular file (mode {change.after_mode.decode()})"
         else:
-            yield number, package, entry
+            yield number, package, change
 
 
 def _blob(object_id: str | None, sizes: Mapping[str, int], folder: str, package: str) -> Blob | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, is_name
 from cachewatch.git.repository import Repository
-from cachewatch.git.trees import TreeChange, diff_trees
+from cachewatch.git.trees import REPLACED, TreeChange, diff_trees, one_change
 
 # How many pairs of trees one git process is given: bounds what is held at once.
 _REVISIONS_AT_ONCE = 64
@@ -22,7 +22,6 @@ _TREES_AT_ONCE = 10_000
 _FOLDER = b"40000"
 _ODD = (b"120000", b"160000")  # links and modules
 _FILES = (b"100644", b"100755", b"100664")
-_REPLACED = "its folder is a link or a module, or is listed twice"
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 # What is being followed, and its tree on either side.
@@ -92,7 +91,7 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
         for (number, tag), package, entry in _changes(repository, trees):
             folder = packages.pair((number, tag, package), (tag, package), entry)
             if folder is None:
-                found[tag, package].append(Version(number, None, _REPLACED))
+                found[tag, package].append(Version(number, None, REPLACED))
             else:
                 folders.append(folder)
         for run in _in_runs(folders, _TREES_AT_ONCE):
@@ -145,18 +144,7 @@ def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tu
         if is_name(entry.name):
             entries[place, entry.name].append(entry)
     for (place, name), found in entries.items():
-        yield pairs[place][0], name.decode(), _one(found)
-
-
-def _one(entries: Sequence[TreeChange]) -> TreeChange | None:
-    """Return the one change of a name; of a folder that replaces a link git says that one went and the other came."""
-    if len(entries) == 1:
-        return entries[0]
-    went = [entry for entry in entries if entry.after is None]
-    came = [entry for entry in entries if entry.before is None]
-    if len(entries) == 2 and len(went) == len(came) == 1:
-        return TreeChange(went[0].name, went[0].before_mode, came[0].after_mode, went[0].before, came[0].after)
-    return None
+        yield pairs[place][0], name.decode(), one_change(found)
 
 
 def _documents(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, Version]]:

@@ -120,8 +120,8 @@ class Repository:
         twin._objects = None  # noqa: SLF001  it is one of us
         return twin
 
-    def obtain(self, ids: Iterable[str]) -> None:
-        """Make sure that these objects are here; a repository that is not ours is left as it is."""
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Make sure that these objects are here, and `tell` first how many are not; one that is not ours is left as it is."""
 
     def close(self) -> None:
         """End the git process that is still open, if any."""

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from cachewatch.core.repository_layout import CATALOGUE, TAGS_FILE
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import clone_locks, clone_maintenance, stale_files
+from cachewatch.git.absent_objects import absent_of, at_once
 from cachewatch.git.clone_locks import Writing
 from cachewatch.git.clone_remote import Remote, Tip, Unreachable
 from cachewatch.git.credentials import Access, redact
@@ -183,17 +184,21 @@ class Mirror:
         """Return the pinned revisions by name."""
         return _pins_of(self.folder)
 
-    def obtain(self, ids: Iterable[str]) -> None:
-        """Fetch those of these objects that are not here, all in one go."""
-        wanted = set(ids)
-        if not wanted or not clone_maintenance.is_partial(self.folder):
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
+        if not clone_maintenance.is_partial(self.folder):
+            return
+        wanted = list(ids)
+        if not wanted:
             return
         options = ["--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
         listed = clone_maintenance.read(self.folder, ["cat-file", *options])
-        absent = sorted(wanted.difference(listed.output.decode().split()))
+        absent = absent_of(wanted, listed.output)
         if absent:
+            tell(len(absent))
+        for some in at_once(absent):
             with self._updating():
-                self._remote.fetch_objects(self.folder, absent, most=self._room())
+                self._remote.fetch_objects(self.folder, some, most=self._room())
 
     def is_rewritten(self, before: str, after: str) -> bool:
         """Tell whether `after` does not build upon `before`; False where our own history is cut short."""
@@ -363,9 +368,9 @@ class MirrorRepository(Repository):
         self._objects = None
         self._mirror = mirror
 
-    def obtain(self, ids: Iterable[str]) -> None:
-        """Fetch those of these objects that are not here, all in one go."""
-        self._mirror.obtain(ids)
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
+        self._mirror.obtain(ids, tell)
 
 
 def _commit_of(folder: Path, name: str) -> str | None:

@@ -32,7 +32,7 @@ _EMPTY_TREE = {
 _USUAL_MODE = b"100644"
 _USUAL = _USUAL_MODE + b" " + DOCUMENT.encode() + b"\0"
 _MAX_ENTRIES = 200_000
-_REPLACED = "its folder is a link or a module, or is listed twice"
+REPLACED = "its folder is a link or a module, or is listed twice"
 _TREES_AT_ONCE = 1024
 
 # Mode and id of an entry of a tree, both as git stores them; one that stands twice has neither.
@@ -79,7 +79,7 @@ class TreeDifference:
         names = [name for name in differing if name not in odd]
         self._documents, self._unreadable = _documents(repository, label, names, old, new)
         self._replaced = [
-            Unreadable(package=n.decode(), reason=_REPLACED, before=_is_odd(old.get(n)), after=_is_odd(new.get(n)))
+            Unreadable(package=n.decode(), reason=REPLACED, before=_is_odd(old.get(n)), after=_is_odd(new.get(n)))
             for n in self._odd
             if is_name(n)
         ]
@@ -185,7 +185,7 @@ def document_of(repository: Repository, label: str, tree: str | None, package: s
     """Return the document of one package in a tree of packages, why it is none, or None where there is none."""
     entry = _listing(repository, tree).get(package.encode()) if tree else None
     if _is_odd(entry):
-        return _REPLACED
+        return REPLACED
     (found,) = _document_entries(repository, iter([_tree(entry)]))
     return _problem(found) or _blob(label, package, found)
 
@@ -261,6 +261,20 @@ def diff_trees(
         position = end + 1
     if number + 1 < len(lines):
         raise SourceError(f"{repository.path}: git could not read a tree; the repository is damaged or incomplete")
+
+
+def one_change(entries: Sequence[TreeChange]) -> TreeChange | None:
+    """Return the one change of a name, or None if it stands twice in a folder.
+
+    Of a folder that replaces a link, or the other way round, git says that one went and the other came.
+    """
+    if len(entries) == 1:
+        return entries[0]
+    went = [entry for entry in entries if entry.after is None]
+    came = [entry for entry in entries if entry.before is None]
+    if len(entries) == 2 and len(went) == len(came) == 1:
+        return TreeChange(went[0].name, went[0].before_mode, came[0].after_mode, went[0].before, came[0].after)
+    return None
 
 
 def _mode(text: bytes) -> bytes:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from cachewatch.history_db.when import When, WhenRow
 
 _NO_STACK = "(no stack)"
-_NO_CAUSES = (
-    "No causes are indexed. `cachewatch why --between A B` finds those between two revisions, "
-    "in a repository that `cachewatch record` wrote."
+_NOT_RECORDED = (
+    "Causes are known where the dependency graph is recorded, which Spack's public catalogue does not have: "
+    "`cachewatch record` keeps it from now on (docs/why.md)."
 )
 
 
@@ -143,17 +143,25 @@ def churn_table(answer: Churn) -> Table:
     """Return a row for each package, stack or cause."""
     since = "the beginning" if answer.since is None else _named(answer.since)
     title = f"{answer.tag}: {answer.revisions:,} revision{'s' * (answer.revisions != 1)}, from {since} to {_named(answer.until)}"
-    note = (_NO_CAUSES,) if answer.by == "cause" and not answer.rows else ()
     if answer.by == "cause":
-        columns: tuple[str, ...] = ("package", "what changed", "before", "after", "specs")
+        columns: tuple[str, ...] = ("package", "what changed", "before", "after", "specs", "attributed")
     else:
         columns = (answer.by, "added", "removed", "net added", "net removed")
-    after = (*_more(answer.others), *note, "", indexed_up_to(answer.indexed))
+    after = (*_more(answer.others), *_cause_notes(answer), "", indexed_up_to(answer.indexed))
     return Table(columns, [_churn_row(row) for row in answer.rows], (title, ""), after)
 
 
 def _more(others: int) -> tuple[str, ...]:
     return (f"and {others:,} more; --most N shows more",) if others else ()
+
+
+def _cause_notes(answer: Churn) -> tuple[str, ...]:
+    """Say where the causes are not known."""
+    changed = (answer.recorded or 0) + (answer.not_recorded or 0)
+    if answer.not_recorded:
+        of = f"{answer.not_recorded:,} of the {changed:,} revisions that changed {answer.tag}"
+        return (f"Not recorded: {of} in that time. {_NOT_RECORDED}",)
+    return ("Nothing was rebuilt.",) if answer.by == "cause" and not answer.rows else ()
 
 
 def _churn_row(row: ChurnRow | CauseRow) -> Row:

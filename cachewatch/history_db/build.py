@@ -9,24 +9,29 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain, groupby
 from pathlib import Path
+from typing import TypeVar
 from zlib import crc32
 
 from msgspec import Struct
 
+from cachewatch.causes.night_causes import Night, blobs_of, find_nights
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import AnotherInstance, DocumentError, UsageError
 from cachewatch.git.document_versions import DocumentVersions, Moment, find_versions, first_parents
 from cachewatch.git.repository import Repository
-from cachewatch.history_db.engines import Engine, units_of
-from cachewatch.history_db.indexed_document import KnownDocument, OpenInterval, Task
+from cachewatch.history_db.engines import Causes, Engine, Found, Unit, units_of
+from cachewatch.history_db.indexed_document import IndexedDocument, KnownDocument, OpenInterval, Task
 from cachewatch.history_db.names import signature_of
 from cachewatch.history_db.rewriting import common_length, cut
 from cachewatch.history_db.schema import check_is_index, error_of, open_for_writing
 from cachewatch.history_db.writing import Writer, fill_specs
 from cachewatch.runtime.atomic_files import open_lock
+
+Item = TypeVar("Item")
 
 
 class Part(Struct, frozen=True):
@@ -44,6 +49,7 @@ class Progress(Struct, frozen=True):
 
     begin: Callable[[int, int], None] = lambda _, __: None  # how many there are, and how many are done already
     advance: Callable[[int], None] = lambda _: None  # how many more are done
+    fetch: Callable[[int], None] = lambda _: None  # how many files a partial clone lacks, before they are fetched
 
 
 _TELL_NOBODY = Progress()
@@ -135,21 +141,28 @@ class _Build:
         """Index all documents up to revision number `newest`."""
         indexed = self._indexed()
         commits = [moment.commit for moment in self._chain[: newest + 1]]
-        documents = _in_part(find_versions(self._repository, commits, indexed + 1), self._part)
+        found = find_versions(self._repository, commits, indexed + 1)
+        documents = _in_part(found, self._part, lambda one: f"{one.tag}/{one.package}")
+        changed = {(one.tag, version.revision) for one in found for version in one.versions}
+        nights = _in_part(find_nights(self._repository, commits, sorted(changed)), self._part, lambda night: night.name)
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
         states = _States(self._connection) if indexed >= 0 else None
         tasks = [task for one in documents if (task := _task(one, states)).name not in done]
-        self._repository.obtain(v.blob for task in tasks for v in task.versions if v.blob)
-        total, left = (sum(len(one.versions) for one in some) for some in (documents, tasks))
-        self._progress.begin(total, total - left)
+        asked = [night for night in nights if night.is_recorded and night.name not in done]
+        total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)
+        self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
+        documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
+        self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
         writer = Writer(self._connection, has_specs=indexed >= 0 and self._part is None)
-        for unit, found in self._engine(units_of(tasks)):
+        for unit, answers in self._engine(units_of(tasks, asked)):
             with self._transaction():
-                writer.store(zip(unit, found, strict=True))
-            versions = sum(len(task.versions) for task in unit)
-            self._versions += versions
-            self._progress.advance(versions)
+                _store(writer, unit, answers)
+            size = sum(map(_size, unit))
+            self._versions += sum(_size(one) for one in unit if isinstance(one, Task))
+            self._progress.advance(size)
         with self._transaction():
+            for tag, of_tag in groupby(nights, key=lambda night: night.tag):
+                writer.add_nights(tag, [(night.revision, night.is_recorded) for night in of_tag])
             finish(self._connection, part=self._part)
 
     def _versions_up_to(self, newest: int) -> Sequence[DocumentVersions]:
@@ -261,11 +274,22 @@ def _task(one: DocumentVersions, states: _States | None) -> Task:
     return Task(one.tag, one.package, one.versions, known, is_unread, intervals)
 
 
-def _in_part(documents: Sequence[DocumentVersions], part: Part | None) -> Sequence[DocumentVersions]:
+def _in_part(found: Sequence[Item], part: Part | None, name_of: Callable[[Item], str]) -> Sequence[Item]:
     if part is None:
-        return documents
+        return found
     # By name, so that a document stays in its part when others come.
-    return [one for one in documents if crc32(f"{one.tag}/{one.package}".encode()) % part.of == part.number - 1]
+    return [one for one in found if crc32(name_of(one).encode()) % part.of == part.number - 1]
+
+
+def _store(writer: Writer, unit: Unit, answers: Found) -> None:
+    pairs: list[tuple[Task | Night, IndexedDocument | Causes]] = list(zip(unit, answers, strict=True))
+    writer.store((one, found) for one, found in pairs if isinstance(one, Task) and isinstance(found, IndexedDocument))
+    writer.store_causes((one, found) for one, found in pairs if isinstance(one, Night) and isinstance(found, tuple))
+
+
+def _size(one: Task | Night) -> int:
+    """Return how many versions of documents this is, or steps."""
+    return len(one.versions) if isinstance(one, Task) else 1
 
 
 def _for_what(part: str | None) -> str:

@@ -22,11 +22,12 @@ class ChurnRow(Struct, frozen=True, kw_only=True):
 class CauseRow(Struct, frozen=True, kw_only=True):
     """What changed in a package, and how many specs were rebuilt because of it."""
 
-    name: str  # the package
+    name: str  # the package that differs; "" where none is to blame
     what: str
     before: str
     after: str
     specs: int
+    attributed: int  # how many are counted under no other cause, so that these numbers add up
 
 
 class Churn(Struct, frozen=True, kw_only=True):
@@ -41,6 +42,9 @@ class Churn(Struct, frozen=True, kw_only=True):
     revisions: int  # in that range
     rows: tuple[ChurnRow | CauseRow, ...]
     others: int  # so many more were left out
+    # By cause, of the revisions that changed documents of the tag: how many have a dependency graph, and how many do not.
+    recorded: int | None = None
+    not_recorded: int | None = None
 
 
 QUERIES = {
@@ -56,11 +60,13 @@ QUERIES = {
             WHERE tag = :tag AND revision > :since AND revision <= :until GROUP BY stacks
         ) JOIN stack USING (stacks) GROUP BY stack.name""",
     "cause": """
-        SELECT package.name, what, before, after, sum(specs) AS total
-        FROM cause JOIN package ON package.id = cause.package
-        WHERE cause.tag = :tag AND revision > :since AND revision <= :until
-        GROUP BY package.id, what, before, after ORDER BY total DESC, package.name, what, before, after""",
+        SELECT package, what, before, after, sum(specs) AS total, sum(attributed) AS counted FROM cause
+        WHERE tag = :tag AND revision > :since AND revision <= :until
+        GROUP BY package, what, before, after ORDER BY total DESC, counted DESC, package, what, before, after""",
 }
+RECORDED = (
+    "SELECT sum(recorded), sum(NOT recorded) FROM night WHERE tag = :tag AND revision > :since AND revision <= :until"
+)
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
@@ -70,6 +76,7 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
     """
     values = {"tag": index.tag(tag), "since": max(since, 0), "until": until}
     rows = _causes(index, values) if by == "cause" else _counts(index, by, values)
+    recorded, not_recorded = next(index.rows(RECORDED, values)) if by == "cause" else (None, None)
     return Churn(
         indexed=index.indexed,
         tag=tag,
@@ -79,12 +86,15 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
         revisions=max(until - max(since, 0), 0),
         rows=tuple(rows[:most]),
         others=len(rows[most:]) if most else 0,
+        recorded=(recorded or 0) if by == "cause" else None,
+        not_recorded=(not_recorded or 0) if by == "cause" else None,
     )
 
 
 def _causes(index: Index, values: Mapping[str, int]) -> Sequence[CauseRow]:
     found = index.rows(QUERIES["cause"], values)
-    return [CauseRow(name=name, what=what, before=b, after=a, specs=count) for name, what, b, a, count in found]
+    names = ("name", "what", "before", "after", "specs", "attributed")
+    return [CauseRow(**dict(zip(names, row, strict=True))) for row in found]
 
 
 def _counts(index: Index, by: str, values: Mapping[str, int]) -> Sequence[ChurnRow]:

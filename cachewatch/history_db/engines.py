@@ -4,9 +4,11 @@ Each way answers the same units with equal values, so the index does not depend 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from cachewatch.causes.night_causes import CountedCause, Night, count_all
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.records import Known
 from cachewatch.errors import UsageError, WorkFailed
@@ -15,9 +17,12 @@ from cachewatch.history_db.follow_document import follow
 from cachewatch.history_db.indexed_document import IndexedDocument, Task
 from cachewatch.runtime.parallel import WorkerEnded, in_processes
 
-# A run of documents, all versions of which are read one after the other: git then needs no cache of deltas.
-Unit = Sequence[Task]
-Answer = tuple[Unit, list[IndexedDocument]]
+Causes = tuple[CountedCause, ...]
+# A run of documents, all versions of which are read one after the other: git then needs no cache of deltas. Or a run of
+# steps of one tag, whose causes are counted.
+Unit = Sequence[Task] | Sequence[Night]
+Found = list[IndexedDocument] | list[Causes]
+Answer = tuple[Unit, Found]
 # Answers all units, in any order.
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
 
@@ -27,9 +32,13 @@ _ATTEMPTS = 3
 _AT_ONCE = 64
 
 
-def units_of(tasks: Sequence[Task]) -> list[Unit]:
-    """Cut `tasks` into units of about as many versions; a document is never cut."""
-    units: list[Unit] = []
+def units_of(tasks: Sequence[Task], nights: Sequence[Night] = ()) -> list[Unit]:
+    """Cut `tasks` into units of about as many versions, and `nights` by their names; a document is never cut."""
+    return [*_units(tasks), *(tuple(run) for _, run in groupby(nights, key=lambda night: night.name))]
+
+
+def _units(tasks: Sequence[Task]) -> list[Sequence[Task]]:
+    units: list[Sequence[Task]] = []
     start = versions = 0
     for place, task in enumerate(tasks):
         versions += len(task.versions)
@@ -42,9 +51,9 @@ def units_of(tasks: Sequence[Task]) -> list[Unit]:
 def in_jobs(repository: Repository, jobs: int) -> Engine:
     """Return the engine that works in `jobs` processes, or in this one."""
 
-    def make_work() -> Callable[[Unit], list[IndexedDocument]]:
+    def make_work() -> Callable[[Unit], Found]:
         own = repository.again() if jobs > 1 else repository
-        return lambda unit: _follow_all(own, unit)
+        return lambda unit: _answer(own, unit)
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         left, attempts = list(units), 0
@@ -85,16 +94,22 @@ def on_cluster(git_dir: str, address: str) -> Engine:
     return engine
 
 
-def follow_unit(git_dir: str, unit: Unit) -> list[IndexedDocument]:
-    """Follow the documents of `unit`, in a process that has nothing open yet."""
+def follow_unit(git_dir: str, unit: Unit) -> Found:
+    """Answer `unit` in a process that has nothing open yet."""
     repository = Repository(Path(git_dir))
     try:
-        return _follow_all(repository, unit)
+        return _answer(repository, unit)
     finally:
         repository.close()
 
 
-def _follow_all(repository: Repository, unit: Unit) -> list[IndexedDocument]:
+def _answer(repository: Repository, unit: Unit) -> Found:
+    tasks = [one for one in unit if isinstance(one, Task)]
+    nights = [one for one in unit if isinstance(one, Night)]
+    return list(count_all(repository, nights)) if nights else _follow_all(repository, tasks)
+
+
+def _follow_all(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
     blobs = [version.blob for task in unit for version in task.versions if version.blob]
     contents = repository.objects().readable(blobs, kind="blob", most=MAX_BYTES)
     known = Known()

@@ -28,9 +28,10 @@ _SPECS = f"""
 _STEPS = f"""
     SELECT tag.name, package.name, revision, time, added, removed, rebuilt
     FROM step t {_NAMED} JOIN revision ON n = revision WHERE revision <= :newest ORDER BY t.tag, t.package, revision"""  # noqa: S608
-_CAUSES = f"""
-    SELECT tag.name, package.name, revision, time, what, before, after, specs
-    FROM cause t {_NAMED} JOIN revision ON n = revision WHERE revision <= :newest ORDER BY revision, t.tag, t.package"""  # noqa: S608
+_CAUSES = """
+    SELECT tag.name, package, revision, time, what, before, after, specs, attributed
+    FROM cause t JOIN tag ON tag.id = t.tag JOIN revision ON n = revision WHERE revision <= :newest
+    ORDER BY revision, t.tag, package, what, before, after"""
 _REVISIONS = 'SELECT n, "commit", time FROM revision WHERE n <= :newest ORDER BY n'
 
 Row = Sequence[Any]
@@ -84,7 +85,7 @@ FILES = {
     ),
     "causes": _File(
         _CAUSES,
-        "tag:text package:text revision:number time:time what:text before:text after:text specs:number",
+        "tag:text package:text revision:number time:time what:text before:text after:text specs:number attributed:number",
         _timed(3),
     ),
 }

@@ -6,10 +6,13 @@ SQLite's own type (BLOB or TEXT) says which of the two it is.
 
 import base64
 from collections.abc import Iterable
+from struct import Struct
 
 from msgspec.json import decode, encode
 
-_LETTERS, _BYTES, _PREFIX_BYTES = 32, 20, 5
+_LETTERS, _BYTES = 32, 20
+# The first eight bytes of each hash as a number, and how many bits of it are not of the prefix.
+_FIRST_EIGHT, _BEHIND_PREFIX = Struct(">Q12x").iter_unpack, 24
 UNUSUAL = -1
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 _BASE32 = frozenset(_ALPHABET)
@@ -48,7 +51,7 @@ def prefixes(stored: bytes | str) -> set[int]:
     """Return under which prefixes the table `spec` has these hashes."""
     if isinstance(stored, str):
         return {prefix_of(one) for one in unpack(stored)}
-    return {int.from_bytes(stored[start : start + _PREFIX_BYTES]) for start in range(0, len(stored), _BYTES)}
+    return {number >> _BEHIND_PREFIX for (number,) in _FIRST_EIGHT(stored)}
 
 
 def prefix_of(spec_hash: str) -> int:

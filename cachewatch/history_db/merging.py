@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cachewatch.causes.night_causes import CountedCause
 from cachewatch.errors import UsageError
 from cachewatch.history_db.build import explained, finish, locked, transaction
 from cachewatch.history_db.indexed_document import IndexedDocument, Interval, KnownDocument, Step, Tally, Task
@@ -16,6 +17,7 @@ from cachewatch.history_db.names import names_of, signature_of
 from cachewatch.history_db.schema import open_for_writing
 from cachewatch.history_db.writing import Writer
 
+_OF_TAG = "{} JOIN tag ON tag.id = tag"
 _FILE = re.compile(r"part-(\d+)-of-(\d+)\.db")
 
 
@@ -114,6 +116,11 @@ def _merge_part(writer: Writer, source: sqlite3.Connection) -> int:
         count += 1
     for tag, tallies in _tallies(source):
         writer.add_tallies(tag, tallies)
+    for tag, revision, is_recorded in source.execute(f"SELECT name, revision, recorded FROM {_OF_TAG.format('night')}"):  # noqa: S608
+        writer.add_nights(tag, [(revision, bool(is_recorded))])
+    query = f"SELECT name, revision, package, what, before, after, specs, attributed FROM {_OF_TAG.format('cause')}"  # noqa: S608
+    for tag, revision, *cause in source.execute(query):
+        writer.add_causes(tag, [(revision, CountedCause(*cause))])
     return count
 
 

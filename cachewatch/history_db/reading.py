@@ -10,10 +10,9 @@ from msgspec import Struct
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from cachewatch.core.dates import as_datetime
 from cachewatch.core.model import Signature
 from cachewatch.errors import UnknownRevision, UsageError
-from cachewatch.history_db.schema import indexed_revision, open_for_reading
+from cachewatch.history_db.schema import BUSY_MILLISECONDS, indexed_revision, open_for_reading
 
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
@@ -29,9 +28,9 @@ class Point(Struct, frozen=True):
 class Index:
     """The index at a path, as it is now; whatever is added meanwhile is not seen."""
 
-    def __init__(self, path: Path) -> None:
-        """Open it; raises NoHistoryIndex where there is none."""
-        self.connection = open_for_reading(path)
+    def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
+        """Open it, and wait so long for a writer; raises NoHistoryIndex where there is none."""
+        self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
         self.newest, commit, time = indexed_revision(self.connection)
         self.indexed = Point(commit, as_text(time))
         self._points: dict[int, Point] = {}
@@ -93,6 +92,8 @@ class Index:
         HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
         before all revisions is -1 if it `may_precede` them.
         """
+        from cachewatch.core.dates import as_datetime  # noqa: PLC0415  most questions name no revision
+
         moment = as_datetime(name, datetime.now(UTC))
         if moment is not None:
             number = self._until(moment)

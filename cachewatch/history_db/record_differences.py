@@ -1,8 +1,9 @@
 """What one version of a document changed against the one before, found by comparing the texts of records.
 
 Neighbouring versions have most records in common, letter for letter. So a version is cut into the texts of its records,
-and only those that the version before did not have are looked at. Whatever is not of the form that the generator writes
-is read by documents/parsing.py, and the two ways give one answer.
+and only those that the version before did not have are looked at: those between runs that both have (changed_records.py),
+or, with many changes, of all. Whatever is not of the form that the generator writes is read by documents/parsing.py, and
+the two ways give one answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from cachewatch.documents.frontmatter import NotPlain, UsualDocuments
 from cachewatch.documents.limits import MAX_BYTES, check
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import END, Known, are_hashes, cut_hashes, hash_in, learn, split_at_braces
+from cachewatch.history_db.changed_records import changed_records
 
 BySpec = Mapping[str, Signature]
 
@@ -44,11 +46,14 @@ class DocumentReader:
         # Texts only: many pairs would keep the garbage collector busy.
         self._records: dict[str, str] | None = None if specs else {}
         self._copies: dict[str, int] = {}  # how often each text without hash occurs
+        self._pieces: list[str] | None = (
+            None  # the records in their order in the last version, if each stands there once
+        )
 
     def remove(self) -> Difference:
         """Take note that the document was removed."""
         went, self.specs, self.has_old_compilers = self.specs, {}, False
-        self._records, self._copies = {}, {}
+        self._records, self._copies, self._pieces = {}, {}, None
         return Difference(went, {}, {})
 
     def read(self, data: bytes, path: str) -> Difference:
@@ -57,24 +62,38 @@ class DocumentReader:
         if found is not None:
             return found
         document = parse(data, path, self._known)
-        self._records = None
+        self._records = self._pieces = None
         self.has_old_compilers = document.has_old_compilers
         return self._replace(dict(document.specs))
 
     def _read_quickly(self, data: bytes) -> Difference | None:
         try:
             details = self._usual.details(data) if len(data) <= MAX_BYTES else None
-            return None if details is None else self._compare(split_at_braces(details))
+            if details is None:
+                return None
+            pieces = split_at_braces(details)
+            found = self._compare(*self._changed(pieces))
         except (NotPlain, msgspec.MsgspecError, RecursionError):
             return None
+        if found is not None and self._records is not None:
+            self._pieces = pieces if len(pieces) == len(self._records) else None
+        return found
 
-    def _compare(self, records: Sequence[str]) -> Difference | None:
-        """Compare with the records of the version before; None if it takes the other way."""
+    def _changed(self, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the texts of records that are new, and of those that are gone."""
         before = self._records or {}
-        texts = frozenset(records)
-        new = list(texts.difference(before))
-        has_gone = len(before) + len(new) > len(texts)
-        gone = list(frozenset(before).difference(texts)) if has_gone else []
+        changed = changed_records(self._pieces, pieces) if self._pieces else None
+        if changed is None:
+            texts = frozenset(pieces)
+            new = list(texts.difference(before))
+            has_gone = len(before) + len(new) > len(texts)
+            return new, list(frozenset(before).difference(texts)) if has_gone else []
+        after = dict.fromkeys(changed[1])
+        return [text for text in after if text not in before], [text for text in changed[0] if text not in after]
+
+    def _compare(self, new: Sequence[str], gone: Sequence[str]) -> Difference | None:
+        """Take in texts of records that are new and that are gone; None if it takes the other way."""
+        before = self._records or {}
         parts = cut_hashes(new, END)
         if parts is None:
             return None

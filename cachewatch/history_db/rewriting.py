@@ -32,7 +32,7 @@ def cut(
     _remember(connection, newest)
     newest = min(newest, indexed)
     _cut_intervals(connection, newest)
-    for table in ("step", "tally", "cause"):
+    for table in ("step", "tally", "night", "cause"):
         connection.execute(f"DELETE FROM {table} WHERE revision > ?", (newest,))  # noqa: S608  our own names
     _cut_documents(connection, newest, versions, is_old)
     connection.execute("DELETE FROM diagnostic WHERE revision > ?", (newest,))

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cachewatch.errors import NoHistoryIndex, StateError
-from cachewatch.runtime.filesystems import journal_mode
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x63775F68  # "cw_h"
 # Where the header of a database of SQLite has it.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
 # Writers commit for a short time only, but a merge may take longer.
-_BUSY_MILLISECONDS = 30_000
+BUSY_MILLISECONDS = 30_000
 
 # What SQLite says of a file that is damaged.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -119,18 +118,25 @@ CREATE TABLE tally(                      -- what a revision did to each set of s
     rebuilt INTEGER NOT NULL,
     PRIMARY KEY (tag, stacks, revision)
 ) WITHOUT ROWID;
-CREATE TABLE cause(                      -- why specs were rebuilt; only recorded catalogues know
-    revision INTEGER NOT NULL,
+CREATE TABLE night(                      -- the revisions that changed documents of a tag, and had it before
     tag INTEGER NOT NULL,
-    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    recorded INTEGER NOT NULL,           -- whether this revision and the one before have a dependency graph of the tag
+    PRIMARY KEY (tag, revision)
+) WITHOUT ROWID;
+CREATE TABLE cause(                      -- why specs were rebuilt in a revision, where that is recorded
+    tag INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    package TEXT NOT NULL,               -- that differs; '' where none is to blame. It need not have documents
     what TEXT NOT NULL,
     before TEXT NOT NULL,
     after TEXT NOT NULL,
-    specs INTEGER NOT NULL,
-    PRIMARY KEY (revision, tag, package, what, before, after)
+    specs INTEGER NOT NULL,              -- how many new specs have this cause
+    attributed INTEGER NOT NULL,         -- and how many are counted under this one only, so these add up
+    PRIMARY KEY (tag, revision, package, what, before, after)
 ) WITHOUT ROWID;
--- Has all that `when` asks for, so that it never touches the rows, which are wide.
-CREATE INDEX interval_by_package ON interval(package, tag, first, build, stacks, last);
+-- Has all that `when` asks for, in the order of its groups, so that it neither touches the rows, which are wide, nor sorts.
+CREATE INDEX interval_by_package ON interval(package, tag, build, stacks, first, last);
 CREATE INDEX interval_by_first ON interval(first);
 CREATE INDEX interval_by_last ON interval(last) WHERE last IS NOT NULL;
 INSERT INTO progress VALUES (1, -1, NULL);
@@ -166,6 +172,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
     Raises StateError if the file is something else, or cannot be used.
     """
+    from cachewatch.runtime.filesystems import journal_mode  # noqa: PLC0415  no question needs it
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = _connect(path, "rwc")
@@ -188,15 +196,15 @@ def error_of(path: Path, error: sqlite3.Error) -> StateError:
     return StateError(f"{path}: {error}; try again, or name another file with --db")
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open the index at `path`, which must exist, and see one state of it.
+def open_for_reading(path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
+    """Open the index at `path`, which must exist, and see one state of it; a writer is waited for so long.
 
     Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used.
     """
     if not path.exists():
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     try:
-        connection = _connect(path, _reading_mode(path))
+        connection = _connect(path, _reading_mode(path), busy_milliseconds)
         version = _version(connection, path)
         # Everything is read in one transaction: a build beside us changes nothing that we see.
         connection.execute("BEGIN")
@@ -218,9 +226,9 @@ def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | No
     return n, commit, time
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    connection.execute(f"PRAGMA busy_timeout = {busy_milliseconds}")
     return connection
 
 

@@ -28,11 +28,13 @@ class StacksAt(Struct, frozen=True, kw_only=True):
     stacks: tuple[StackAt, ...]
 
 
-# What the tally does not count: what the first readable version of a document has. The + leads SQLite to it by equality.
+# What the tally does not count: what the first readable version of a document has. There are few such revisions.
 BASELINES = """
     SELECT i.stacks, i.first, sum(i.size)
-    FROM document d JOIN interval i ON i.package = d.package AND i.tag = d.tag AND i.first = d.baseline
-    WHERE d.tag = :tag AND +d.baseline <= :until GROUP BY i.stacks, i.first"""
+    FROM (SELECT DISTINCT baseline FROM document WHERE tag = :tag AND baseline <= :until) b
+    CROSS JOIN interval i INDEXED BY interval_by_first ON i.first = b.baseline AND i.tag = :tag
+    CROSS JOIN document d ON d.tag = :tag AND d.package = i.package AND d.baseline = i.first
+    GROUP BY i.stacks, i.first"""
 _CHANGES = """
     SELECT stacks, revision, added - removed FROM tally
     WHERE tag = :tag AND revision <= :until AND added <> removed"""

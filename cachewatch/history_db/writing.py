@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import astuple
 
+from cachewatch.causes.night_causes import CountedCause, Night
 from cachewatch.core.model import Signature
 from cachewatch.history_db.hashes import prefixes
 from cachewatch.history_db.indexed_document import IndexedDocument, Interval, OpenInterval, Tally, Task
@@ -40,6 +41,26 @@ class Writer:
         for task, one in found:
             self._store(task, one)
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
+
+    def store_causes(self, nights: Iterable[tuple[Night, Iterable[CountedCause]]]) -> None:
+        """Write the causes of a run of steps, which is done then."""
+        found = list(nights)
+        for night, causes in found:
+            self.add_causes(night.tag, [(night.revision, cause) for cause in causes])
+        self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(night.name,) for night, _ in found])
+
+    def add_causes(self, tag: str, causes: Iterable[tuple[int, CountedCause]]) -> None:
+        """Write the causes of revisions that changed a tag."""
+        number = self._numbers.tag(tag)
+        rows = [(number, revision, *astuple(cause)) for revision, cause in causes]
+        self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def add_nights(self, tag: str, nights: Iterable[tuple[int, bool]]) -> None:
+        """Write which revisions changed a tag, and whether its dependency graph is recorded there."""
+        number = self._numbers.tag(tag)
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO night VALUES (?, ?, ?)", [(number, *night) for night in nights]
+        )
 
     def add_tallies(self, tag: str, tallies: Iterable[Tally]) -> None:
         """Add to the tallies of a tag."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -21,7 +21,7 @@ from cachewatch.environments.revision_changes import cover_both
 from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, count_between, lacks, resolve, times_between, times_until
-from cachewatch.notify import notice_sentences, rebuild_causes, stale_sources
+from cachewatch.notify import notice_sentences, rebuild_causes, removed_since, stale_sources
 from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
 from cachewatch.notify.digest_streams import Stream
@@ -194,7 +194,20 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             found.append(tag)
             facts.append(noted)
             room = _left(room, tag.table)
-        return TagDiffs(tuple(found), tuple(facts), hidden, bases)
+        return TagDiffs(self._with_stays(found, comparison.pairs), tuple(facts), hidden, bases)
+
+    def _with_stays(self, tags: Sequence[TagDigest], pairs: Sequence[TagPair]) -> tuple[TagDigest, ...]:
+        """Say since when removed versions were there, where the source has a history index that knows."""
+        if not any(map(removed_since.is_concerned, tags)):
+            return tuple(tags)
+        log, room, found = self.context.log.bind(source=self.source.name), removed_since.MOST, []
+        with removed_since.open_index(self.repository, log) as index:
+            if index is None:
+                return tuple(tags)
+            for tag, pair in zip(tags, pairs, strict=True):
+                told, room = removed_since.add_stays(tag, pair, index, room, log)
+                found.append(told)
+        return tuple(found)
 
     def _selection(self) -> Selection:
         """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""

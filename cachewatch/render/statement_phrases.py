@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from cachewatch.core.model import Place
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.statements import Line, Remains, Statement, StatementKind
-from cachewatch.core.statements.values import Story
+from cachewatch.core.statements.values import Stay, Story
 from cachewatch.core.untrusted_text import safe_name
 
 # How many stacks and the like are named in one place.
@@ -130,6 +130,20 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     if story.places:
         return in_places(story.places, most)
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
+
+
+def there_since(line: Line) -> str:
+    """Say since when what was removed had been there; empty where that is not known."""
+    if line.stay is None:
+        return ""
+    return f"was there since {line.stay.day}{' or before' if line.stay.or_before else _lasted(line.stay)}"
+
+
+def _lasted(stay: Stay) -> str:
+    days = int(stay.days or 0)
+    if not days:
+        return ""
+    return f", {'at least ' if stay.is_least else ''}{number(days, 'day')}"
 
 
 def _of_stacks(stacks: Set[str], of_stacks: int, most: int) -> str:

@@ -30,7 +30,7 @@ from cachewatch.render.first_screen import (
     sentence_of_tag,
 )
 from cachewatch.render.rebuild_reasons import Reason
-from cachewatch.render.statement_phrases import HEADINGS, fact, remaining, where
+from cachewatch.render.statement_phrases import HEADINGS, fact, remaining, there_since, where
 from cachewatch.render.tag_views import Data, TagViews
 from cachewatch.report.changes import Report
 from cachewatch.report.digest import Digest, Example, Return, Span, TagDigest
@@ -289,7 +289,9 @@ class _Maker:
             "fact": self._clean(fact(line)),
             "before": self._name(", ".join(line.story.before)),
             "after": self._name(", ".join(line.story.after)),
-            "where": self._clean(where(line)) if self._form.has_details else "",
+            "where": self._clean("; ".join(filter(None, (where(line), there_since(line)))))
+            if self._form.has_details
+            else "",
             "specs": line.counts.specs,
             "is_bad": severity_of(kind) is Severity.ATTENTION,
         }

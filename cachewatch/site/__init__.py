@@ -27,6 +27,7 @@ from cachewatch.site.archive import (
 )
 from cachewatch.site.builds import Sources
 from cachewatch.site.feeds import Feed, package_feed, stack_feed, tag_feed
+from cachewatch.site.indexed_arrivals import Arrivals
 from cachewatch.site.overview import index_page, stacks_plot
 from cachewatch.site.package_lists import package_names, package_rows
 from cachewatch.site.packages import package_page
@@ -60,6 +61,7 @@ _TEMPLATES = (
 _ASSETS = ("site.css", "site.js")
 _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
+_NO_ARRIVALS = Arrivals()
 
 Progress = Callable[[int], None]
 
@@ -145,6 +147,7 @@ def _package_pages(catalogue: Catalogue, times: Times, sources: Sources) -> Iter
             times=times,
             sources=sources,
             causes=catalogue.causes.get(package),
+            arrivals=catalogue.arrivals.get(package, _NO_ARRIVALS),
             has_page=has_page,
         )
         yield _Page(page("package", package), "package", {"view": view})

@@ -10,6 +10,7 @@ from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
 from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
 from cachewatch.site.cause_pictures import reasons_of
+from cachewatch.site.indexed_arrivals import Arrivals
 from cachewatch.site.page_names import file_name, page, shown
 from cachewatch.site.page_values import (
     Bar,
@@ -40,6 +41,7 @@ _MOST_STAYS = 200
 _MOST_LANES = 6
 _MOST_LOST = 5
 _UP = "../"
+_NO_ARRIVALS = Arrivals()
 
 
 def package_page(
@@ -51,6 +53,7 @@ def package_page(
     times: Times,
     sources: Sources,
     causes: PackageCauses | None = None,
+    arrivals: Arrivals = _NO_ARRIVALS,
     has_page: Callable[[str], bool] = lambda _: False,
 ) -> PackagePage:
     """Tell of one package; one without a history is only in other tags."""
@@ -85,7 +88,7 @@ def package_page(
         builds=builds_of(present),
         lanes=tuple(_lanes(stays, places, times)) if places else (),
         ticks=where.ticks,
-        stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
+        stays=tuple(_stay_rows(stays, times, arrivals))[:_MOST_STAYS],
         more_stays=max(0, len(stays) - _MOST_STAYS),
         specs=line_plot("specs", [step.specs for step in steps], revisions, times),
         reasons=reasons_of(causes, times, has_page) if causes else None,
@@ -153,23 +156,37 @@ def _lane_title(stack: str, stays: Sequence[Interval], times: Times) -> str:
     return f"{shown(stack)}: {', '.join(said)}"
 
 
-def _stay_rows(stays: Sequence[Interval], times: Times) -> Iterable[StayRow]:
+def _stay_rows(stays: Sequence[Interval], times: Times, arrivals: Arrivals) -> Iterable[StayRow]:
     first: dict[str, Interval] = {}
     for stay in stays:
         first.setdefault(stay.version, stay)
     ordered = sorted(stays, key=lambda stay: stay.stack)
     ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     for stay in ordered:
-        start = first[stay.version]
-        lag = times.days_between(start.first, stay.first) if start.is_dated else None
+        known = None if stay.is_dated else arrivals.stays.get((stay.stack, stay.version))
         yield StayRow(
             stack=stack_link(stay.stack, _UP),
             version=shown(stay.version, 40),
-            came=times.moments[stay.first],
-            is_dated=stay.is_dated,
+            came=known.moment if known else times.moments[stay.first],
+            is_dated=known.is_dated if known else stay.is_dated,
             went=None if stay.last is None else times.moments[stay.last],
-            lag="" if lag is None else "first" if stay.first == start.first else f"{days(lag)} later",
+            lag=_lag(stay, first[stay.version], times, arrivals),
         )
+
+
+def _lag(stay: Interval, start: Interval, times: Times, arrivals: Arrivals) -> str:
+    """Say how long after the first stack it came, which the history index may know where the site begins later."""
+    begin = arrivals.begins.get(stay.version)
+    if begin is None or start.is_dated:
+        lag = times.days_between(start.first, stay.first) if start.is_dated else None
+        return "" if lag is None else "first" if stay.first == start.first else f"{days(lag)} later"
+    came = arrivals.stays.get((stay.stack, stay.version)) if not stay.is_dated else None
+    time = came.time if came else times.times[stay.first]
+    if not begin.is_dated or begin.time is None or time is None or (came is None and not stay.is_dated):
+        return ""
+    if came and came.moment == begin.moment:
+        return "first"
+    return f"{days(max(0.0, (time - begin.time).total_seconds() / 86400))} later"
 
 
 def _runs(steps: Sequence[Step]) -> list[list[Step]]:

@@ -21,6 +21,7 @@ from cachewatch.history import Present, Revisions, TagHistory, read_tag, reports
 from cachewatch.history.revision_reports import Declared
 from cachewatch.history.walk_revisions import Progress, size_to_read
 from cachewatch.report.changes import Report
+from cachewatch.site.indexed_arrivals import Arrivals
 from cachewatch.site.recorded_causes import OpenStep, PackageCauses, RecordedCauses
 from cachewatch.site.revision_stories import Story, story_of
 
@@ -41,6 +42,9 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     past: TagHistory
     stories: tuple[Story, ...]  # by number of the revision
     causes: Mapping[str, PackageCauses] = {}  # why packages were rebuilt the last time
+    arrivals: Mapping[
+        str, Arrivals
+    ] = {}  # by package, of what the first revision has, where a history index knows them
     tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
     diagnostics: tuple[Diagnostic, ...]
     remembered: Remembered

@@ -34,12 +34,17 @@ class Times:
 
     def __init__(self, past: TagHistory) -> None:
         self.times = [time for _, time in past.revisions]
-        self.moments = [DatedRevision(_day(time), commit[:10], calendar_day(time)) for commit, time in past.revisions]
+        self.moments = [dated_revision(commit, time) for commit, time in past.revisions]
 
     def days_between(self, first: int, last: int) -> float | None:
         """Return how many days lie between two revisions, or None where a commit has no date."""
         began, ended = self.times[first], self.times[last]
         return None if began is None or ended is None else max(0.0, (ended - began).total_seconds() / 86400)
+
+
+def dated_revision(commit: str, time: datetime | None) -> DatedRevision:
+    """Return a revision as pages name it."""
+    return DatedRevision(_day(time), commit[:10], calendar_day(time))
 
 
 def _day(time: datetime | None) -> str:

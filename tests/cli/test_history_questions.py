@@ -154,20 +154,21 @@ def test_ranges(run: Run) -> None:
 
 
 def test_causes(run: Run, asked: Path) -> None:
-    """Their specs are added up, most first; without any, the sentence names another command."""
-    assert "No causes are indexed. `cachewatch why --between A B` finds" in run("churn", "--by", "cause").output
+    """Their specs are added up, most first; where there is no graph, the sentence says how to have one."""
+    assert "Not recorded: " in run("churn", "--by", "cause").output
     with sqlite3.connect(asked / "cachewatch-history.db") as connection:
         (develop,) = connection.execute("SELECT id FROM tag WHERE name = 'develop'").fetchone()
         rows = [
-            (revision, develop, package, "version", "1.0", "1.1", 3) for revision, package in ((1, 1), (1, 2), (0, 1))
+            (develop, revision, package, "version", "1.0", "1.1", 3, 2)
+            for revision, package in ((1, "a"), (1, "b"), (0, "a"))
         ]
-        connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-        connection.execute("UPDATE cause SET specs = 9 WHERE package = 2")
-        names = dict(connection.execute("SELECT id, name FROM package"))
+        connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("UPDATE cause SET specs = 9 WHERE package = 'b'")
+        connection.execute("UPDATE night SET recorded = 1")
     found = json.loads(run("churn", "--by", "cause", "--format", "json").output)["rows"]
-    expected = {"what": "version", "before": "1.0", "after": "1.1"}
-    assert found == [{"name": names[2], **expected, "specs": 9}, {"name": names[1], **expected, "specs": 3}]
-    assert "No causes" not in run("churn", "--by", "cause").output
+    expected = {"what": "version", "before": "1.0", "after": "1.1", "attributed": 2}
+    assert found == [{"name": "b", **expected, "specs": 9}, {"name": "a", **expected, "specs": 3}]
+    assert "ot recorded" not in run("churn", "--by", "cause").output
 
 
 def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:

@@ -288,3 +288,43 @@ def test_a_tag_is_read_once(demo_repository: Path) -> None:
     assert len(found) == len(listing.blobs) > 1
     assert dict(read_tag(listing.blobs, reader, known)) == found
     assert reader.names == []
+
+
+def _states(folder: Path, *states: tuple[str, ...]) -> FileHistories:
+    """Write a revision for each state: lines for fast-import that follow the commit's own."""
+    history(folder, catalogue({"zlib": [record(1)], "gcc": [record(9)]}))
+    stream = ""
+    for number, lines in enumerate(states):
+        head = ["commit refs/heads/main", f"committer a <a@b> {1750000000 + number} +0000", "data 1", "x"]
+        parent = [] if number else ["from refs/heads/main^0"]
+        stream += "\n".join([*head, *parent, *lines, ""])
+    subprocess.run(["git", f"--git-dir={folder}", "fast-import", "--quiet"], input=stream.encode(), check=True)
+    return _trails(folder)
+
+
+_LINK = "data 11\n/etc/passwd"
+_DOCUMENT = catalogue({"zlib": [record(1), record(2)]})["_cache/develop/zlib/specs.md"].decode()
+_FILE = f"M 100644 inline _cache/develop/zlib/specs.md\ndata {len(_DOCUMENT)}\n{_DOCUMENT}"
+
+
+@pytest.mark.parametrize("what", ["the package", "the tag", "the document"])
+def test_a_link_that_becomes_a_folder_again_loses_nothing(tmp_path: Path, what: str) -> None:
+    """Git says of it that one went and another came. While it is a link, what was there before is kept."""
+    path = {"the package": "/zlib", "the tag": "", "the document": "/zlib/specs.md"}[what]
+    place = f"_cache/develop{path}"
+    trails = _states(
+        tmp_path / "r.git",
+        (f"D {place}", f"M 120000 inline {place}", _LINK),
+        (f"M 120000 inline {place}", _LINK.replace("passwd", "shadow")),
+        (f"D {place}", _FILE),
+    )
+    zlib = next(trail for trail in trails.trails if trail.package == "zlib")
+
+    assert [number for number, _ in zlib.steps] == [0, 3]
+    assert all(blob is not None for _, blob in zlib.steps)
+    past = walk(trails)
+    counts = {package.package: [(s.revision, dict(s.counts)) for s in package.steps] for package in past.packages}
+    assert counts["zlib"] == [(0, {}), (3, {"new": 1})]
+    if what != "the tag":
+        assert [diagnostic.path for diagnostic in trails.diagnostics] == ["_cache/develop/zlib/specs.md"]
+        assert counts["gcc"] == [(0, {})]

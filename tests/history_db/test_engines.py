@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.history_db import engines
 from cachewatch.history_db.build import bring_up_to_date
 from cachewatch.history_db.engines import on_cluster
-from cachewatch.history_db.indexed_document import IndexedDocument
+from cachewatch.history_db.indexed_document import IndexedDocument, Task
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_a_worker_that_is_killed_loses_nothing(
 ) -> None:
     follow, killed = engines._follow_all, tmp_path / "killed"
 
-    def killing(repository: Repository, unit: engines.Unit) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit) and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -67,7 +68,7 @@ def test_a_document_that_kills_every_worker_is_named(
 ) -> None:
     follow = engines._follow_all
 
-    def killing(repository: Repository, unit: engines.Unit) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit):
             os.kill(os.getpid(), signal.SIGKILL)
         return follow(repository, unit)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Set
 
 from msgspec.structs import replace
 
-from cachewatch.core.compare.added_and_removed import differing_fields
 from cachewatch.core.model import Signature, Specs
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.untrusted_text import safe
@@ -64,6 +63,8 @@ def _rewritten(package: str, old: Specs, new: Specs, kept: Set[str]) -> Mapping[
 
     Nothing but its stacks can change of a kept hash (law 2), so this is form, which is logged.
     """
+    from cachewatch.core.compare.added_and_removed import differing_fields  # noqa: PLC0415  as _log says
+
     rewritten = {}
     # Documents that are read together share their signatures, so most are one object.
     for spec_hash in sorted(h for h in kept if old[h] is not new[h]):

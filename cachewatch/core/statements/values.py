@@ -173,6 +173,15 @@ class Items(Struct, frozen=True, kw_only=True):
     kinds: frozenset[Kind] = frozenset()
 
 
+class Stay(Struct, frozen=True, kw_only=True):
+    """Since when something that was removed had been there, without a break."""
+
+    day: str  # 2026-03-02, UTC
+    or_before: bool = False
+    days: float | None = None  # until it was removed; None where that cannot be told
+    is_least: bool = False  # these are the days up to the revision that was told last; when it was removed is not known
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """One line of a statement: what happened to one package, with all of its items and kinds."""
 
@@ -183,6 +192,7 @@ class Line(Struct, frozen=True, kw_only=True):
     stacks: frozenset[str] = frozenset()
     counts: Counts
     kinds: frozenset[Kind]
+    stay: Stay | None = None  # of what was removed; where no history is indexed, nothing is known of it
 
 
 class Effect(Struct, frozen=True):

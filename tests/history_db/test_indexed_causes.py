@@ -1,0 +1,209 @@
+"""Causes in the index: those that `cachewatch why --between` names in each revision, added up."""
+
+import itertools
+import json
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import catalogue, history
+from helpers import record as record_of
+from indexes import build, dump, run_git
+from truths import V3, History
+
+from cachewatch.causes import night_causes
+from cachewatch.git.repository import Repository
+from cachewatch.history_db.build import bring_up_to_date
+from cachewatch.history_db.engines import on_cluster
+
+Row = tuple[Any, ...]
+
+
+@pytest.fixture
+def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(night_causes, "_IN_RUN", 2)
+
+
+def _why(run: Run, folder: Path, before: str, after: str) -> dict[str, Any]:
+    done = run("why", "--between", before, after, "--repo", folder, "--format", "json")
+    assert done.exit_code == 0, done.error
+    found: dict[str, Any] = json.loads(done.output)
+    return found
+
+
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else " ".join(value)
+
+
+def _added_up(run: Run, folder: Path, commits: list[str]) -> dict[Row, Row]:
+    """Return (specs, attributed) by cause, of `why --between` for each revision."""
+    specs: Counter[Row] = Counter()
+    attributed: Counter[Row] = Counter()
+    for before, after in itertools.pairwise(commits):
+        found = _why(run, folder, before, after)
+        for one in found["causes"] if found["recorded"] else ():
+            key = (one["package"] or "", one["what"], _text(one["before"]), _text(one["after"]))
+            specs[key] += one["specs"]
+            attributed[key] += one["attributed"]
+    return {key: (specs[key], attributed[key]) for key in specs}
+
+
+def _asked(run: Run, folder: Path, *arguments: object) -> dict[str, Any]:
+    done = run("churn", "--by", "cause", "--repo", folder, "--format", "json", *arguments)
+    assert done.exit_code == 0, done.error
+    found: dict[str, Any] = json.loads(done.output)
+    return found
+
+
+def _rows(found: dict[str, Any]) -> dict[Row, Row]:
+    fields = ("name", "what", "before", "after")
+    return {tuple(row[f] for f in fields): (row["specs"], row["attributed"]) for row in found["rows"]}
+
+
+@pytest.fixture(params=["v3", "v2"])
+def recorded(request: pytest.FixtureRequest, histories: dict[str, History], tmp_path: Path) -> Path:
+    """A copy of a recorded repository, whose index nobody else sees."""
+    folder = tmp_path / "recorded.git"
+    shutil.copytree(histories[request.param].folder, folder)
+    return folder
+
+
+def _commits(folder: Path) -> list[str]:
+    return run_git(folder, "rev-list", "--first-parent", "--reverse", "HEAD").split()
+
+
+def test_churn_by_cause_adds_up_what_why_says(run: Run, recorded: Path) -> None:
+    """Of all revisions, and of ranges."""
+    assert run("history", "build", "--repo", recorded, "--quiet").exit_code == 0
+    commits = _commits(recorded)
+    for since, until in [(0, len(commits) - 1), (2, 6), (5, 6), (0, 3)]:
+        found = _asked(run, recorded, "--since", commits[since], "--until", commits[until])
+        expected = _added_up(run, recorded, commits[since : until + 1])
+        assert _rows(found) == expected
+        assert found["not_recorded"] == 0
+    assert ("zlib", "version", "1.3", "1.3.1") in _rows(_asked(run, recorded))
+
+
+def test_the_causes_that_are_known(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
+    """States 3, 7 and 8 of the real build caches: a version, a version below, and a compiler."""
+    folder = tmp_path / "recorded.git"
+    shutil.copytree(histories["v3"].folder, folder)
+    run("history", "build", "--repo", folder, "--quiet")
+    revisions = histories["v3"].revisions
+
+    def night(number: int) -> dict[Row, Row]:
+        return _rows(_asked(run, folder, "--since", revisions[V3[number - 2]], "--until", revisions[V3[number - 1]]))
+
+    assert night(3) == {("cw-solver", "version", "2.0.0", "2.1.0"): (3, 3)}
+    assert night(7) == {("zlib", "version", "1.3", "1.3.1"): (6, 6)}
+    compilers = night(8)
+    assert set(compilers) == {
+        (name, "compiler", "gcc@12.2.0", "llvm@14.0.6") for name in ("cw-solver", "hdf5", "openblas", "zlib")
+    }
+    assert sum(attributed for _, attributed in compilers.values()) == 2
+    text = run("churn", "--by", "cause", "--repo", folder)
+    assert "zlib" in text.output
+    assert "ot recorded" not in text.output
+
+
+@pytest.mark.usefixtures("small_runs")
+def test_every_way_to_build_finds_the_same_causes(run: Run, recorded: Path, tmp_path: Path) -> None:
+    serial = build(recorded, tmp_path / "serial.db")
+    assert serial["cause"]
+    assert build(recorded, tmp_path / "pool.db", jobs=2) == serial
+    parts = tmp_path / "parts"
+    for number in (1, 2, 3):
+        done = run("history", "build", "--repo", recorded, "--part", f"{number}/3", "--into", parts)
+        assert done.exit_code == 0, done.error
+    assert run("history", "merge", parts, "--db", parts / "merged.db").exit_code == 0
+    assert dump(parts / "merged.db") == serial
+
+
+@pytest.mark.usefixtures("small_runs")
+def test_updates_and_force_pushes_leave_the_causes_of_a_full_build(recorded: Path, tmp_path: Path) -> None:
+    """One revision at a time, then back, then on."""
+    full, commits = build(recorded, tmp_path / "full.db"), _commits(recorded)
+    branch = run_git(recorded, "symbolic-ref", "HEAD").strip()
+    found = full
+    for commit in [*commits, commits[4], commits[-1]]:
+        subprocess.run(["git", f"--git-dir={recorded}", "update-ref", branch, commit], check=True)
+        found = build(recorded, tmp_path / "steps.db")
+        assert {row[1] for row in found["night"]} == set(range(1, commits.index(commit) + 1))
+    assert found == full
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("loopback")
+def test_a_cluster_finds_the_same_causes(recorded: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    serial = build(recorded, tmp_path / "serial.db")
+    repository = Repository(recorded)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as cluster:
+        bring_up_to_date(repository, tmp_path / "dask.db", on_cluster(repository.git_dir, cluster.scheduler_address))
+    assert dump(tmp_path / "dask.db") == serial
+
+
+def test_without_a_graph_it_is_said_plainly(run: Run, tmp_path: Path) -> None:
+    """The revision that brings the tag has nothing before it, so two of three are not recorded."""
+    states = [catalogue({"zlib": [record_of(number)]}) for number in (1, 2, 3)]
+    folder = history(tmp_path / "plain.git", {"README": b""}, *states)
+    run("history", "build", "--repo", folder, "--quiet")
+    text = run("churn", "--by", "cause", "--repo", folder).output
+    found = _asked(run, folder)
+
+    assert "Not recorded: 2 of the 2 revisions that changed develop in that time." in text
+    assert "`cachewatch record` keeps it from now on (docs/why.md)" in text
+    assert (found["recorded"], found["not_recorded"], found["rows"]) == (0, 2, [])
+
+
+def test_a_graph_that_begins_later_counts_from_there(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
+    """The revisions without one are named, and the others are counted."""
+    folder = tmp_path / "recorded.git"
+    shutil.copytree(histories["v3"].folder, folder)
+    stream = run_git(folder, "fast-export", "--no-data", "HEAD").splitlines()
+    # The first three revisions lose their graphs, as an older cachewatch recorded them.
+    kept, commit = [], 0
+    for line in stream:
+        commit += line.startswith("commit ")
+        if not (commit <= 3 and line.startswith("M ") and line.endswith("graph.json")):
+            kept.append(line)
+
+    subprocess.run(
+        ["git", f"--git-dir={folder}", "fast-import", "--quiet", "--force"], input="\n".join(kept).encode(), check=True
+    )
+    run("history", "build", "--repo", folder, "--quiet")
+    found = _asked(run, folder)
+    commits = _commits(folder)
+    recorded = [_why(run, folder, before, after)["recorded"] for before, after in itertools.pairwise(commits)]
+
+    assert not all(recorded)
+    assert any(recorded)
+    assert (found["recorded"], found["not_recorded"]) == (recorded.count(True), recorded.count(False))
+    assert _rows(found) == _added_up(run, folder, commits)
+    assert "Not recorded: " in run("churn", "--by", "cause", "--repo", folder).output
+
+
+def test_a_package_that_cannot_be_read_is_left_out(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
+    """The graph of one package is damaged in the last revision: everything else is explained."""
+    folder = tmp_path / "recorded.git"
+    shutil.copytree(histories["v3"].folder, folder)
+    tip = histories["v3"].revisions[V3[6]]
+    branch = run_git(folder, "symbolic-ref", "HEAD").strip()
+    stream = (
+        f"commit {branch}\ncommitter a <a@b> 1790000000 +0000\ndata 1\nx\nfrom {histories['v3'].revisions[V3[5]]}\n"
+        f"M 040000 {run_git(folder, 'rev-parse', f'{tip}:_cache').strip()} _cache\n"
+        "M 100644 inline _cache/develop/cw-stack/graph.json\ndata 5\n[cut \n"
+    )
+    subprocess.run(
+        ["git", f"--git-dir={folder}", "fast-import", "--quiet", "--force"], input=stream.encode(), check=True
+    )
+    run("history", "build", "--repo", folder, "--quiet")
+    found = _rows(_asked(run, folder, "--since", "HEAD~1"))
+
+    assert sum(attributed for _, attributed in found.values()) == 5

@@ -1,0 +1,65 @@
+"""A clone without file contents gets what an index needs: said first, in few fetches, and the index is the same."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from indexes import Catalogue, build, dump, write
+from truths import History
+
+from cachewatch.git import absent_objects, clone_cache
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def _offered(folder: Path) -> str:
+    """Let a repository be cloned without file contents, and return its address."""
+    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        subprocess.run(["git", f"--git-dir={folder}", "config", key, "true"], check=True)
+    return f"file://{folder}"
+
+
+@pytest.mark.usefixtures("cache")
+def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights = Catalogue(3)
+    folder = write(tmp_path / "c.git", [nights.night() for _ in range(20)], seed=3)
+    fetches: list[int] = []
+    inner = clone_cache._git
+
+    def noting(folder: Path, arguments: list[str], **values: Any) -> None:
+        fetches.append(len(list(values.get("lines", ()))))
+        inner(folder, arguments, **values)
+
+    monkeypatch.setattr(clone_cache, "_git", noting)
+    monkeypatch.setattr(absent_objects, "_MOST", 10)
+    done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
+    assert done.exit_code == 0, done.error
+    told = re.search(
+        r"this clone lacks ([\d,]+) versions of documents, which are fetched now and stay in it", done.error
+    )
+
+    assert told
+    assert fetches == [10] * (int(told[1]) // 10) + [int(told[1]) % 10] * bool(int(told[1]) % 10)
+    assert dump(tmp_path / "h.db") == build(folder, tmp_path / "whole.db")
+    again = run("history", "build", "--repo", f"file://{folder}", "--db", tmp_path / "again.db")
+    assert "lacks" not in again.error
+
+
+@pytest.mark.usefixtures("cache")
+def test_graphs_are_fetched_too(run: Run, histories: dict[str, History], tmp_path: Path) -> None:
+    """Of a recorded build cache somewhere else, causes are indexed as they are of one's own."""
+    folder = tmp_path / "recorded.git"
+    shutil.copytree(histories["v3"].folder, folder)
+    done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
+    assert done.exit_code == 0, done.error
+    assert "this clone lacks" in done.error
+    found = dump(tmp_path / "h.db")
+    assert found["cause"]
+    assert found == build(folder, tmp_path / "whole.db")

@@ -1,0 +1,199 @@
+"""Digests say since when removed versions and packages were there, where the history index knows it."""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from helpers import catalogue, history, record, records
+from history_questions import Everything
+from indexes import Catalogue, build, write
+from station import Site
+
+from cachewatch.history_db.presence import covering, find_presence
+from cachewatch.history_db.reading import Index
+from cachewatch.history_db.schema import NAME
+from cachewatch.notify import removed_since
+
+DAY = timedelta(days=1)
+E4S, ML = ["e4s", "root"], ["ml", "root"]
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, history: true}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt, html, md]}
+subscriptions:
+  ml: {channels: [files], changes: [all]}
+"""
+_OLD = [record(1, stacks=E4S), record(2, stacks=ML)]
+_NEW = [record(3, stacks=E4S, versions=["1.1"])]
+_BUSY = [record(4, stacks=E4S, versions=["1.1"]), record(5, stacks=ML, versions=["0.9"])]
+# zlib 1.1 comes in revision 1, is rebuilt in 2 and goes in 4; zlib 0.9 and hdf5 come in 2 and go in 4; gcc goes in 4.
+STATES = [
+    catalogue({"zlib": _OLD, "gcc": records([90]), "other": records(range(20, 60))}),
+    catalogue({"zlib": [*_OLD, *_NEW], "gcc": records([90]), "other": records(range(20, 60))}),
+    catalogue({"zlib": [*_OLD, *_BUSY], "gcc": records([90]), "hdf5": records([80]), "other": records(range(20, 60))}),
+    catalogue({"zlib": [*_OLD, *_BUSY], "gcc": records([90]), "hdf5": records([81]), "other": records(range(20, 60))}),
+    catalogue({"zlib": _OLD, "other": records(range(20, 60))}),
+]
+_PHRASES = re.compile(r";? *was there since [0-9-]+(?: or before|, (?:at least )?\d+ days?)?")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path, STATES)
+    made.configure(CONFIG)
+    return made
+
+
+def _index(site: Site) -> Path:
+    return site.folder / "state/sources/public.git" / NAME
+
+
+def _last(site: Site, extension: str = "txt") -> str:
+    newest = max((site.folder / "out/ml").glob(f"*.{extension}"), key=lambda path: path.stat().st_mtime_ns)
+    return " ".join(newest.read_text().split())
+
+
+def _report_the_last(site: Site, told: int = 3) -> None:
+    site.publish(told)
+    site.run()
+    site.publish(4)
+    site.run(later=DAY)
+
+
+def test_what_is_gone_was_there_since(site: Site) -> None:
+    """Rebuilt or not; the revision that removed it is not indexed when the digest is written, so the days are the least."""
+    _report_the_last(site)
+    for extension in ("txt", "html", "md"):
+        text = _last(site, extension)
+        assert re.search(r"hdf5.{0,300}was there since 2025-06-03, at least 1 day\b", text), text
+        assert re.search(r"gcc.{0,300}was there since 2025-06-01 or before", text)
+        assert re.search(r"1\.1.{0,300}was there since 2025-06-02, at least 2 days", text)
+        assert re.search(r"0\.9.{0,300}was there since 2025-06-03, at least 1 day\b", text)
+        assert text.count("was there since") == 4
+
+
+def test_the_days_are_known_where_both_revisions_are_indexed(site: Site, tmp_path: Path) -> None:
+    """As when digests are due later than the poll: the whole history is indexed before."""
+    site.publish(3)
+    site.run()
+    site.publish(4)
+    build(site.folder / "upstream.git", tmp_path / "h.db")
+    with closing(sqlite3.connect(tmp_path / "h.db")) as source, closing(sqlite3.connect(_index(site))) as target:
+        source.backup(target)
+    site.run(later=DAY)
+    text = _last(site)
+    assert re.search(r"hdf5.{0,300}was there since 2025-06-03, 2 days\b", text), text
+    assert re.search(r"1\.1.{0,300}was there since 2025-06-02, 3 days\b", text)
+
+
+@pytest.mark.parametrize("trouble", ["missing", "behind", "damaged", "being built"])
+def test_without_an_index_that_knows_nothing_changes(tmp_path: Path, trouble: str) -> None:
+    """A digest is the same, but for these words."""
+    texts = []
+    for name in ("with", "without"):
+        (tmp_path / name).mkdir()
+        site = Site(tmp_path / name, STATES)
+        site.configure(CONFIG)
+        site.publish(2)
+        site.run()
+        behind = _index(site).read_bytes()
+        site.publish(3)
+        site.run(later=DAY)
+        if name == "without":
+            _trouble(_index(site), trouble, behind)
+        site.publish(4)
+        site.run(later=DAY)
+        texts.append(_last(site).replace(str(site.folder), ""))
+    assert "was there since" in texts[0]
+    assert texts[1] == " ".join(_PHRASES.sub("", texts[0]).split())
+
+
+def _trouble(index: Path, trouble: str, behind: bytes) -> None:
+    for beside in index.parent.glob(f"{index.name}-*"):
+        beside.unlink()
+    match trouble:
+        case "missing":
+            index.unlink()
+        case "behind":
+            index.write_bytes(behind)
+        case "damaged":
+            whole = index.read_bytes()
+            index.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+        case _:
+            with closing(sqlite3.connect(index)) as connection:
+                connection.execute("UPDATE progress SET indexed = -1")
+                connection.commit()
+
+
+def test_only_so_many_questions_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removed_since, "MOST", 2)
+    many = {f"p{n}": records([1000 + n]) for n in range(6)}
+    rest = {f"q{n}": records([2000 + n]) for n in range(60)}
+    site = Site(tmp_path, [catalogue({**rest, **many}), catalogue(rest)])
+    site.configure(CONFIG)
+    site.run()
+    site.publish(1)
+    site.run(later=DAY)
+    assert _last(site).count("was there since") == 2
+
+
+@pytest.mark.parametrize("seed", range(60, 66))
+def test_stays_are_those_of_all_documents(tmp_path: Path, seed: int) -> None:
+    """Of every package and version in every revision, against the documents themselves."""
+    nights = Catalogue(seed)
+    folder = write(tmp_path / "c.git", [nights.night() for _ in range(30)], seed=seed)
+    build(folder, tmp_path / "h.db")
+    everything, random = Everything(folder), Random(seed)
+    last = len(everything.timeline) - 1
+    asked = 0
+    with closing(Index(tmp_path / "h.db")) as index:
+        for tag, package in sorted(everything.documents):
+            seen = {
+                (number, version, stack)
+                for number in range(last + 1)
+                for name, _, s in everything.specs(number, tag)
+                if name == package
+                for version in s.versions
+                for stack in s.stacks or ("",)
+            }
+            for version, stack in sorted({(v, s) for _, v, s in seen}):
+                number = random.randint(0, last)
+                numbers = {n for n, v, s in seen if (v, s) == (version, stack)}
+                found = find_presence(index, package, tag, number, _is(version, stack))
+                assert (found is None) == (number not in numbers)
+                if found is not None:
+                    first = next(n for n in range(number, -1, -1) if n - 1 not in numbers)
+                    end = next(n for n in range(number, last + 2) if n not in numbers)
+                    baseline = everything.baselines[tag, package]
+                    assert found.first == first
+                    assert found.last == (end if end <= last else None)
+                    assert found.is_baseline == (first == baseline)
+                    asked += 1
+    assert asked > 5
+
+
+def _is(version: str, stack: str) -> Callable[[str, str, str], bool]:
+    return lambda own, at, _: (own, at) == (version, stack)
+
+
+def test_spans_that_follow_at_once_are_one_stay() -> None:
+    assert covering([(1, 3), (3, 5), (4, 9), (11, 12)], 4) == (1, 9)
+    assert covering([(1, 3), (4, 9)], 3) is None
+    assert covering([], 0) is None
+
+
+def test_two_tags_are_not_one_stay(tmp_path: Path) -> None:
+    """What a new snapshot lacks was never in it."""
+    folder = history(tmp_path / "r.git", catalogue({"a": [record(1)]}))
+    build(folder, tmp_path / "h.db")
+    with closing(Index(tmp_path / "h.db")) as index:
+        assert find_presence(index, "a", "develop-2025-06-01", 0, lambda *_: True) is None
+        assert find_presence(index, "b", "develop", 0, lambda *_: True) is None
+        assert find_presence(index, "a", "develop", 1, lambda *_: True) is None
