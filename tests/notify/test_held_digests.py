@@ -118,6 +118,23 @@ def test_what_is_larger_than_the_limit_goes_out_likewise(tmp_path: Path) -> None
     assert f"{BANNER}: 3 changed specs, more than hold_above: 1" in text
 
 
+def test_what_is_just_as_large_as_the_limit_is_not_held(tmp_path: Path) -> None:
+    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + 3 * number))}) for number in range(2)])
+    site.configure(limited("hold_above: 3"))
+    site.run()
+    lose(site)
+    assert (len(site.told()), site.held()) == (1, [])
+
+
+def test_operators_read_when_each_digest_goes_out(site: Site) -> None:
+    """Of several that are held for one event, the first and the last time."""
+    slow = "  hpc: {when: each revision, changes: [all], channels: [files], limit: {hold_for: 48h}}\n"
+    site.configure(CONFIG + slow)
+    site.run()
+    lose(site)
+    assert "is sent at 2025-06-02 05:00 UTC to 2025-06-03 05:00 UTC, marked as" in notice(site, LOSS)
+
+
 @pytest.mark.slow
 def test_time_is_counted_from_the_first_hold(site: Site) -> None:
     """Newer digests that take its place go on with it."""

@@ -510,6 +510,7 @@ def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
         site.run()
     (received,) = [each for each in server.received if each.recipient == "kim@example.org"]
     assert header(received.content, "Message-ID") == kim.message_id
+    assert site.notices() == [f"a digest could not be delivered to {kim.target}", f"{kim.target} can be reached again"]
 
 
 @pytest.mark.both_states

@@ -15,6 +15,7 @@ from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.notify import operator_actions
+from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store import digests, outbox
@@ -117,6 +118,8 @@ def test_damaged_bytes_are_made_anew_to_the_byte(site: Site, server: Post, run: 
     received = {each.recipient: each.content for each in server.received}
     assert received["kim@example.org"].replace(b"\r\n", b"\n").strip() == stored.replace(b"\r\n", b"\n").strip()
     assert len(received) == 2
+    shown = run("deliveries", "show", mails(site)["kim"].id, "--config", site.folder / "cachewatch.yaml")
+    assert "its stored bytes were damaged or deleted, and rebuilt from the digest" in " ".join(shown.output.split())
 
 
 def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
@@ -150,6 +153,13 @@ def test_what_cannot_be_made_anew_holds_up_nobody(site: Site, server: Post) -> N
     flip(site, "digests", "rendered", "subscription = 'ml'")
     assert deliver(site.open(), "mail") == 1
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
+
+
+def test_each_that_cannot_be_made_anew_counts(site: Site, server: Post) -> None:
+    flip(site, "deliveries", "payload", "channel = 'mail'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
+    assert deliver(site.open(), "mail") == 2
+    assert [event["event"] for event in site.events()].count("delivery.dead") == 2
 
 
 def test_the_log_says_whose_delivery_nobody_knows_of(site: Site) -> None:
@@ -220,6 +230,14 @@ def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, co
     assert len(server.received) == 2
     assert b"change-0" in server.received[0].content
     assert {each.state for each in held.deliveries() if each.digest == before} == {State.DROPPED}
+
+
+def test_what_is_damaged_while_the_service_runs_is_set_aside(held: Site) -> None:
+    """Not only when it starts again."""
+    flip(held, "digests", "moves", "state = 'held'")
+    clean_up(held.open())
+    assert keys(held) == []
+    assert held.notices()[-1] == "a digest for ml that was held is damaged"
 
 
 @pytest.mark.parametrize("act", ["release", "drop"])
