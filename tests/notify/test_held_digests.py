@@ -266,6 +266,18 @@ def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
     assert "new-2" in texts(site)[-1]
 
 
+def test_a_schedule_goes_on_while_its_digest_is_held(site: Site) -> None:
+    site.configure(limited("hold_for: never").replace("each revision", "weekly mon 07:30"))
+    site.run()
+    site.publish(1)
+    for monday in (1, 8):
+        site.now = day(monday, hour=8)
+        site.run()
+        (stream,) = read_status(site.open()).streams
+        assert stream.due == day(monday + 7, hour=7) + HOUR / 2
+    assert len(site.held()) == 1
+
+
 def test_a_quiet_time_is_not_ended(site: Site) -> None:
     site.configure(CONFIG + "quiet: [{from: 2025-06-02, to: 2025-06-03}]\n")
     lose(site)
