@@ -190,6 +190,17 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
         assert site.run(later=timedelta(days=5)).dead == 0
     assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
     assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
+    assert mails(site)[0].said.startswith("given up after 5 days: ")
+
+
+def test_a_delivery_may_be_given_up_within_a_day(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port, CONFIG.replace("security: none}", "security: none}\n    retry: {for: 6h}"))
+        site.publish(1)
+        site.run()
+        site.live(timedelta(hours=7))
+        assert site.run().dead == 1
+    assert mails(site)[0].said.startswith("given up after 7 hours: ")
 
 
 def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
