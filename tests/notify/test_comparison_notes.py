@@ -20,6 +20,7 @@ def departures(*names: str) -> tuple[Departure, ...]:
     [
         (["zlib"], "1 package gone: zlib"),
         (["hdf5", "zlib"], "2 packages gone: hdf5, zlib"),
+        (list("abcdefghijkl"), "12 packages gone: a, b, c, d, e, f, g, h, i, j and 2 more"),
     ],
 )
 def test_a_loss_is_counted_and_named(names: Sequence[str], fact: str) -> None:

@@ -2,6 +2,7 @@
 
 import shlex
 import subprocess
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -20,7 +21,7 @@ from cachewatch.notify import assembling_digests, operator_actions
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.net_differences import SourceDiff
 from cachewatch.notify.poll_source import poll
-from cachewatch.notify.run_pass import create_digests
+from cachewatch.notify.run_pass import create_digests, run_pass
 from cachewatch.notify.status import read_status
 from cachewatch.report.digest import Span
 from cachewatch.store.schema import cursors
@@ -124,6 +125,26 @@ def test_the_log_names_a_digest_only_if_there_is_one(site: Site) -> None:
     (stored,) = site.digests()
     made = [event for event in site.events() if event["event"] in ("digest.queued", "digest.empty")]
     assert [event.get("digest") for event in made] == [stored.key[:12], None]
+
+
+def test_whoever_waits_reads_what_is_being_done(site: Site) -> None:
+    site.run()
+    site.publish(1)
+    context, said = site.open(), list[str]()
+    context.doing = said.append
+    with closing(context.database):
+        run_pass(context)
+    assert set(said) == {"polling", "polling public", "comparing for ml", "delivering"}
+
+
+def test_the_command_of_a_digest_selects_what_its_subscription_does(site: Site) -> None:
+    site.configure(CONFIG + "    match: {packages: [change-*], tags: develop, stacks: [e4s, ml]}\n")
+    site.run()
+    site.publish(1)
+    site.run()
+    (text,) = site.told()
+    for option in ("'--package=change-*'", "--tag=develop", "--stack=e4s", "--stack=ml"):
+        assert option in text
 
 
 def test_a_missed_day_is_in_the_next_digest(site: Site) -> None:

@@ -210,6 +210,8 @@ def test_whoever_holds_the_state_takes_back_at_once_what_another_had(site: Site,
     assert deliver(context, "mail") == 0
     assert header(server.received[0].content, "Message-ID") == lost.message_id
     assert len(server.received) == 2
+    (said,) = [event for event in site.events() if event["event"] == "deliveries.interrupted"]
+    assert said["count"] == 1
 
 
 def test_what_is_being_sent_is_retried_only_by_force(site: Site, server: Post, run: Run) -> None:

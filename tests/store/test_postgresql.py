@@ -46,6 +46,11 @@ def test_the_password_is_used_and_never_shown(address: PostgresAddress) -> None:
     assert wrong not in "".join(map(str, (error.value, error.value.__cause__, error.value.__context__)))
 
 
+def test_a_password_that_is_missing_is_asked_for(address: PostgresAddress) -> None:
+    with pytest.raises(StateError, match=r"no password supplied; check the user in `state:`"):
+        open_database(PostgresAddress(address.url.replace("cachewatch@", f"{GUARDED}@")))
+
+
 def test_a_server_that_is_not_there_is_named(tmp_path: Any) -> None:
     address = PostgresAddress(f"postgresql://cachewatch@/cachewatch?host={tmp_path}")
     with pytest.raises(StateError, match=r"postgresql://cachewatch@/cachewatch.*the server cannot be reached"):
