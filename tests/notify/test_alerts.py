@@ -10,6 +10,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import free_port, post
+from msgspec.structs import replace
 from station import Site, day, running, wait_for
 
 from cachewatch.errors import StateError, UsageError
@@ -18,6 +19,7 @@ from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.status import read_status
+from cachewatch.notify.watched_clone import WatchedClone
 from cachewatch.store import alerts, suppressions
 
 WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
@@ -89,6 +91,19 @@ def open_alerts(site: Site) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.only_sqlite
+def test_operators_hear_of_a_part_of_a_source_that_is_skipped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once when it begins and once when it ends; the rest of the source is told meanwhile."""
+    update = WatchedClone.update
+    trouble = "v1.0 is held back: it has no specs."
+    monkeypatch.setattr(WatchedClone, "update", lambda self: replace(update(self), trouble=trouble))
+    site.run()
+    site.run(later=HOUR)
+    monkeypatch.undo()
+    site.run(later=HOUR)
+    assert site.notices() == ["a part of the source public was skipped", "the source public is complete again"]
+    assert trouble in " ".join(site.told("(operators)")[0].split())
+
+
 def test_what_was_rolled_back_is_not_logged(site: Site) -> None:
     """The notice could not be stored, so nobody was notified; it is stored and logged when there is room again."""
     site.upstream.rename(site.folder / "away.git")

@@ -416,6 +416,14 @@ def test_a_failing_source_is_told_to_operators_once_and_never_to_readers(site: S
     assert {each.channel for each in site.deliveries() if each.channel == "files"} == {"files"}
 
 
+def test_a_source_that_was_never_read_makes_no_digest(site: Site) -> None:
+    away = "sources: {away: {git: {folder}/nowhere.git}, public: "
+    site.configure(CONFIG.replace("sources: {public: ", away) + "    when: daily 07:30\n")
+    for _ in range(3):
+        site.run(later=timedelta(days=1))
+    assert site.told() == []
+
+
 def test_a_document_that_would_kill_a_parser_stops_nothing(tmp_path: Path) -> None:
     """It is named, the rest is told, and no later pass dies of it either."""
     bomb = {"_cache/develop/bomb/specs.md": b"---\ntitle: " + b"[" * 30_000 + b"\n---"}

@@ -73,7 +73,8 @@ def test_a_service_that_works_has_no_problems(site: Site) -> None:
 
 def test_a_source_that_is_not_polled(site: Site) -> None:
     """Never, or for more than three of its intervals."""
-    assert problems(site) == ["the source public was never polled"]
+    (found,) = judged(site).problems
+    assert (found.what, found.detail) == ("the source public was never polled", "")
     site.run()
     site.now += 3 * HOUR
     assert problems(site) == []
