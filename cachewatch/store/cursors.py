@@ -181,7 +181,7 @@ def _keep_unread(connection: Connection, where: Mapping[str, str], now: datetime
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
     """Return why documents cannot be read at present: by source and tag, then by package."""
     found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag, unread.c.package)
+    query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag)
     for row in connection.execute(query):
         found[row.source, row.tag][row.package] = row.reason
     return found
