@@ -204,12 +204,11 @@ def subscriptions(connection: Connection) -> frozenset[str]:
     return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))
 
 
-def rename(connection: Connection, old: str, new: str) -> bool:
-    """Let the subscription `new` go on where `old` stands, and tell whether there was anything of `old`."""
+def rename(connection: Connection, old: str, new: str) -> None:
+    """Let the subscription `new` go on where `old` stands, if there is anything of `old`."""
     if old not in subscriptions(connection):
-        return False
+        return
     for table in (streams, cursors, unread, slots, holds, departures_table):
         connection.execute(delete(table).filter_by(subscription=new))
         connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
     connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))
-    return True

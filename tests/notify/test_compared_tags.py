@@ -23,6 +23,7 @@ from cachewatch.notify import kept_packages
 from cachewatch.notify.compared_tags import ComparedTags
 from cachewatch.notify.crashing_documents import Suspects
 from cachewatch.notify.kept_packages import KeptPackage
+from cachewatch.notify.pass_context import EndingError
 from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Inline, Isolated, Isolation
@@ -96,6 +97,18 @@ def test_every_selection_is_told_the_same(tmp_path: Path, seed: int) -> None:
 
     for selection in order:
         assert digest_of(shared(folder, tags, selection)) == alone(folder, selection)
+
+
+def test_a_comparison_ends_as_soon_as_the_service_does(tmp_path: Path) -> None:
+    folder = history(tmp_path / "r.git", *states(3))
+
+    def go_on() -> None:
+        raise EndingError
+
+    with pytest.raises(EndingError):
+        ComparedTags(tmp_path / "kept", INLINE).changeset(
+            compared(folder, SELECTIONS[0]), SELECTIONS[0], collector, go_on
+        )
 
 
 def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
