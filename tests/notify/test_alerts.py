@@ -102,6 +102,8 @@ def test_operators_hear_of_a_part_of_a_source_that_is_skipped(site: Site, monkey
     site.run(later=HOUR)
     assert site.notices() == ["a part of the source public was skipped", "the source public is complete again"]
     assert trouble in " ".join(site.told("(operators)")[0].split())
+    said = [event["title"] for event in site.events() if event["event"] in ("alert.opened", "alert.resolved")]
+    assert said == site.notices()
 
 
 def test_what_was_rolled_back_is_not_logged(site: Site) -> None:

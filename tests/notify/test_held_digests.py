@@ -126,6 +126,18 @@ def test_what_is_just_as_large_as_the_limit_is_not_held(tmp_path: Path) -> None:
     assert (len(site.told()), site.held()) == (1, [])
 
 
+def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
+    """What happened to the whole tag, and which packages are gone; not once more that it is suspicious."""
+    whole: Packages = {f"p{n:02}": [record(n, stacks=["ml"] if n > 1 else ["e4s"])] for n in range(12)}
+    site = Site(tmp_path, [catalogue(whole), catalogue(dict(list(whole.items())[:2]))])
+    site.configure(CONFIG)
+    site.run()
+    lose(site)
+    assert (
+        "held for ml. stack ml disappeared: 10 packages, 10 specs 1 stack gone: ml 10 packages gone: p02, p03, "
+    ) in notice(site, LOSS)
+
+
 def test_operators_read_when_each_digest_goes_out(site: Site) -> None:
     """Of several that are held for one event, the first and the last time."""
     slow = "  hpc: {when: each revision, changes: [all], channels: [files], limit: {hold_for: 48h}}\n"
