@@ -204,6 +204,15 @@ def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
         operator_actions.release(site.open(), "ml")
 
 
+def test_what_was_opened_shortly_before_a_summary_waits_for_the_next(site: Site) -> None:
+    site.upstream.rename(site.folder / "away.git")
+    for moment in (day(0, hour=22), day(1, hour=9), day(2, hour=9)):
+        site.now = moment
+        site.run()
+    created = [stored.created for stored in site.digests() if stored.rendered.title == "1 alert is open"]
+    assert created == [day(2, hour=9)]
+
+
 @pytest.mark.slow
 def test_the_daily_summary_lists_what_is_open(site: Site) -> None:
     """At eight in the morning where the configuration says, with since when and the latest sentence."""

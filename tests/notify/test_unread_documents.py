@@ -9,8 +9,10 @@ import pytest
 from helpers import catalogue, document, record, records, spec_hash
 from station import Site
 
+from cachewatch.git.repository import Repository
 from cachewatch.notify import operator_actions
-from cachewatch.notify.unread_documents import unreadable
+from cachewatch.notify.unread_documents import UnreadDocuments, unreadable
+from cachewatch.store.cursors import Unread
 from cachewatch.store.digests import DigestRecord
 
 DAY = timedelta(days=1)
@@ -193,6 +195,14 @@ def test_nobody_is_told_that_nothing_changed_while_something_is_unread(tmp_path:
     ] * 2
     assert not any("o changes" in text for text in made.told()[:2])
     assert net(made) == [("1.0", "2.0")]
+
+
+def test_a_revision_that_is_lost_hides_no_other(tmp_path: Path) -> None:
+    site = Site(tmp_path, [catalogue(ZLIB)])
+    kept = {"base_tag": "develop", "since": "", "reason": "damaged"}
+    known = [Unread(package=name, base=base, **kept) for name, base in (("pa", "0" * 40), ("pb", site.commits[0]))]
+    found = UnreadDocuments(Repository(site.upstream), {"develop": tuple(known)}).bases(["develop"])
+    assert {package: base.commit for package, base in found["develop"].items()} == {"pb": site.commits[0]}
 
 
 def test_a_notice_names_the_first_documents_by_their_names() -> None:

@@ -19,6 +19,7 @@ from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store import digests, outbox
+from cachewatch.store.checksums import of_parts
 from cachewatch.store.outbox import Delivery, State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -273,6 +274,11 @@ def test_a_weekly_digest_that_was_held_is_made_anew_at_once(tmp_path: Path) -> N
     site.run()
     (after,) = keys(site)
     assert after != before
+
+
+def test_what_is_stored_has_the_checksum_that_it_always_had() -> None:
+    """With another one, everything that an earlier version stored would be taken for damaged."""
+    assert of_parts([b"a", b"bc"]).hex() == "f657d58ed59382298356d21c95353a31"
 
 
 def test_the_archive_leaves_out_what_is_damaged(site: Site) -> None:

@@ -289,6 +289,13 @@ def test_held_digests_wait_and_go_together_with_their_deliveries(database: Datab
         assert (found.state, found.advances) == (DigestState.RELEASED, advances)
 
 
+def test_held_digests_are_listed_oldest_first(database: Database) -> None:
+    with database.write() as connection:
+        for key, days in (("b", 1), ("c", 0), ("a", 1), ("d", 2)):
+            digests.add(connection, stored(key, state=DigestState.HELD, created=NOW + days * DAY))
+        assert [record.key for record in digests.all_held(connection)] == ["c", "a", "b", "d"]
+
+
 def test_slots_are_planned_anew_and_finished(database: Database) -> None:
     with database.write() as connection:
         scheduled_runs.plan(connection, "ml", "regular", "mon", NOW)
