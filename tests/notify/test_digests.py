@@ -391,6 +391,16 @@ def test_quiet_windows_hold_and_merge(site: Site) -> None:
     assert "change-two" in text
 
 
+def test_a_schedule_that_was_just_kept_waits_for_its_next_time(site: Site) -> None:
+    """A pass within the same minute finds nothing wrong with that."""
+    site.configure(CONFIG + "    when: daily 07:30\n    if_empty: send\n")
+    site.run()
+    site.now = day(0, hour=7) + timedelta(minutes=30, seconds=20)
+    for _ in range(2):
+        site.run(later=timedelta(seconds=10))
+    assert (len(site.told()), site.notices()) == (1, [])
+
+
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(("if_empty", "weeks", "digests"), [("skip", 13, 0), ("send", 13, 13), ("monthly", 13, 4)])
 def test_an_empty_digest_is_sent_only_where_wanted(site: Site, if_empty: str, weeks: int, digests: int) -> None:
