@@ -76,6 +76,7 @@ def test_a_source_that_is_not_polled(site: Site) -> None:
     (found,) = judged(site).problems
     assert (found.what, found.detail) == ("the source public was never polled", "")
     site.run()
+    assert [source.error for source in read_status(site.open()).sources] == [""]
     site.now += 3 * HOUR
     assert problems(site) == []
     site.now += timedelta(minutes=1)

@@ -123,6 +123,15 @@ def test_steps_to_another_form_are_taken_once_each_or_not_at_all(database: Postg
         assert postgresql.version_of(connection) == FORM + 1
 
 
+def test_an_older_form_is_upgraded(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(PostgresDatabase(address)) as database, database.write() as connection:
+        postgresql.note(connection, FORM - 1)
+    taken: list[int] = []
+    monkeypatch.setattr(postgresql, "take_steps", lambda *_, form: taken.append(form))
+    open_database(address).close()
+    assert taken == [FORM]
+
+
 def test_who_only_reads_upgrades_nothing(address: PostgresAddress) -> None:
     with closing(PostgresDatabase(address)) as database, database.write() as connection:
         postgresql.note(connection, FORM - 1)
