@@ -19,6 +19,7 @@ from cachewatch.errors import UsageError
 from cachewatch.git.service_clone import Mirror
 from cachewatch.notify import assembling_digests, operator_actions
 from cachewatch.notify.cleanup import clean_up
+from cachewatch.notify.digest_streams import streams_of
 from cachewatch.notify.net_differences import SourceDiff
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests, run_pass
@@ -125,6 +126,14 @@ def test_the_log_names_a_digest_only_if_there_is_one(site: Site) -> None:
     (stored,) = site.digests()
     made = [event for event in site.events() if event["event"] in ("digest.queued", "digest.empty")]
     assert [event.get("digest") for event in made] == [stored.key[:12], None]
+
+
+def test_a_preview_before_the_first_pass_has_nothing_to_tell(site: Site) -> None:
+    context = site.open()
+    with closing(context.database):
+        poll(context, context.config.sources["public"])
+        (stream,) = streams_of(context.config)
+        assert assembling_digests.compose(context, stream).is_empty
 
 
 def test_whoever_waits_reads_what_is_being_done(site: Site) -> None:

@@ -97,6 +97,22 @@ def test_a_source_that_cannot_be_read(site: Site) -> None:
     assert str(site.folder) not in found.what
 
 
+def test_a_channel_that_is_configured_no_more(site: Site) -> None:
+    """It is a problem while something waits for it."""
+    other = CONFIG.replace("files:", "others:").replace("[files]", "[others]")
+    site.run()
+    site.publish(1)
+    (site.folder / "out").write_text("a file where a folder should be")
+    site.run()
+    site.configure(other)
+    assert problems(site) == ["deliveries wait for the channel files, which is no longer configured"]
+    site.configure(CONFIG)
+    (site.folder / "out").unlink()
+    site.run(later=HOUR)
+    site.configure(other)
+    assert problems(site) == []
+
+
 def test_a_channel_that_does_not_work(site: Site) -> None:
     """Until it is tried again, and then until it works."""
     site.run()

@@ -113,6 +113,16 @@ def test_everybody_gets_a_message_of_their_own(site: Site) -> None:
     assert len({header(received.content, "Message-ID") for received in server.received}) == 2
 
 
+def test_a_maildir_gets_what_its_subscription_is_told(site: Site) -> None:
+    """Once, whoever it is for: its target is a folder, and no address."""
+    box = "channels:\n  box: {type: maildir, from: cachewatch@example.org, path: {folder}/box}\n"
+    site.configure(CONFIG.replace("{port}", "25").replace("channels:\n", box, 1).replace("[mail]", "[box]"))
+    site.publish(1)
+    site.run()
+    assert [each.state for each in site.deliveries() if each.channel == "box"] == [State.SENT]
+    assert len(list((site.folder / "box" / "new").iterdir())) == 1
+
+
 @pytest.mark.both_states
 def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
     with post() as server:
