@@ -189,6 +189,8 @@ def test_a_clock_that_is_ahead_for_one_pass_lets_nothing_out(site: Site) -> None
     out = status_of(site).goes_out_at
     assert out is not None
     assert out <= site.now + DAY
+    (said,) = [event["corrected"] for event in site.events() if event["event"] == "clock.corrected"]
+    assert all(int(part.partition(" ")[0]) > 0 for part in said.split(", "))
 
 
 @pytest.mark.slow
