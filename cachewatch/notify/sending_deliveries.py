@@ -22,6 +22,7 @@ from cachewatch.notify.alert_review import suppression
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.backoff import BLOCKED, LONGEST_ASKED, pause
 from cachewatch.notify.damaged_rows import rebuilt, repair
+from cachewatch.notify.notice_sentences import days
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recipients import why_not
 from cachewatch.notify.recovery import recover
@@ -262,7 +263,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
     if now >= delivery.give_up:
-        return _Outcome(State.DEAD, f"given up after {max(0, (now - delivery.created).days)} days: {answer.detail}")
+        return _Outcome(State.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
     return _Outcome(State.DEFERRED, answer.detail, due=now + max(pause(delivery.attempts), _asked_for(answer)))
 
 

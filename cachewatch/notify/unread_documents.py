@@ -121,7 +121,7 @@ def _without_base(digest: TagDigest) -> Iterator[str]:
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
     """Return the alert about documents of a tag that cannot be read, with the reason for each package."""
     count = "1 document" if len(reasons) == 1 else f"{len(reasons)} documents"
-    named = [f"{package}: {reason}." for package, reason in list(reasons.items())[:_MOST_NAMED]]
+    named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
     more = len(reasons) - len(named)
     return Alert(
         key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),

@@ -14,7 +14,7 @@ class News(Struct, frozen=True, kw_only=True):
 
     revision: str
     time: datetime | None  # when it was published
-    warnings: tuple[str, ...] = ()  # what operators should hear once
+    warnings: tuple[str, ...]  # what operators should hear once
     trouble: str = ""  # what they should hear of as long as it lasts, though there may be news
 
 

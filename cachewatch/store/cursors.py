@@ -181,7 +181,7 @@ def _keep_unread(connection: Connection, where: Mapping[str, str], now: datetime
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
     """Return why documents cannot be read at present: by source and tag, then by package."""
     found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag, unread.c.package)
+    query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag)
     for row in connection.execute(query):
         found[row.source, row.tag][row.package] = row.reason
     return found
@@ -204,12 +204,11 @@ def subscriptions(connection: Connection) -> frozenset[str]:
     return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))
 
 
-def rename(connection: Connection, old: str, new: str) -> bool:
-    """Let the subscription `new` go on where `old` stands, and tell whether there was anything of `old`."""
+def rename(connection: Connection, old: str, new: str) -> None:
+    """Let the subscription `new` go on where `old` stands, if there is anything of `old`."""
     if old not in subscriptions(connection):
-        return False
+        return
     for table in (streams, cursors, unread, slots, holds, departures_table):
         connection.execute(delete(table).filter_by(subscription=new))
         connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
     connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))
-    return True

@@ -246,10 +246,9 @@ def is_open() -> ColumnElement[bool]:
 
 
 def expired_leases(connection: Connection) -> list[Delivery]:
-    """Return what was claimed and is neither settled nor given back in time, oldest first."""
+    """Return what was claimed and is neither settled nor given back in time."""
     is_over = and_(is_open(), deliveries.c.state == State.SENDING, _is_expired(connection))
-    # Sorted here: asked for their order, SQLite would look through all deliveries.
-    return sorted(map(_delivery, connection.execute(select(*_ABOUT).where(is_over))), key=lambda each: each.id)
+    return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_over))]
 
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:

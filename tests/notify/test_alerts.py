@@ -10,6 +10,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import free_port, post
+from msgspec.structs import replace
 from station import Site, day, running, wait_for
 
 from cachewatch.errors import StateError, UsageError
@@ -18,6 +19,7 @@ from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.status import read_status
+from cachewatch.notify.watched_clone import WatchedClone
 from cachewatch.store import alerts, suppressions
 
 WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
@@ -89,6 +91,21 @@ def open_alerts(site: Site) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.only_sqlite
+def test_operators_hear_of_a_part_of_a_source_that_is_skipped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once when it begins and once when it ends; the rest of the source is told meanwhile."""
+    update = WatchedClone.update
+    trouble = "v1.0 is held back: it has no specs."
+    monkeypatch.setattr(WatchedClone, "update", lambda self: replace(update(self), trouble=trouble))
+    site.run()
+    site.run(later=HOUR)
+    monkeypatch.undo()
+    site.run(later=HOUR)
+    assert site.notices() == ["a part of the source public was skipped", "the source public is complete again"]
+    assert trouble in " ".join(site.told("(operators)")[0].split())
+    said = [event["title"] for event in site.events() if event["event"] in ("alert.opened", "alert.resolved")]
+    assert said == site.notices()
+
+
 def test_what_was_rolled_back_is_not_logged(site: Site) -> None:
     """The notice could not be stored, so nobody was notified; it is stored and logged when there is room again."""
     site.upstream.rename(site.folder / "away.git")
@@ -185,6 +202,15 @@ def test_a_held_digest_is_found_by_its_subscription(site: Site) -> None:
     assert operator_actions.release(site.open(), "ml").stream == "regular"
     with pytest.raises(UsageError, match="there is no digest ml"):
         operator_actions.release(site.open(), "ml")
+
+
+def test_what_was_opened_shortly_before_a_summary_waits_for_the_next(site: Site) -> None:
+    site.upstream.rename(site.folder / "away.git")
+    for moment in (day(0, hour=22), day(1, hour=9), day(2, hour=9)):
+        site.now = moment
+        site.run()
+    created = [stored.created for stored in site.digests() if stored.rendered.title == "1 alert is open"]
+    assert created == [day(2, hour=9)]
 
 
 @pytest.mark.slow

@@ -1,13 +1,14 @@
 """What is noted of a tag beside what its digest says."""
 
 from collections.abc import Sequence
+from unittest.mock import Mock, sentinel
 
 import pytest
 
 from cachewatch.core.changeset_totals import Tally
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import Event, Kind, PackageCounts, Side
-from cachewatch.notify.comparison_notes import Packages, TagNotes, noted
+from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, noted
 from cachewatch.store.reported_removals import Departure, DepartureKind
 
 
@@ -20,6 +21,7 @@ def departures(*names: str) -> tuple[Departure, ...]:
     [
         (["zlib"], "1 package gone: zlib"),
         (["hdf5", "zlib"], "2 packages gone: hdf5, zlib"),
+        (list("abcdefghijkl"), "12 packages gone: a, b, c, d, e, f, g, h, i, j and 2 more"),
     ],
 )
 def test_a_loss_is_counted_and_named(names: Sequence[str], fact: str) -> None:
@@ -57,3 +59,12 @@ def test_what_goes_with_a_whole_tag_is_not_noted_for_itself(kind: Kind, gone: li
 
     assert [one.name for one in found.gone] == gone
     assert [one.name for one in found.joined] == joined
+
+
+def test_what_nobody_is_told_is_seen_all_the_same() -> None:
+    """What a new snapshot lacks is found from all packages, whoever looks on the way."""
+    body = Mock()
+    NotesCollector(body, lambda _: True).see(sentinel.change)
+
+    body.see.assert_called_once_with(sentinel.change)
+    body.add.assert_not_called()

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from conftest import ROOT, Run
-from helpers import START, catalogue, record, records, spec_hash
+from helpers import START, catalogue, history, record, records, spec_hash
 from station import Site
 
 from cachewatch.environments.lockfiles import open_environment
@@ -197,6 +197,19 @@ def test_changes_elsewhere_are_no_news(tmp_path: Path) -> None:
     assert site.told() == []
 
 
+def test_a_binary_that_another_source_has_is_not_lost(tmp_path: Path) -> None:
+    history(tmp_path / "other.git", catalogue(ALL))
+    site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=str(lock(tmp_path / "spack.lock", *OURS)))
+    path = tmp_path / "cachewatch.yaml"
+    path.write_text(
+        path.read_text().replace("400d}}", f"400d}}, other: {{git: {tmp_path}/other.git, stale_after: 400d}}}}")
+    )
+    assert "binaries removed" not in told_after(site, 1)
+    environment = digest_of(site)["environment"]
+    assert isinstance(environment, dict)
+    assert (environment["before"], environment["after"], environment["removed"]) == (3, 3, 0)
+
+
 def test_the_environment_is_read_anew(tmp_path: Path) -> None:
     """Whoever concretizes again needs not restart anything."""
     path = lock(tmp_path / "spack.lock", *OURS[:1])
@@ -227,6 +240,8 @@ def test_a_broken_environment_is_told_to_operators(tmp_path: Path, run: Run, bro
     lock(path, *OURS)
     site.run(later=timedelta(hours=2))
     assert "2 of 3 binaries removed" in site.told()[0]
+    assert site.notices()[-1] == "digests can be created again for ml/regular"
+    assert read_status(site.open()).alerts == ()
 
 
 def snapshots(**packages: dict[str, list[dict[str, object]]]) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ subscriptions:
   ml: {channels: file, match: {tags: develop, stacks: [ml-*], targets: x86*, versions: "@2:"}}
 silences:
   torch: {match: {packages: py-torch, targets: ppc*}, changes: rebuilt, until: 2026-12-01, reason: ask Kim}
+  hdf5: {match: {packages: hdf5}, until: 2026-12-01, reason: ask Lee}
 """
 
 
@@ -65,6 +66,20 @@ def test_a_silence_that_ended(config: Config) -> None:
     """On the day of its end it is heard again."""
     assert len(explained(config, "py-torch", day=date(2026, 11, 30))["python"].reasons) == 2
     assert len(explained(config, "py-torch", day=date(2026, 12, 1))["python"].reasons) == 1
+
+
+def test_a_silence_of_everything(config: Config) -> None:
+    assert explained(config, "hdf5")["all"].reasons[1:] == ("but the silence hdf5 hides it until 2026-12-01: ask Lee",)
+
+
+def test_an_environment_that_cannot_be_read(tmp_path: Path) -> None:
+    """Nothing can be said of it, and why; the others are explained."""
+    mine = "  mine: {channels: file, match: {environment: spack.lock}}\nsilences:"
+    (tmp_path / "cachewatch.yaml").write_text(FILE.replace("silences:", mine))
+    found = explained(read_config(tmp_path / "cachewatch.yaml"), "zlib")
+    assert found["all"].is_notified
+    assert not found["mine"].is_notified
+    assert found["mine"].reasons[1].startswith("environment: ")
 
 
 def test_by_documents(config: Config) -> None:

@@ -118,6 +118,35 @@ def test_what_is_larger_than_the_limit_goes_out_likewise(tmp_path: Path) -> None
     assert f"{BANNER}: 3 changed specs, more than hold_above: 1" in text
 
 
+def test_what_is_just_as_large_as_the_limit_is_not_held(tmp_path: Path) -> None:
+    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + 3 * number))}) for number in range(2)])
+    site.configure(limited("hold_above: 3"))
+    site.run()
+    lose(site)
+    assert (len(site.told()), site.held()) == (1, [])
+
+
+def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
+    """What happened to the whole tag, and which packages are gone; not once more that it is suspicious."""
+    whole: Packages = {f"p{n:02}": [record(n, stacks=["ml"] if n > 1 else ["e4s"])] for n in range(12)}
+    site = Site(tmp_path, [catalogue(whole), catalogue(dict(list(whole.items())[:2]))])
+    site.configure(CONFIG)
+    site.run()
+    lose(site)
+    assert (
+        "held for ml. stack ml disappeared: 10 packages, 10 specs 1 stack gone: ml 10 packages gone: p02, p03, "
+    ) in notice(site, LOSS)
+
+
+def test_operators_read_when_each_digest_goes_out(site: Site) -> None:
+    """Of several that are held for one event, the first and the last time."""
+    slow = "  hpc: {when: each revision, changes: [all], channels: [files], limit: {hold_for: 48h}}\n"
+    site.configure(CONFIG + slow)
+    site.run()
+    lose(site)
+    assert "is sent at 2025-06-02 05:00 UTC to 2025-06-03 05:00 UTC, marked as" in notice(site, LOSS)
+
+
 @pytest.mark.slow
 def test_time_is_counted_from_the_first_hold(site: Site) -> None:
     """Newer digests that take its place go on with it."""
@@ -160,6 +189,8 @@ def test_a_clock_that_is_ahead_for_one_pass_lets_nothing_out(site: Site) -> None
     out = status_of(site).goes_out_at
     assert out is not None
     assert out <= site.now + DAY
+    (said,) = [event["corrected"] for event in site.events() if event["event"] == "clock.corrected"]
+    assert all(int(part.partition(" ")[0]) > 0 for part in said.split(", "))
 
 
 @pytest.mark.slow
@@ -247,6 +278,18 @@ def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
     site.live(DAY)
     site.run()
     assert "new-2" in texts(site)[-1]
+
+
+def test_a_schedule_goes_on_while_its_digest_is_held(site: Site) -> None:
+    site.configure(limited("hold_for: never").replace("each revision", "weekly mon 07:30"))
+    site.run()
+    site.publish(1)
+    for monday in (1, 8):
+        site.now = day(monday, hour=8)
+        site.run()
+        (stream,) = read_status(site.open()).streams
+        assert stream.due == day(monday + 7, hour=7) + HOUR / 2
+    assert len(site.held()) == 1
 
 
 def test_a_quiet_time_is_not_ended(site: Site) -> None:

@@ -103,3 +103,15 @@ def test_what_cannot_begin_does_not_lead(context: Context) -> None:
     with pytest.raises(StateError, match="no room"):
         found.renew()
     assert not found.is_ours
+
+
+def test_who_ends_lets_another_begin_at_once(
+    context: Context, other: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (leader_lease, leadership):
+        monkeypatch.setattr(module, "LASTING", timedelta(hours=1))
+    found = Leadership(context, lambda: None)
+    found.renew()
+    assert not takes_over(other)
+    found.give_back()
+    assert (found.is_ours, takes_over(other)) == (False, True)

@@ -1,5 +1,7 @@
 """A delivery in hand belongs to one run for a time: what that run cannot write down, or never says, comes back by itself."""
 
+import os
+import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -212,6 +214,15 @@ def test_whoever_holds_the_state_takes_back_at_once_what_another_had(site: Site,
     assert deliver(context, "mail") == 0
     assert header(server.received[0].content, "Message-ID") == lost.message_id
     assert len(server.received) == 2
+    (said,) = [event for event in site.events() if event["event"] == "deliveries.interrupted"]
+    assert said["count"] == 1
+
+
+def test_each_run_has_a_name_that_no_other_has(site: Site) -> None:
+    """So that an answer of one is never taken for that of another."""
+    first, second = (site.open().owner for _ in range(2))
+    assert first != second
+    assert first.startswith(f"{socket.gethostname()}/{os.getpid()}/")
 
 
 def test_what_is_being_sent_is_retried_only_by_force(site: Site, server: Post, run: Run) -> None:

@@ -22,6 +22,7 @@ channels:
 operators: {channels: [files], after_failures: 1}
 subscriptions:
   ml: {channels: [files], match: {sources: [public]}, changes: [all], when: each revision}
+  nightly: {channels: [files], match: {sources: [public]}, changes: [all], when: daily 07:30}
 """
 DAEMON = DaemonStatus(tick=7.0, started=3.0, job_failures={"polls": 2}, failing_jobs=1)
 
@@ -46,6 +47,7 @@ def test_every_series_is_described(samples: list[Sample]) -> None:
     """With the labels that its description has; nothing undescribed is given."""
     for name, labels, _ in samples:
         assert set(SERIES[name].labels) == set(labels), name
+        assert SERIES[name].about.endswith("."), name
 
 
 def test_what_the_figures_say(samples: list[Sample]) -> None:
@@ -59,7 +61,9 @@ def test_what_the_figures_say(samples: list[Sample]) -> None:
     last = value(samples, "cachewatch_source_last_success_timestamp_seconds", source="public")
     assert 0 < last - newest < timedelta(days=2).total_seconds()
     assert value(samples, "cachewatch_digests_total", subscription="ml", result="ready") == 1
+    assert value(samples, "cachewatch_digests_total", subscription="ml", result="held") == 0
     assert value(samples, "cachewatch_poll_failures_total", source="away") == 2
+    assert value(samples, "cachewatch_stream_late_seconds", subscription="nightly", stream="regular") == 0
     assert value(samples, "cachewatch_last_tick_timestamp_seconds") == 7
     assert value(samples, "cachewatch_job_failures_total", job="polls") == 2
     assert value(samples, "cachewatch_failing_jobs") == 1

@@ -14,6 +14,8 @@ def test_documents_that_cannot_be_read_are_counted_beyond_twenty() -> None:
 
     assert line.startswith("documents of develop cannot be read since revision aaaaaaaaaa: p00, p01, ")
     assert "p19 and 5 more; changes in them are reported later" in line
+    (line,) = unread({"develop": found["develop"][:2]})
+    assert "aaaaaaaaaa: p00, p01; changes in them are reported later" in line
 
 
 def test_a_tag_that_is_back_says_since_when_it_was_gone() -> None:

@@ -73,8 +73,10 @@ def test_a_service_that_works_has_no_problems(site: Site) -> None:
 
 def test_a_source_that_is_not_polled(site: Site) -> None:
     """Never, or for more than three of its intervals."""
-    assert problems(site) == ["the source public was never polled"]
+    (found,) = judged(site).problems
+    assert (found.what, found.detail) == ("the source public was never polled", "")
     site.run()
+    assert [source.error for source in read_status(site.open()).sources] == [""]
     site.now += 3 * HOUR
     assert problems(site) == []
     site.now += timedelta(minutes=1)
@@ -93,6 +95,22 @@ def test_a_source_that_cannot_be_read(site: Site) -> None:
     assert found.what == "the source public failed 3 times in a row"
     assert str(site.upstream) in found.detail
     assert str(site.folder) not in found.what
+
+
+def test_a_channel_that_is_configured_no_more(site: Site) -> None:
+    """It is a problem while something waits for it."""
+    other = CONFIG.replace("files:", "others:").replace("[files]", "[others]")
+    site.run()
+    site.publish(1)
+    (site.folder / "out").write_text("a file where a folder should be")
+    site.run()
+    site.configure(other)
+    assert problems(site) == ["deliveries wait for the channel files, which is no longer configured"]
+    site.configure(CONFIG)
+    (site.folder / "out").unlink()
+    site.run(later=HOUR)
+    site.configure(other)
+    assert problems(site) == []
 
 
 def test_a_channel_that_does_not_work(site: Site) -> None:

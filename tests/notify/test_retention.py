@@ -1,5 +1,6 @@
 """How long the state keeps what is done: bytes for a month, what became of them for a year, what waits for good."""
 
+import re
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_a_feed_keeps_all_of_its_entries(tmp_path: Path) -> None:
     site.run(later=DAY)
     feed = (tmp_path / "out" / "ml.atom").read_text()
     assert feed.count("<entry>") == 3
+
+
+def test_a_feed_lists_the_newest_digest_first(tmp_path: Path) -> None:
+    site = Site(tmp_path, STATES)
+    play(site)
+    for number in (3, 4, 3, 4):
+        site.publish(number)
+        site.run(later=DAY)
+    published = re.findall("<published>(.*)</published>", (tmp_path / "out" / "ml.atom").read_text())
+    assert len(published) == 6
+    assert published == sorted(published, reverse=True)
 
 
 @pytest.mark.slow

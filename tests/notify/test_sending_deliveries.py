@@ -113,6 +113,16 @@ def test_everybody_gets_a_message_of_their_own(site: Site) -> None:
     assert len({header(received.content, "Message-ID") for received in server.received}) == 2
 
 
+def test_a_maildir_gets_what_its_subscription_is_told(site: Site) -> None:
+    """Once, whoever it is for: its target is a folder, and no address."""
+    box = "channels:\n  box: {type: maildir, from: cachewatch@example.org, path: {folder}/box}\n"
+    site.configure(CONFIG.replace("{port}", "25").replace("channels:\n", box, 1).replace("[mail]", "[box]"))
+    site.publish(1)
+    site.run()
+    assert [each.state for each in site.deliveries() if each.channel == "box"] == [State.SENT]
+    assert len(list((site.folder / "box" / "new").iterdir())) == 1
+
+
 @pytest.mark.both_states
 def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
     with post() as server:
@@ -190,6 +200,17 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
         assert site.run(later=timedelta(days=5)).dead == 0
     assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
     assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
+    assert mails(site)[0].said.startswith("given up after 5 days: ")
+
+
+def test_a_delivery_may_be_given_up_within_a_day(site: Site) -> None:
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port, CONFIG.replace("security: none}", "security: none}\n    retry: {for: 6h}"))
+        site.publish(1)
+        site.run()
+        site.live(timedelta(hours=7))
+        assert site.run().dead == 1
+    assert mails(site)[0].said.startswith("given up after 7 hours: ")
 
 
 def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
@@ -510,6 +531,7 @@ def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
         site.run()
     (received,) = [each for each in server.received if each.recipient == "kim@example.org"]
     assert header(received.content, "Message-ID") == kim.message_id
+    assert site.notices() == [f"a digest could not be delivered to {kim.target}", f"{kim.target} can be reached again"]
 
 
 @pytest.mark.both_states

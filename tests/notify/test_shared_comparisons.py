@@ -1,6 +1,7 @@
 """Readers who ask the same of two revisions share one comparison; everybody else has one of their own."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
+from cachewatch.core.tag_pairs import Blob, Content
 from cachewatch.git import catalogue as catalogue_module
 from cachewatch.notify import assembling_digests, net_differences
 from cachewatch.notify.digest_streams import streams_of
@@ -68,6 +70,22 @@ def test_who_asks_the_same_shares_a_comparison(site: Site, monkeypatch: pytest.M
         assert "hdf5" in text
         assert "llvm  " not in text
         assert "it moves" in text
+
+
+def test_each_document_is_read_once_in_a_pass(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its streams ask."""
+    reads: list[str] = []
+    read = catalogue_module.GitReader.read
+
+    def noted(self: catalogue_module.GitReader, blobs: Iterable[Blob]) -> Iterator[Content]:
+        asked = list(blobs)
+        reads.extend(blob.path for blob in asked)
+        return read(self, asked)
+
+    monkeypatch.setattr(catalogue_module.GitReader, "read", noted)
+    site.run()
+    assert len(site.digests()) == 4
+    assert len(reads) == len(set(reads)) > 0
 
 
 def test_a_silence_ends_where_people_are(site: Site) -> None:

@@ -9,7 +9,10 @@ import pytest
 from helpers import catalogue, document, record, records, spec_hash
 from station import Site
 
+from cachewatch.git.repository import Repository
 from cachewatch.notify import operator_actions
+from cachewatch.notify.unread_documents import UnreadDocuments, unreadable
+from cachewatch.store.cursors import Unread
 from cachewatch.store.digests import DigestRecord
 
 DAY = timedelta(days=1)
@@ -192,6 +195,20 @@ def test_nobody_is_told_that_nothing_changed_while_something_is_unread(tmp_path:
     ] * 2
     assert not any("o changes" in text for text in made.told()[:2])
     assert net(made) == [("1.0", "2.0")]
+
+
+def test_a_revision_that_is_lost_hides_no_other(tmp_path: Path) -> None:
+    site = Site(tmp_path, [catalogue(ZLIB)])
+    kept = {"base_tag": "develop", "since": "", "reason": "damaged"}
+    known = [Unread(package=name, base=base, **kept) for name, base in (("pa", "0" * 40), ("pb", site.commits[0]))]
+    found = UnreadDocuments(Repository(site.upstream), {"develop": tuple(known)}).bases(["develop"])
+    assert {package: base.commit for package, base in found["develop"].items()} == {"pb": site.commits[0]}
+
+
+def test_a_notice_names_the_first_documents_by_their_names() -> None:
+    alert = unreadable("public", "develop", {f"p{number:02}": "damaged" for number in reversed(range(22))})
+    assert alert.title == "22 documents of develop in public cannot be read"
+    assert alert.lines[1:-1] == (*(f"p{number:02}: damaged." for number in range(20)), "And 2 more.")
 
 
 def test_many_at_once_are_one_notice(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.notify import operator_actions
+from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.sending_deliveries import deliver
 from cachewatch.store import digests, outbox
+from cachewatch.store.checksums import of_parts
 from cachewatch.store.outbox import Delivery, State
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -117,6 +119,8 @@ def test_damaged_bytes_are_made_anew_to_the_byte(site: Site, server: Post, run: 
     received = {each.recipient: each.content for each in server.received}
     assert received["kim@example.org"].replace(b"\r\n", b"\n").strip() == stored.replace(b"\r\n", b"\n").strip()
     assert len(received) == 2
+    shown = run("deliveries", "show", mails(site)["kim"].id, "--config", site.folder / "cachewatch.yaml")
+    assert "its stored bytes were damaged or deleted, and rebuilt from the digest" in " ".join(shown.output.split())
 
 
 def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
@@ -150,6 +154,13 @@ def test_what_cannot_be_made_anew_holds_up_nobody(site: Site, server: Post) -> N
     flip(site, "digests", "rendered", "subscription = 'ml'")
     assert deliver(site.open(), "mail") == 1
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
+
+
+def test_each_that_cannot_be_made_anew_counts(site: Site, server: Post) -> None:
+    flip(site, "deliveries", "payload", "channel = 'mail'")
+    flip(site, "digests", "rendered", "subscription = 'ml'")
+    assert deliver(site.open(), "mail") == 2
+    assert [event["event"] for event in site.events()].count("delivery.dead") == 2
 
 
 def test_the_log_says_whose_delivery_nobody_knows_of(site: Site) -> None:
@@ -222,6 +233,14 @@ def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, co
     assert {each.state for each in held.deliveries() if each.digest == before} == {State.DROPPED}
 
 
+def test_what_is_damaged_while_the_service_runs_is_set_aside(held: Site) -> None:
+    """Not only when it starts again."""
+    flip(held, "digests", "moves", "state = 'held'")
+    clean_up(held.open())
+    assert keys(held) == []
+    assert held.notices()[-1] == "a digest for ml that was held is damaged"
+
+
 @pytest.mark.parametrize("act", ["release", "drop"])
 def test_whoever_answers_for_a_damaged_digest_is_told(held: Site, act: str, run: Run) -> None:
     """Its cursors cannot be read, so it can neither be released nor dropped; it is made anew."""
@@ -255,6 +274,11 @@ def test_a_weekly_digest_that_was_held_is_made_anew_at_once(tmp_path: Path) -> N
     site.run()
     (after,) = keys(site)
     assert after != before
+
+
+def test_what_is_stored_has_the_checksum_that_it_always_had() -> None:
+    """With another one, everything that an earlier version stored would be taken for damaged."""
+    assert of_parts([b"a", b"bc"]).hex() == "f657d58ed59382298356d21c95353a31"
 
 
 def test_the_archive_leaves_out_what_is_damaged(site: Site) -> None:

@@ -47,6 +47,11 @@ def test_the_password_is_used_and_never_shown(address: PostgresAddress) -> None:
     assert wrong not in "".join(map(str, (error.value, error.value.__cause__, error.value.__context__)))
 
 
+def test_a_password_that_is_missing_is_asked_for(address: PostgresAddress) -> None:
+    with pytest.raises(StateError, match=r"no password supplied; check the user in `state:`"):
+        open_database(PostgresAddress(address.url.replace("cachewatch@", f"{GUARDED}@")))
+
+
 def test_a_server_that_is_not_there_is_named(tmp_path: Any) -> None:
     address = PostgresAddress(f"postgresql://cachewatch@/cachewatch?host={tmp_path}")
     with pytest.raises(StateError, match=r"postgresql://cachewatch@/cachewatch.*the server cannot be reached"):
@@ -134,6 +139,15 @@ def test_steps_to_another_form_are_taken_once_each_or_not_at_all(database: Postg
     with database.read() as connection:
         assert connection.exec_driver_sql("SELECT since FROM counters").all() == []
         assert postgresql.version_of(connection) == FORM + 1
+
+
+def test_an_older_form_is_upgraded(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(PostgresDatabase(address)) as database, database.write() as connection:
+        postgresql.note(connection, FORM - 1)
+    taken: list[int] = []
+    monkeypatch.setattr(postgresql, "take_steps", lambda *_, form: taken.append(form))
+    open_database(address).close()
+    assert taken == [FORM]
 
 
 def test_who_only_reads_upgrades_nothing(address: PostgresAddress) -> None:

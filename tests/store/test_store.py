@@ -210,8 +210,9 @@ def test_an_answer_is_written_by_the_owner_of_the_lease_alone(database: Database
         assert not outbox.settle(connection, first, State.DEAD, now=NOW, said="550 no")
         assert outbox.delivery(connection, second.id) == second
         assert outbox.settle(connection, second, State.SENT, now=NOW, said="250 ok")
-        assert not outbox.settle(connection, second, State.DEAD, now=NOW, said="550 no"), "it has no lease any more"
-        assert [event for _, event, _ in outbox.story(connection, second.id)] == ["expired", "late", "sent", "late"]
+        assert not outbox.settle(connection, second, State.SENT, now=NOW, said=""), "it has no lease any more"
+        story = [(event, said) for _, event, said in outbox.story(connection, second.id)][1:]
+        assert story == [("late", "dead: 550 no"), ("sent", "250 ok"), ("late", "sent")]
 
 
 def test_an_answer_that_comes_late_counts_while_nobody_took_over(database: Database) -> None:
@@ -287,6 +288,13 @@ def test_held_digests_wait_and_go_together_with_their_deliveries(database: Datab
         found = digests.get(connection, "on")
         assert found is not None
         assert (found.state, found.advances) == (DigestState.RELEASED, advances)
+
+
+def test_held_digests_are_listed_oldest_first(database: Database) -> None:
+    with database.write() as connection:
+        for key, days in (("b", 1), ("c", 0), ("a", 1), ("d", 2)):
+            digests.add(connection, stored(key, state=DigestState.HELD, created=NOW + days * DAY))
+        assert [record.key for record in digests.all_held(connection)] == ["c", "a", "b", "d"]
 
 
 def test_slots_are_planned_anew_and_finished(database: Database) -> None:

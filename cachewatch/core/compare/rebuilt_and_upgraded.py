@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.core.model import MatchKind, Signature, SpecMatch
 from cachewatch.core.spack_spellings import NO_COMPILER
@@ -68,7 +69,7 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     for rung, key in _RUNGS:
         if not vanished or not new:
             break
-        pairings += _take(rung, vanished, new, key, ranks)
+        pairings += _take(rung, vanished, new, (key, key), ranks)
         if is_compiler_unknown:
             pairings += _take_without_compiler(rung, vanished, new, key, ranks)
     return Account(tuple(pairings), _rest(vanished), _rest(new))
@@ -87,9 +88,10 @@ def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
     return pairings
 
 
-def _take(rung: MatchKind, vanished: Counts, new: Counts, key: Key, ranks: Ranks) -> list[SpecMatch]:
-    """Pair what is equal under `key`, newest versions first, and take it off both counts."""
-    queues = _queues(new, key, ranks)
+def _take(rung: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], ranks: Ranks) -> list[SpecMatch]:
+    """Pair what is equal under its side's key, newest versions first, and take it off both counts."""
+    key, key_of_new = keys
+    queues = _queues(new, key_of_new, ranks)
     pairings = []
     for before in sorted(vanished, key=ranks.__getitem__):
         queue = queues.get(key(before), [])
@@ -111,31 +113,16 @@ def _take(rung: MatchKind, vanished: Counts, new: Counts, key: Key, ranks: Ranks
 
 
 def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: Key, ranks: Ranks) -> list[SpecMatch]:
-    """Pair specs of unknown compiler with any, and take them off both counts."""
+    """Pair specs of unknown compiler with those of a known one, and take them off both counts."""
 
     def blind(signature: Signature) -> Hashable:
-        return key(_blinded(signature))
+        return key(replace(signature, compiler=NO_COMPILER))
 
-    pairings = []
-    for wildcards_before in (True, False):
-        some_vanished = _of_compiler(vanished, is_unknown=wildcards_before)
-        some_new = _of_compiler(new, is_unknown=not wildcards_before)
-        taken = _take(rung, some_vanished, some_new, blind, ranks)
-        for pairing in taken:
-            vanished[pairing.before] -= pairing.count
-            new[pairing.after] -= pairing.count
-        pairings += taken
-        _drop_empty(vanished)
-        _drop_empty(new)
-    return pairings
-
-
-def _blinded(s: Signature) -> Signature:
-    return Signature(s.versions, NO_COMPILER, s.os, s.platform, s.target, s.variants, s.stacks)
-
-
-def _of_compiler(counts: Counts, *, is_unknown: bool) -> Counts:
-    return Counter({s: n for s, n in counts.items() if (s.compiler == NO_COMPILER) == is_unknown})
+    keys = (
+        lambda before: (before.compiler == NO_COMPILER, blind(before)),
+        lambda after: (after.compiler != NO_COMPILER, blind(after)),
+    )
+    return _take(rung, vanished, new, keys, ranks)
 
 
 def _queues(counts: Counts, key: Key, ranks: Ranks) -> dict[Hashable, list[Signature]]:
