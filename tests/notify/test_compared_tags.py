@@ -9,28 +9,22 @@ from typing import Any
 import pytest
 from helpers import catalogue, history, record
 from msgspec.structs import replace
-from pairs import some_pair
+from selected import PACKAGES, alone, collector, compared, digest_of, states
 
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.selection import Selection, select
-from cachewatch.core.tag_pairs import Blob, Comparison, Content
+from cachewatch.core.tag_pairs import Blob, Content
 from cachewatch.diff import changesets
 from cachewatch.errors import WorkFailed
 from cachewatch.git import catalogue as git_catalogue
-from cachewatch.git.catalogue import compare_revisions
-from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
 from cachewatch.notify import kept_packages
 from cachewatch.notify.compared_tags import ComparedTags
 from cachewatch.notify.crashing_documents import Suspects
 from cachewatch.notify.kept_packages import KeptPackage
 from cachewatch.notify.pass_context import EndingError
-from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
-from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Inline, Isolated, Isolation
 from cachewatch.runtime.limited_process import Worker
 
-PACKAGES = ("hdf5", "llvm", "openmpi", "py-numpy", "zlib", "zstd")
 SELECTIONS = (
     select(),
     select(packages=["z*"]),
@@ -39,51 +33,6 @@ SELECTIONS = (
     select(compilers=["gcc@13*"]),
     select(packages=["nothing-has-this-name"]),
 )
-UNREADABLE = b"---\nspec_details: [\n---"
-
-
-def everything(_: object) -> bool:
-    return True
-
-
-def collector() -> DigestCollector:
-    return DigestCollector(everything)
-
-
-def states(seed: int) -> list[dict[str, bytes]]:
-    """Return two states of a catalogue, in which some packages come, go, or cannot be read."""
-    chance = random.Random(seed)
-    found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-    for package in PACKAGES:
-        for side, records in zip(found, some_pair(chance), strict=True):
-            if chance.random() < 0.9:
-                side[package] = records
-    files = [catalogue(side) for side in found]
-    for side in files:
-        if chance.random() < 0.3:
-            side[f"_cache/develop/{chance.choice(PACKAGES)}/specs.md"] = UNREADABLE
-    return files
-
-
-def compared(folder: Path, selection: Selection) -> Comparison:
-    repository = Repository(folder)
-    return compare_revisions(
-        repository,
-        resolve(repository, "main~1"),
-        resolve(repository, "main"),
-        wanted_tag=everything,
-        wanted_package=selection.packages,
-    )
-
-
-def digest_of(changeset: Changeset | None) -> TagDigest:
-    assert changeset is not None
-    return read_tag_digest(changeset, wants=everything)
-
-
-def alone(folder: Path, selection: Selection) -> TagDigest:
-    (changeset,) = changesets(compared(folder, selection), selection, collector)
-    return digest_of(changeset)
 
 
 def shared(folder: Path, tags: ComparedTags, selection: Selection) -> Changeset | None:

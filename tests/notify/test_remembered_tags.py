@@ -8,13 +8,10 @@ import pytest
 from digests import read
 from helpers import catalogue, history, records
 from msgspec.structs import replace
-from notify.test_compared_tags import alone, states
+from selected import alone, compared, states
 from station import Site
 
 from cachewatch.core.selection import select
-from cachewatch.git.catalogue import compare_revisions
-from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
 from cachewatch.notify import net_differences
 from cachewatch.notify.comparison_notes import TagNotes
 from cachewatch.notify.remembered_tags import RememberedTags, TagNews, what_is_asked
@@ -47,22 +44,13 @@ subscriptions:
 """
 
 
-def question(folder: Path, number: int) -> Hashable:
-    repository, selection = Repository(folder), SELECTIONS[number]
-    before, after = (resolve(repository, name) for name in ("main~1", "main"))
-    compared = compare_revisions(
-        repository, before, after, wanted_tag=lambda _: True, wanted_package=selection.packages
-    )
-    return what_is_asked(compared, selection)
-
-
 def test_equal_questions_have_equal_answers(tmp_path: Path) -> None:
     shared = 0
     for seed in range(6):
         folder = history(tmp_path / f"{seed}.git", *states(seed))
         answers: dict[Hashable, TagDigest] = {}
-        for number, selection in enumerate(SELECTIONS):
-            asked, answer = question(folder, number), alone(folder, selection)
+        for selection in SELECTIONS:
+            asked, answer = what_is_asked(compared(folder, selection), selection), alone(folder, selection)
             shared += asked in answers
             assert answers.setdefault(asked, answer) == answer
     assert shared > 6 * 4

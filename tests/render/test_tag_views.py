@@ -60,10 +60,15 @@ def test_all_digests_are_as_if_each_were_alone(tags: list[TagDigest]) -> None:
 
 
 def test_it_is_made_once(tags: list[TagDigest]) -> None:
-    views, made = TagViews(), []
-    for tag in (*tags, *tags):
-        views.get(tag, "form", lambda one: made.append(one) or {})  # type: ignore[func-returns-value]
+    made: list[TagDigest] = []
 
+    def make(tag: TagDigest) -> dict[str, object]:
+        made.append(tag)
+        return {}
+
+    views = TagViews()
+    for tag in (*tags, *tags):
+        views.get(tag, "form", make)
     assert made == tags
 
 
