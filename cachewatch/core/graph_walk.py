@@ -48,9 +48,11 @@ class Walk:
         """Return the hash of those `before` with the fewest causes; the first of several."""
         best, fewest = "", 0
         new = self._number(1, package, after)
+        below: dict[int, int] = {}
         for each in before:
             old = self._number(0, package, each)
-            count = self._find((old, new) if old != new else self._pair(package, each, after)).bit_count()
+            found = self._among(old, new, below) if old != new else self._find(self._pair(package, each, after))
+            count = found.bit_count()
             if not best or count < fewest:
                 best, fewest = each, count
             if fewest <= 1:  # no other hash is without a cause
@@ -103,6 +105,20 @@ class Walk:
             self._explore(asked)
             found = self._found[asked]
         return found or 0
+
+    def _among(self, old: int, new: int, below: dict[int, int]) -> int:
+        """Return the causes of one of many old specs with the same new one; `below` has those of their dependencies."""
+        alike = self._comparisons.alike(old, new)
+        if alike is None:
+            return self._find((old, new))
+        found, followed, had, has = alike
+        for i, j in followed:
+            dependency = had[i]
+            known = below.get(dependency)
+            if known is None:
+                known = below[dependency] = self._find((dependency, has[j]))
+            found |= known
+        return found & ~self._spack or self._spack
 
     def _explore(self, asked: SpecPair) -> None:
         """Find the causes of a pair and of all below it: depth first and without recursion, since graphs may be deep.

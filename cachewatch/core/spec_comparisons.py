@@ -17,6 +17,10 @@ from cachewatch.core.spec_differences import compare_specs, label_of
 SpecPair = tuple[int, int]
 
 
+# The set of causes in a spec itself, the places of the dependencies to follow, and the dependencies before and after.
+Alike = tuple[int, Sequence[tuple[int, int]], Sequence[int], Sequence[int]]
+
+
 class Compared(NamedTuple):
     """The set of causes in a spec itself, and the pairs below it that differ."""
 
@@ -97,9 +101,24 @@ class Comparisons:
         found = self._difference(kinds, old, new)
         had, has = old.below, new.below
         below = [(had[i], has[j]) for i, j in found.followed if had[i] != has[j]]
-        if len(self._lengths) > 1:
+        if self._has_long_names:
             below = [pair for pair in below if self._is_other(*pair)]
         return Compared(found.own, below)
+
+    def alike(self, before: int, after: int) -> Alike | None:
+        """Return the same without the pairs below; None where it takes more than that to know them."""
+        old = self._specs[0].get(before) or self._spec(0, before)
+        new = self._specs[1].get(after) or self._spec(1, after)
+        kinds = self._kinds_of(old.kind, new.kind) if old is not None and new is not None else None
+        if old is None or new is None or kinds is None or self._has_long_names:
+            return None
+        own, followed = self._difference(kinds, old, new)
+        return own, followed, old.below, new.below
+
+    @property
+    def _has_long_names(self) -> bool:
+        """Whether some specs are named by more letters than others."""
+        return len(self._lengths) > 1
 
     def _is_other(self, before: int, after: int) -> bool:
         """Tell whether two names are of different specs; only one of the graphs may have to write out the hash."""
