@@ -20,6 +20,8 @@ SpecPair = tuple[int, int]
 # The set of causes in a spec itself, the places of the dependencies to follow, and the dependencies before and after.
 Alike = tuple[int, Sequence[tuple[int, int]], Sequence[int], Sequence[int]]
 
+_NOTHING: tuple[Places, Places] = ((), ())
+
 
 class Compared(NamedTuple):
     """The set of causes in a spec itself, and the pairs below it that differ."""
@@ -67,7 +69,7 @@ class Comparisons:
         self._kinds: dict[Hashable, _Kind] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._named: list[tuple[str, str]] = []
-        self._lengths: set[int] = set()  # of the names
+        self._has_long_names = False  # some have more letters than others
         self._specs: tuple[dict[int, _Spec | None], ...] = ({}, {})
         self._labels: tuple[dict[tuple[str, str], str], ...] = ({}, {})
         self._pairs: dict[tuple[int, int], _Kinds | None] = {}
@@ -79,7 +81,7 @@ class Comparisons:
         if found is None:
             found = self._numbers[key] = len(self._named)
             self._named.append(key)
-            self._lengths.add(len(name))
+            self._has_long_names |= len(name) != len(self._named[0][1])
         return found
 
     def package(self, number: int) -> str:
@@ -115,11 +117,6 @@ class Comparisons:
         own, followed = self._difference(kinds, old, new)
         return own, followed, old.below, new.below
 
-    @property
-    def _has_long_names(self) -> bool:
-        """Whether some specs are named by more letters than others."""
-        return len(self._lengths) > 1
-
     def _is_other(self, before: int, after: int) -> bool:
         """Tell whether two names are of different specs; only one of the graphs may have to write out the hash."""
         (package, old_name), (_, new_name) = self._named[before], self._named[after]
@@ -140,10 +137,11 @@ class Comparisons:
 
     def _kinds_of(self, old: _Kind, new: _Kind) -> _Kinds | None:
         key = old.number, new.number
-        if key not in self._pairs:
+        found = self._pairs.get(key)
+        if found is None and key not in self._pairs:
             shapes = self._shapes.paired(old.shape, new.shape)
-            self._pairs[key] = None if shapes is None else _Kinds(shapes, {})
-        return self._pairs[key]
+            found = self._pairs[key] = None if shapes is None else _Kinds(shapes, {})
+        return found
 
     def _kind(self, node: GraphNode) -> _Kind:
         made_of = node.ingredients
@@ -170,6 +168,8 @@ class Comparisons:
 
     def _versions(self, shapes: PairedShapes, old: _Spec, new: _Spec) -> Hashable:
         """Return the versions that causes may name, but for those of equal compilers."""
+        if shapes.labelled == _NOTHING:
+            return None
         had, has = old.below, new.below
         if shapes.compilers is not None and all(had[i] == has[j] for i, j in shapes.compilers):
             return None
