@@ -41,6 +41,9 @@ _FORMS = "alembic_version"
 _NO_TOKEN = 0  # no lease has that number
 # Of the advisory lock of writers: "cachewat".
 _LOCK = int.from_bytes(b"cachewat")
+# The server ends a transaction of a writer that did nothing for so long: a host that stopped there must hold up the
+# others for less than its lease.
+_WRITERS_PAUSE = "15s"
 # A host that is cut off is noticed within about half a minute, by it and by the server.
 _CONNECTION = {
     "application_name": "cachewatch",
@@ -54,7 +57,7 @@ _SESSION = (
     "SET timezone = 'UTC'",
     "SET default_transaction_isolation = 'read committed'",  # a writer sees what the one before it stored
     "SET lock_timeout = '10s'",
-    "SET idle_in_transaction_session_timeout = '60s'",
+    "SET idle_in_transaction_session_timeout = '60s'",  # of readers
     # A server may be set to lose what it confirmed; we are not.
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
 )
@@ -213,7 +216,10 @@ def _prepare(connection: Any, _: object) -> None:
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("writes"):
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        connection.exec_driver_sql(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
+            (_WRITERS_PAUSE, _LOCK),
+        )
     else:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 

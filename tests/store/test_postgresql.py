@@ -19,7 +19,7 @@ from stored import DAY, HOUR, LEASE, NOW, next_form, queue
 from cachewatch.config.secrets import Secret
 from cachewatch.config.state_address import PostgresAddress
 from cachewatch.errors import OlderState, StateError
-from cachewatch.store import alerts, digests, health, outbox, postgresql, scheduled_runs
+from cachewatch.store import alerts, digests, health, leader_lease, outbox, postgresql, scheduled_runs
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter
@@ -238,8 +238,8 @@ def test_a_writer_sees_what_the_one_before_it_stored(address: PostgresAddress) -
 def test_a_host_that_stops_in_a_transaction_holds_up_the_others_for_a_while_only(
     address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = [each.replace("60s", "300ms") for each in postgresql._SESSION]
-    monkeypatch.setattr(postgresql, "_SESSION", settings)
+    assert int(postgresql._WRITERS_PAUSE.removesuffix("s")) < leader_lease.LASTING.total_seconds()
+    monkeypatch.setattr(postgresql, "_WRITERS_PAUSE", "300ms")
     with closing(PostgresDatabase(address)) as paused, closing(PostgresDatabase(address)) as other:
 
         def pause() -> None:
