@@ -13,6 +13,7 @@ from benchmarks.measuring import tell
 from benchmarks.passes import Cost, Load, cost_of
 from benchmarks.results import Results, write
 from benchmarks.subject import CHECKOUT, Peers, Subject
+from benchmarks.year import simulate
 
 _RESULTS = CHECKOUT / "benchmarks" / "RESULTS.md"
 
@@ -94,6 +95,9 @@ def _measure(work: Path, packages: int, specs: int, rounds: int, *, is_quick: bo
     tell("passes")
     results.passes = _passes(work, is_quick=is_quick)
     results.bars += bars.bars_of_passes(results.passes)
+    tell("a year")
+    results.year = simulate(work / "year", *((4, 5, 60, 600) if is_quick else (365, 100, 300, 15_000)))
+    results.bars += bars.bars_of_year(results.year)
     results.index = history_index.measure(work, peers, rounds, is_quick=is_quick)
     results.bars += history_index.bars(results.index)
     tell("phases")

@@ -10,6 +10,7 @@ from benchmarks.history import History
 from benchmarks.measuring import Figures
 from benchmarks.passes import Cost
 from benchmarks.suites import Reads, Suite
+from benchmarks.year import Year
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,13 @@ def bars_of_passes(passes: Mapping[str, Cost]) -> Iterator[Bar]:
         yield _bar_of_pass(f"{name}, processor time", limit, cost.processor, "{:.1f} s")
         yield _bar_of_pass(f"{name}, memory of all Python processes", 200, cost.megabytes, "{:.0f} MB")
         yield _bar_of_pass(f"{name}, state a digest beyond its text", 12, cost.beyond_text / 1000, "{:.1f} kB")
+
+
+def bars_of_year(year: Year) -> Iterator[Bar]:
+    """Bar 7, too: the state after a year."""
+    yield _bar_of_pass(
+        f"state after {year.days} days of digests for {year.readers} readers", 200, year.megabytes, "{:.0f} MB"
+    )
 
 
 def _bar_of_pass(promise: str, limit: float, measured: float, form: str) -> Bar:

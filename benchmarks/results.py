@@ -13,6 +13,7 @@ from benchmarks.measuring import Figures
 from benchmarks.passes import Cost
 from benchmarks.suites import FLOOR, IGNORE_ORDER, IMPORT_GIT, PASS, Reads, Suite
 from benchmarks.tables import spread, table
+from benchmarks.year import Year
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class Results:
     reads: Reads | None = None
     deliveries: dict[int, Figures] = field(default_factory=dict)  # by how many old digests each reader had
     passes: dict[str, Cost] = field(default_factory=dict)
+    year: Year | None = None
     index: HistoryIndex | None = None
     phases: dict[str, dict[str, Figures]] = field(default_factory=dict)  # by title of the suite
     imports: list[tuple[str, float]] = field(default_factory=list)
@@ -47,6 +49,8 @@ def write(results: Results) -> str:
         parts.append(_deliveries(results.deliveries))
     if results.passes:
         parts.append(_passes(results.passes))
+    if results.year:
+        parts.append(_year(results.year))
     if results.index:
         parts.append(index_section(results.index))
     parts += [_answers(results.answers), _phases(results), _imports(results.imports)]
@@ -134,6 +138,16 @@ def _passes(passes: Mapping[str, Cost]) -> Iterator[str]:
     ]
     heads = ("what", "processor, s", "s", "Python processes, MB", "digests", "state a digest beyond its text, kB")
     yield from table(heads, rows)
+
+
+def _year(year: Year) -> Iterator[str]:
+    yield "## A year"
+    yield ""
+    yield f"A pass each morning for {year.days} days, each with a digest for {year.readers} readers: see year.py."
+    yield ""
+    rows = [("the whole state, without the clone", f"{year.megabytes:.1f}")]
+    rows += [(f"of that: {name}", f"{size:.1f}") for name, size in year.tables.items()]
+    yield from table((f"after {year.digests:,} digests", "MB"), rows)
 
 
 def _history(history: History) -> Iterator[str]:
