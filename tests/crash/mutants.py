@@ -31,8 +31,8 @@ def _send_first() -> None:
     """Send while the digest is made, and store afterwards that it was sent."""
     pack = building_messages.build_messages
 
-    def pack_and_send(config: Config, stream: Any, digest: Any) -> Any:
-        packed = pack(config, stream, digest)
+    def pack_and_send(config: Config, *others: Any) -> Any:
+        packed = pack(config, *others)
         for each in packed:
             with open_channel(config.channels[each.channel]).open(lambda *_: ()) as transport:
                 for message in each.messages:

@@ -54,9 +54,9 @@ class Readers:
         self.number = 0
         real = building_messages.build_messages
 
-        def look(config: Any, stream: Any, digest: Digest) -> Any:
+        def look(config: Any, stream: Any, digest: Digest, *others: Any) -> Any:
             self.made.append(digest)
-            return real(config, stream, digest)
+            return real(config, stream, digest, *others)
 
         monkeypatch.setattr(creating_digests, "build_messages", look)
         self.site.run()
