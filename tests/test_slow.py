@@ -1,11 +1,11 @@
 """What `make test` leaves out."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from conftest import ROOT, SLOW
+from tools import finding_tests
 
 CASES = """
 import pytest
@@ -23,10 +23,9 @@ def test_quick():
 def test_the_first_case_is_quick(tmp_path: Path) -> None:
     """Of tests with the marker `slow_cases` the others are slow."""
     (tmp_path / "test_these.py").write_text(CASES)
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"}
     for marker, count in (("slow", 2), ("not slow", 2)):
         command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-m", marker, "."]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=tmp_path, env=finding_tests(), capture_output=True, text=True, check=False)
         assert f"{count} passed, 2 deselected" in done.stdout
 
 

@@ -1,13 +1,11 @@
 """What is said, and what fails, where tools of the tests are missing."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
-from tools import summary
+from tools import finding_tests, summary
 
 TESTS = """
 import pytest
@@ -30,8 +28,8 @@ SAID = "2 tests were skipped because tools are missing (no-such-browser); `make 
 def test_missing_tools_are_one_line(tmp_path: Path, is_ci: bool, processes: str) -> None:
     """Tests that need them are skipped; only CI fails."""
     (tmp_path / "test_these.py").write_text(TESTS)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST"))}
-    environment |= {"PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"} | ({"CI": "true"} if is_ci else {})
+    environment = {name: value for name, value in finding_tests().items() if not name.startswith(("CI", "PYTEST"))}
+    environment |= {"CI": "true"} if is_ci else {}
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-n", processes, "."]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 

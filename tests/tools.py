@@ -1,4 +1,4 @@
-"""Programs that some tests use and that the project does not install; `make test-tools` installs all of them."""
+"""Programs that some tests start: those that `make test-tools` installs, and modules of the tests themselves."""
 
 import os
 import shutil
@@ -17,6 +17,7 @@ _PLACES = {
     "smtp-sink": CACHE / "postfix/usr/sbin/smtp-sink",
 }
 _MISSING = "missing: "
+_TESTS = Path(__file__).parent
 
 
 def program(name: str) -> str:
@@ -33,6 +34,11 @@ def need(file: Path, name: str) -> Path:
     if not file.is_file():
         pytest.skip(_MISSING + name)
     return file
+
+
+def finding_tests() -> dict[str, str]:
+    """Return the environment in which a new Python finds the modules of the tests; pytest sets it for its own process."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join((str(_TESTS), str(_TESTS.parent)))}
 
 
 def summary(reasons: Sequence[str]) -> list[str]:

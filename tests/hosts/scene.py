@@ -13,7 +13,7 @@ from pathlib import Path
 
 from postgres import Server, running
 from station import wait_for
-from tools import program
+from tools import finding_tests, program
 
 from hosts.networks import Network, inside
 from hosts.plan import Fault, Kind
@@ -55,7 +55,7 @@ class Host:
         """Start the daemon, if it does not run."""
         if self._process is None or self._process.poll() is not None:
             with self.log.open("ab") as said:
-                self._process = subprocess.Popen(self._line, stderr=said, start_new_session=True)
+                self._process = subprocess.Popen(self._line, stderr=said, start_new_session=True, env=finding_tests())
         self._due = 0.0
 
     def kill(self) -> None:
@@ -100,7 +100,7 @@ class Scene:
         """Run the mail server."""
         line = [*inside(self._cables.mail), sys.executable, "-m", "hosts.post_office"]
         line += [str(self.post), str(_MAIL_SECONDS)]
-        with subprocess.Popen(line) as process:
+        with subprocess.Popen(line, env=finding_tests()) as process:
             try:
                 wait_for((self.post / READY).exists)
                 yield

@@ -6,23 +6,21 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any
 
-HERE = Path(__file__).parent
+from tools import finding_tests
 
 
 class Zygote:
     """A process that has loaded everything."""
 
     def __init__(self) -> None:
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join((str(HERE.parent), str(HERE.parents[1]))))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "model.zygote"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=finding_tests(),
             start_new_session=True,
         )
         self._pid = 0
