@@ -192,7 +192,7 @@ def measure_peer(repository: Path, peers: Peers, folder: Path, rounds: int) -> P
 
     Its versions are about as large as the average of all versions that a build reads, so that one costs what a build costs on average.
     """
-    tree = folder / "tree"
+    tree = folder / "documents of git-history"
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", repository, tree], check=True)
     with closing(Repository(repository)) as opened:
         found = {one: _blobs(one) for one in _documents(opened, "")}
