@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
+from graph_specs import graph_spec
 from helpers import Record, document, record, records
 
 from cachewatch.core.causes import Cause, Explanation, What
 from cachewatch.core.dates import as_datetime
-from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
+from cachewatch.core.graph import Dependency, GraphNode, Nodes
 from cachewatch.core.graph_walk import Walk
 from cachewatch.core.model import Side
 from cachewatch.core.schedule import parse_days, parse_when
@@ -193,13 +194,11 @@ def _graph(below: Callable[[int], Sequence[int]], n: int, side: str, version: Ca
     """Return a graph of n packages, each of which depends on those `below` it."""
     return Nodes(
         {
-            f"{side}{i}": GraphNode(
-                hash=f"{side}{i}",
-                name=f"p{i}",
+            f"{side}{i}": graph_spec(
+                f"p{i}",
+                f"{side}{i}",
+                sorted(Dependency(f"p{each}", f"{side}{each}") for each in below(i) if each < n),
                 version=version(i),
-                ingredients=Ingredients(
-                    dependencies=tuple(sorted(Dependency(f"p{each}", f"{side}{each}") for each in below(i) if each < n))
-                ),
             )
             for i in range(n)
         }

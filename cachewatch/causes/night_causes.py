@@ -64,13 +64,9 @@ def count_all(repository: Repository, nights: Sequence[Night]) -> Iterator[tuple
     last: RecordedGraph | None = None
     commit = ""
     for night in nights:
-        known = last.known if last is not None else None
-        before = (
-            last
-            if last is not None and commit == night.before
-            else RecordedGraph(repository, night.before, night.tag, known)
-        )
-        last, commit = RecordedGraph(repository, night.after, night.tag, before.known), night.after
+        is_known = last is not None and commit == night.before
+        before = last if last is not None and is_known else RecordedGraph(repository, night.before, night.tag)
+        last, commit = RecordedGraph(repository, night.after, night.tag), night.after
         yield count_causes(Step(before, last))
 
 

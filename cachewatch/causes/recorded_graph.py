@@ -6,32 +6,31 @@ from types import MappingProxyType
 
 from cachewatch.core.graph import NAME_LETTERS, GraphNode, Ingredients, by_name
 from cachewatch.core.model import Document, Signature
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, is_name
+from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH
 from cachewatch.core.spack_spellings import NO_COMPILER
-from cachewatch.documents.graph_files import Edges, read_package_graph, read_tag_graph
+from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import folders
 
+_NOTHING: MadeOf = (Ingredients(), ())
 _NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
 
 
 class RecordedGraph:
     """The specs of a tag with what they are made of; packages are read when they are needed."""
 
-    def __init__(self, repository: Repository, commit: str, tag: str, known: Edges | None = None) -> None:
+    def __init__(self, repository: Repository, commit: str, tag: str) -> None:
         self._repository = repository
-        self.known: Edges = {} if known is None else known
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._named: dict[str, Mapping[str, GraphNode]] = {}
         self._documents: dict[str, Document | None] = {}
-        others = self._file(TAG_GRAPH)
+        others = self._file(f"{self._folder}/{TAG_GRAPH}")
         self.is_recorded = others is not None
         self._others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
-
         self._named_others = by_name(self._others)
 
     @property
@@ -73,7 +72,7 @@ class RecordedGraph:
     def document(self, package: str) -> Document | None:
         """Return the document of a package; None if there is none. Raises a DocumentError where it cannot be read."""
         if package not in self._documents:
-            content = self._file(f"{package}/{DOCUMENT}") if is_name(package.encode("utf-8", "replace")) else None
+            content = self._file_of(package, DOCUMENT)
             self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
         return self._documents[package]
 
@@ -81,20 +80,24 @@ class RecordedGraph:
         document = self.document(package)
         if document is None:
             return _NO_NODES
-        content = self._file(f"{package}/{PACKAGE_GRAPH}")
-        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}", self.known)
-        nothing = Ingredients()
+        content = self._file_of(package, PACKAGE_GRAPH)
+        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
         return {
-            h: _node(h, package, s, made_of.get(h[:NAME_LETTERS]) or made_of.get(h, nothing))
+            h: _node(h, package, s, made_of.get(h[:NAME_LETTERS]) or made_of.get(h, _NOTHING))
             for h, s in document.specs.items()
         }
 
-    def _file(self, path: str) -> bytes | None:
-        found = self._repository.objects().get(f"{self._folder}/{path}", most=MAX_BYTES)
+    def _file_of(self, package: str, name: str) -> bytes | None:
+        """Return a file of a package; git would search the tag for the package again, from the commit down."""
+        folder = self.folders.get(package)
+        return None if folder is None else self._file(f"{folder}:{name}")
+
+    def _file(self, name: str) -> bytes | None:
+        found = self._repository.objects().get(name, most=MAX_BYTES)
         return found.content if found is not None and found.type == "blob" else None
 
 
-def _node(spec_hash: str, package: str, signature: Signature, made_of: Ingredients) -> GraphNode:
+def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -> GraphNode:
     return GraphNode(
         hash=spec_hash,
         name=package,
@@ -103,5 +106,6 @@ def _node(spec_hash: str, package: str, signature: Signature, made_of: Ingredien
         os=signature.os,
         target=signature.target,
         variants=signature.variants,
-        ingredients=made_of,
+        ingredients=made_of[0],
+        below=made_of[1],
     )

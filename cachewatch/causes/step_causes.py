@@ -25,8 +25,7 @@ class Step:
     @classmethod
     def between(cls, repository: Repository, before: tuple[str, str], after: tuple[str, str]) -> "Step":
         """Return the step from one state of a tag to another, each a commit and the tag's name."""
-        older = RecordedGraph(repository, *before)
-        return cls(older, RecordedGraph(repository, *after, older.known))
+        return cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after))
 
     @property
     def is_recorded(self) -> bool:

@@ -1,19 +1,20 @@
 """What the dependencies of many specs have in common: packages, how they are used, and nothing of which specs they are."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
-from cachewatch.core.graph import Dependency
+from cachewatch.core.graph import Use, languages_of
 
-# Places of dependencies in a spec.
-Places = tuple[int, ...]
+# Selects the dependencies at some places.
+Selector = Callable[[Sequence[int]], Sequence[int]]
 
 
 class Shape(NamedTuple):
     """The packages that specs depend on, and how."""
 
     number: int
-    edges: Sequence[Dependency]  # of one of these specs
+    uses: Sequence[Use]
     places: Mapping[str, int]  # by package
     compilers: frozenset[int]  # places of compilers
 
@@ -21,25 +22,24 @@ class Shape(NamedTuple):
 class PairedShapes(NamedTuple):
     """Two shapes, each of which has a package once."""
 
-    labelled: tuple[Places, Places]  # dependencies whose versions causes may name
-    compilers: Sequence[tuple[int, int]] | None  # those, where all of them are equal in both but for the hash
+    labelled: tuple[Selector, Selector]  # select dependencies whose versions causes may name
+    has_only_compilers: bool  # among those, and all of them are used alike in both
 
 
 class Shapes:
     """All shapes of two graphs, each once."""
 
     def __init__(self) -> None:
-        self._shapes: dict[Hashable, Shape] = {}
+        self._shapes: dict[tuple[Use, ...], Shape] = {}
         self._pairs: dict[tuple[int, int], PairedShapes | None] = {}
 
-    def of(self, edges: Sequence[Dependency]) -> Shape:
-        """Return the shape of the dependencies of a spec."""
-        key = tuple([(edge.name, edge.types, edge.virtuals) for edge in edges])
-        found = self._shapes.get(key)
+    def of(self, uses: tuple[Use, ...]) -> Shape:
+        """Return the shape of specs that use other specs in this way."""
+        found = self._shapes.get(uses)
         if found is None:
-            places = {edge.name: place for place, edge in enumerate(edges)}
-            compilers = frozenset(place for place, edge in enumerate(edges) if edge.languages)
-            found = self._shapes[key] = Shape(len(self._shapes), edges, places, compilers)
+            places = {use.name: place for place, use in enumerate(uses)}
+            compilers = frozenset(place for place, use in enumerate(uses) if languages_of(use.virtuals))
+            found = self._shapes[uses] = Shape(len(self._shapes), uses, places, compilers)
         return found
 
     def paired(self, old: Shape, new: Shape) -> PairedShapes | None:
@@ -51,19 +51,19 @@ class Shapes:
 
 
 def _paired(old: Shape, new: Shape) -> PairedShapes | None:
-    if len(old.places) < len(old.edges) or len(new.places) < len(new.edges):
+    if len(old.places) < len(old.uses) or len(new.places) < len(new.uses):
         return None
     both = [(place, new.places[name]) for name, place in old.places.items() if name in new.places]
-    alike = [(i, j) for i, j in both if _use_of(old.edges[i]) == _use_of(new.edges[j])]
-    compilers = [(i, j) for i, j in alike if i in old.compilers]
+    alike = [(i, j) for i, j in both if old.uses[i] == new.uses[j]]
     plain = [(i, j) for i, j in alike if i not in old.compilers]
-    labelled = (
-        tuple(sorted({*old.places.values()} - {i for i, _ in plain})),
-        tuple(sorted({*new.places.values()} - {j for _, j in plain})),
-    )
-    has_only_compilers = len(labelled[0]) == len(labelled[1]) == len(compilers)
-    return PairedShapes(labelled, compilers if has_only_compilers else None)
+    had = sorted({*old.places.values()} - {i for i, _ in plain})
+    has = sorted({*new.places.values()} - {j for _, j in plain})
+    has_only_compilers = len(had) == len(has) == len(alike) - len(plain)
+    return PairedShapes((selector(had), selector(has)), has_only_compilers)
 
 
-def _use_of(edge: Dependency) -> Hashable:
-    return edge.types, edge.virtuals
+def selector(places: Sequence[int]) -> Selector:
+    """Return what selects the values at these places, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return (lambda values: (values[places[0]],)) if places else (lambda _: ())

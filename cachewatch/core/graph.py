@@ -29,8 +29,16 @@ def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
     return spec_hash if name in shared else name
 
 
+class Use(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
+    """How specs depend on a package (build, link, run, test), and the virtuals that it provides them with."""
+
+    name: str
+    types: tuple[str, ...] = ()
+    virtuals: tuple[str, ...] = ()
+
+
 class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
-    """An edge to another spec: how it is used (build, link, run, test), and the virtuals that it provides."""
+    """An edge to another spec, and how it is used."""
 
     name: str
     hash: str  # as `name_of` shortens it
@@ -38,23 +46,33 @@ class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
     virtuals: tuple[str, ...] = ()
 
     @property
+    def use(self) -> Use:
+        """How it is used, without which spec it is."""
+        return Use(self.name, self.types, self.virtuals)
+
+    @property
     def languages(self) -> tuple[str, ...]:
         """The languages for which it is the compiler."""
-        return tuple([language for language in LANGUAGES if language in self.virtuals]) if self.virtuals else ()
+        return languages_of(self.virtuals)
 
 
-class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What goes into the hash of a spec beside what a document says of it."""
+def languages_of(virtuals: Sequence[str]) -> tuple[str, ...]:
+    """Return the languages that something compiles that provides these virtuals."""
+    return tuple([language for language in LANGUAGES if language in virtuals]) if virtuals else ()
+
+
+class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename={"uses": "dependencies"}):
+    """What goes into the hash of a spec beside what a document says of it and which specs it depends on."""
 
     recipe: str = ""  # the hash of the recipe of the package
     namespace: str = ""
     external: str = ""  # the path or the module of an external
     flags: tuple[str, ...] = ()  # cflags=-O2
     spliced: str = ""  # the hash of the spec that was built, if its dependencies were replaced afterwards
-    dependencies: tuple[Dependency, ...] = ()
+    uses: tuple[Use, ...] = ()
 
 
-class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class GraphNode(Struct, frozen=True, kw_only=True, gc=False):
     """One concrete spec. Versions, compilers and variants are spelled as documents spell them."""
 
     hash: str
@@ -65,11 +83,13 @@ class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     target: str = ""
     variants: tuple[str, ...] = ()
     ingredients: Ingredients = Ingredients()
+    below: tuple[str, ...] = ()  # the specs it depends on, as `name_of` shortens them, in the order of their uses
 
     @property
     def dependencies(self) -> Sequence[Dependency]:
         """Its edges."""
-        return self.ingredients.dependencies
+        edges = zip(self.ingredients.uses, self.below, strict=True)
+        return [Dependency(use.name, name, use.types, use.virtuals) for use, name in edges]
 
     @property
     def is_external(self) -> bool:

@@ -4,9 +4,11 @@ A spec that differs in itself is a cause, and so is whatever is found below it; 
 in what is below it passes that on.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from cachewatch.core.candidates import Candidates
 from cachewatch.core.cause_sets import CauseSets
 from cachewatch.core.causes import SPACK, Cause, Causes
 from cachewatch.core.graph import NAME_LETTERS, Graph
@@ -38,7 +40,7 @@ class Walk:
         self._spack = self._sets.set_of([SPACK])
         self._comparisons = Comparisons(before, after, self._sets)
         self._found: dict[SpecPair, int] = {}
-        self._numbers: tuple[dict[tuple[str, str], int], ...] = ({}, {})
+        self._numbers = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
 
     def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
         """Return why the hash `after` of `package` is another one than `before`; nothing if they are equal."""
@@ -48,10 +50,13 @@ class Walk:
         """Return the hash of those `before` with the fewest causes; the first of several."""
         best, fewest = "", 0
         new = self._number(1, package, after)
-        below: dict[int, int] = {}
+        candidates = Candidates(self._comparisons, self._find, self._spack, new)
+        known = self._numbers[0][package]
         for each in before:
-            old = self._number(0, package, each)
-            found = self._among(old, new, below) if old != new else self._find(self._pair(package, each, after))
+            old = known.get(each)
+            if old is None:
+                old = self._number(0, package, each)
+            found = candidates.causes(old) if old != new else self._find(self._pair(package, each, after))
             count = found.bit_count()
             if not best or count < fewest:
                 best, fewest = each, count
@@ -77,7 +82,7 @@ class Walk:
                 for each in compared.below:
                     if each not in seen:
                         seen.add(each)
-                        below.append((each, _Way(self._comparisons.package(each[1]), way)))
+                        below.append((each, _Way(self._comparisons.numbers.packages[each[1]], way)))
             level = below
         return paths
 
@@ -86,16 +91,17 @@ class Walk:
         old, new = self._number(0, package, before), self._number(1, package, after)
         if old != new or before == after:
             return old, new
-        return self._comparisons.number(package, before), self._comparisons.number(package, after)
+        numbers = self._comparisons.numbers.of(package)
+        return numbers[before], numbers[after]
 
     def _number(self, side: int, package: str, spec_hash: str) -> int:
         """Return the number of a spec by its first letters, unless others have the same."""
-        known = self._numbers[side]
-        found = known.get((package, spec_hash))
+        known = self._numbers[side][package]
+        found = known.get(spec_hash)
         if found is None:
             name = spec_hash[:NAME_LETTERS]
             is_name = self._graphs[side].find(package, name) is not None
-            found = known[package, spec_hash] = self._comparisons.number(package, name if is_name else spec_hash)
+            found = known[spec_hash] = self._comparisons.numbers.of(package)[name if is_name else spec_hash]
         return found
 
     def _find(self, asked: SpecPair) -> int:
@@ -105,20 +111,6 @@ class Walk:
             self._explore(asked)
             found = self._found[asked]
         return found or 0
-
-    def _among(self, old: int, new: int, below: dict[int, int]) -> int:
-        """Return the causes of one of many old specs with the same new one; `below` has those of their dependencies."""
-        alike = self._comparisons.alike(old, new)
-        if alike is None:
-            return self._find((old, new))
-        found, followed, had, has = alike
-        for i, j in followed:
-            dependency = had[i]
-            known = below.get(dependency)
-            if known is None:
-                known = below[dependency] = self._find((dependency, has[j]))
-            found |= known
-        return found & ~self._spack or self._spack
 
     def _explore(self, asked: SpecPair) -> None:
         """Find the causes of a pair and of all below it: depth first and without recursion, since graphs may be deep.

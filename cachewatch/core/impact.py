@@ -25,8 +25,8 @@ def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[
     by_dependency: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:
         names[node.hash] = node.name
-        for edge in node.dependencies:
-            by_dependency[edge.hash].append(node.hash)
+        for name in node.below:
+            by_dependency[name].append(node.hash)
 
     def dependents(spec_hash: str) -> Iterator[str]:
         for name in {spec_hash[:NAME_LETTERS], spec_hash}:

@@ -47,9 +47,16 @@ class PackageNodes:
         return found
 
     @cached_property
-    def dependencies_before(self) -> Mapping[str, Set[str]]:
-        """The names of the dependencies of the older specs."""
-        return {h: frozenset([edge.hash for edge in node.dependencies]) for h, node in self.before.items()}
+    def dependencies_before(self) -> Mapping[str, frozenset[str]]:
+        """The names of the dependencies of the older specs, without those that all of them have."""
+        found = {h: frozenset(node.below) for h, node in self.before.items()}
+        common = frozenset[str]().union(*found.values()).intersection(*found.values())
+        return {h: names - common for h, names in found.items()}
+
+    @cached_property
+    def some_had(self) -> frozenset[str]:
+        """The names of the dependencies that some of the older specs have, and others do not."""
+        return frozenset[str]().union(*self.dependencies_before.values())
 
 
 def find_predecessor(package: PackageNodes, spec_hash: str, walk: Walk) -> Predecessor | None:
@@ -98,9 +105,12 @@ def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str],
     """Return the one that shares most direct dependencies, of those the one with fewest causes, then by hash."""
     if len(candidates) == 1:
         return next(iter(candidates))
-    own = {edge.hash for edge in new.dependencies}
-    below = package.dependencies_before
-    shared = {old: len(own & below[old]) for old in candidates}
-    most = max(shared.values())
-    best = sorted([old for old, count in shared.items() if count == most])
+    own = package.some_had.intersection(new.below)
+    best = sorted(_sharing_most(own, candidates, package.dependencies_before) if own else candidates)
     return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]
+
+
+def _sharing_most(own: Set[str], candidates: Collection[str], below: Mapping[str, frozenset[str]]) -> Sequence[str]:
+    counts = [len(own & names) for names in map(below.__getitem__, candidates)]
+    most = max(counts)
+    return [old for old, count in zip(candidates, counts, strict=True) if count == most]

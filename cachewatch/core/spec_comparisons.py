@@ -4,23 +4,28 @@ Specs that differ only in which specs they depend on are of one kind. What diffe
 each pair, only the names of the dependencies are compared then.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from cachewatch.core.cause_sets import CauseSets
 from cachewatch.core.causes import Cause, What
-from cachewatch.core.dependency_shapes import PairedShapes, Places, Shape, Shapes
-from cachewatch.core.graph import NAME_LETTERS, Dependency, Graph, GraphNode
-from cachewatch.core.spec_differences import compare_specs, label_of
+from cachewatch.core.dependency_shapes import PairedShapes, Selector, Shape, Shapes, selector
+from cachewatch.core.graph import NAME_LETTERS, Dependency, Graph, GraphNode, Ingredients
+from cachewatch.core.spec_differences import (
+    attribute_causes,
+    compare_dependencies,
+    compare_specs,
+    label_of,
+    recipe_causes,
+)
+from cachewatch.core.spec_numbers import NumbersOfPackage, SpecNumbers
 
-# The numbers of two specs of a package, as `Comparisons` numbers them.
+# The numbers of two specs of a package.
 SpecPair = tuple[int, int]
 
 
-# The set of causes in a spec itself, the places of the dependencies to follow, and the dependencies before and after.
-Alike = tuple[int, Sequence[tuple[int, int]], Sequence[int], Sequence[int]]
-
-_NOTHING: tuple[Places, Places] = ((), ())
+# The dependencies before and after whose versions causes may name.
+_Labelled = tuple[Sequence[int], Sequence[int]]
 
 
 class Compared(NamedTuple):
@@ -30,32 +35,45 @@ class Compared(NamedTuple):
     below: Sequence[SpecPair]
 
 
-class _Kind(NamedTuple):
-    """What specs that differ only in which specs they depend on have in common."""
+class NumberedSpec(NamedTuple):
+    """A spec and what it has in common with others."""
 
-    number: int
-    shape: Shape
-
-
-class _Spec(NamedTuple):
     node: GraphNode
-    kind: _Kind
+    kind: int  # the number of what is equal for specs that differ only in which specs they depend on
+    attributes: int  # the number of what it is made of beside dependencies and compiler
+    shape: Shape
     below: Sequence[int]  # the numbers of its dependencies
-    labels: dict[Places, tuple[str, ...]]  # of some of them
 
 
-class _Difference(NamedTuple):
-    """What differs between specs of two kinds: causes, and the dependencies that are followed, as places."""
+class Difference(NamedTuple):
+    """What differs between specs of two kinds: a set of causes, and what selects the dependencies that are followed."""
 
     own: int
-    followed: Sequence[tuple[int, int]]
+    before: Selector
+    after: Selector
 
 
 class _Kinds(NamedTuple):
     """Two kinds of specs, each of which depends on a package once."""
 
     shapes: PairedShapes
-    found: dict[Hashable, _Difference]  # by the versions that causes may name
+    found: dict[Hashable, Difference]  # by the dependencies whose versions causes may name
+    by_versions: dict[Hashable, Difference]  # by those versions
+
+
+class _Shared(NamedTuple):
+    """What the specs of a group of a recorded graph have in common."""
+
+    ingredients: Ingredients
+    number: int  # of the ingredients beside dependencies
+    shape: Shape
+    tables: Sequence[NumbersOfPackage]  # of the packages that they depend on
+
+
+class _ChangedDependencies(NamedTuple):
+    own: Sequence[Cause]
+    before: Selector
+    after: Selector
 
 
 class Comparisons:
@@ -66,125 +84,141 @@ class Comparisons:
         self._after = after
         self._causes = causes
         self._shapes = Shapes()
-        self._kinds: dict[Hashable, _Kind] = {}
-        self._numbers: dict[tuple[str, str], int] = {}
-        self._named: list[tuple[str, str]] = []
-        self._has_long_names = False  # some have more letters than others
-        self._specs: tuple[dict[int, _Spec | None], ...] = ({}, {})
-        self._labels: tuple[dict[tuple[str, str], str], ...] = ({}, {})
+        self._attributes: dict[Hashable, int] = {}
+        # By identity; each value is kept here, so that no other one has its identity.
+        self._ingredients: dict[int, _Shared] = {}
+        self._kinds: dict[tuple[int, int], int] = {}
+        self.numbers = SpecNumbers()
+        self._specs: tuple[dict[int, NumberedSpec | None], ...] = ({}, {})
+        self._known_labels: tuple[dict[int, str], ...] = ({}, {})
         self._pairs: dict[tuple[int, int], _Kinds | None] = {}
-
-    def number(self, package: str, name: str) -> int:
-        """Return the number of a spec, by the name or hash that dependents have of it; both graphs share them."""
-        key = package, name
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self._named)
-            self._named.append(key)
-            self._has_long_names |= len(name) != len(self._named[0][1])
-        return found
-
-    def package(self, number: int) -> str:
-        """Return the package of a spec."""
-        return self._named[number][0]
+        self._changed_attributes: dict[tuple[int, int], Sequence[Cause]] = {}
+        self._changed_dependencies: dict[Hashable, _ChangedDependencies] = {}
 
     def compare(self, pair: SpecPair) -> Compared:
         """Compare two specs of a package."""
         before, after = pair
-        old = self._specs[0].get(before) or self._spec(0, before)
-        new = self._specs[1].get(after) or self._spec(1, after)
+        old, new = self.spec(0, before), self.spec(1, after)
         if old is None or new is None:
-            return Compared(self._causes.set_of([Cause(package=self.package(after), what=What.NOT_DESCRIBED)]), ())
-        kinds = self._kinds_of(old.kind, new.kind)
-        if kinds is None:
+            return Compared(
+                self._causes.set_of([Cause(package=self.numbers.packages[after], what=What.NOT_DESCRIBED)]), ()
+            )
+        found = self.difference(old, new)
+        if found is None:
             own, both = compare_specs(old.node, new.node, self._before, self._after)
-            edges = [(self.number(one.name, one.hash), self.number(other.name, other.hash)) for one, other in both]
+            edges = [(self._number(one), self._number(other)) for one, other in both]
             return Compared(self._causes.set_of(own), [(i, j) for i, j in edges if i != j and self._is_other(i, j)])
-        found = self._difference(kinds, old, new)
-        had, has = old.below, new.below
-        below = [(had[i], has[j]) for i, j in found.followed if had[i] != has[j]]
-        if self._has_long_names:
+        followed = zip(found.before(old.below), found.after(new.below), strict=True)
+        below = [pair for pair in followed if pair[0] != pair[1]]
+        if self.numbers.has_long_names:
             below = [pair for pair in below if self._is_other(*pair)]
         return Compared(found.own, below)
 
-    def alike(self, before: int, after: int) -> Alike | None:
-        """Return the same without the pairs below; None where it takes more than that to know them."""
-        old = self._specs[0].get(before) or self._spec(0, before)
-        new = self._specs[1].get(after) or self._spec(1, after)
-        kinds = self._kinds_of(old.kind, new.kind) if old is not None and new is not None else None
-        if old is None or new is None or kinds is None or self._has_long_names:
+    def spec(self, side: int, number: int) -> NumberedSpec | None:
+        """Return a spec of the graph before (0) or after (1); None if it does not describe it."""
+        known = self._specs[side]
+        found = known.get(number)
+        if found is None and number not in known:
+            node = (self._before, self._after)[side].find(self.numbers.packages[number], self.numbers.names[number])
+            found = known[number] = None if node is None else self._made(node)
+        return found
+
+    def difference(self, old: NumberedSpec, new: NumberedSpec) -> Difference | None:
+        """Return what differs between two specs in themselves; None where one of them has a package twice."""
+        kinds = self._pairs.get((old.kind, new.kind)) or self._kinds_of(old, new)
+        if kinds is None:
             return None
-        own, followed = self._difference(kinds, old, new)
-        return own, followed, old.below, new.below
+        had, has = kinds.shapes.labelled
+        labelled = had(old.below), has(new.below)
+        found = kinds.found.get(labelled)
+        if found is None:
+            found = kinds.found[labelled] = self._by_versions(kinds, old, new, labelled)
+        return found
+
+    def _number(self, edge: Dependency) -> int:
+        return self.numbers.of(edge.name)[edge.hash]
 
     def _is_other(self, before: int, after: int) -> bool:
         """Tell whether two names are of different specs; only one of the graphs may have to write out the hash."""
-        (package, old_name), (_, new_name) = self._named[before], self._named[after]
+        package, old_name, new_name = (
+            self.numbers.packages[before],
+            self.numbers.names[before],
+            self.numbers.names[after],
+        )
         if len(old_name) == len(new_name) or old_name[:NAME_LETTERS] != new_name[:NAME_LETTERS]:
             return True
         old, new = self._before.find(package, old_name), self._after.find(package, new_name)
         return old is None or new is None or old.hash != new.hash
 
-    def _spec(self, side: int, number: int) -> _Spec | None:
-        known = self._specs[side]
-        if number not in known:
-            node = (self._before, self._after)[side].find(*self._named[number])
-            known[number] = None if node is None else self._made(node)
-        return known[number]
+    def _made(self, node: GraphNode) -> NumberedSpec:
+        _, ingredients, shape, tables = self._shared(node.ingredients)
+        has = (node.name, node.version, node.compiler, node.os, node.target, node.variants, ingredients)
+        attributes = self._attributes.setdefault(has, len(self._attributes))
+        kind = self._kinds.setdefault((attributes, shape.number), len(self._kinds))
+        below = [numbers[name] for numbers, name in zip(tables, node.below, strict=True)]
+        return NumberedSpec(node, kind, attributes, shape, below)
 
-    def _made(self, node: GraphNode) -> _Spec:
-        return _Spec(node, self._kind(node), [self.number(edge.name, edge.hash) for edge in node.dependencies], {})
+    def _shared(self, made_of: Ingredients) -> _Shared:
+        found = self._ingredients.get(id(made_of))
+        if found is None:
+            has = (made_of.recipe, made_of.namespace, made_of.external, made_of.flags, made_of.spliced)
+            number = self._attributes.setdefault(has, len(self._attributes))
+            tables = [self.numbers.of(use.name) for use in made_of.uses]
+            found = self._ingredients[id(made_of)] = _Shared(made_of, number, self._shapes.of(made_of.uses), tables)
+        return found
 
-    def _kinds_of(self, old: _Kind, new: _Kind) -> _Kinds | None:
-        key = old.number, new.number
-        found = self._pairs.get(key)
-        if found is None and key not in self._pairs:
+    def _kinds_of(self, old: NumberedSpec, new: NumberedSpec) -> _Kinds | None:
+        key = old.kind, new.kind
+        if key not in self._pairs:
             shapes = self._shapes.paired(old.shape, new.shape)
-            found = self._pairs[key] = None if shapes is None else _Kinds(shapes, {})
-        return found
+            self._pairs[key] = None if shapes is None else _Kinds(shapes, {}, {})
+        return self._pairs[key]
 
-    def _kind(self, node: GraphNode) -> _Kind:
-        made_of = node.ingredients
-        shape = self._shapes.of(made_of.dependencies)
-        key = (
-            (node.name, node.version, node.compiler, node.os, node.target, node.variants),
-            (made_of.recipe, made_of.namespace, made_of.external, made_of.flags, made_of.spliced),
-            shape.number,
-        )
-        found = self._kinds.get(key)
+    def _by_versions(self, kinds: _Kinds, old: NumberedSpec, new: NumberedSpec, labelled: _Labelled) -> Difference:
+        versions = self._versions(kinds.shapes, *labelled)
+        found = kinds.by_versions.get(versions)
         if found is None:
-            found = self._kinds[key] = _Kind(len(self._kinds), shape)
+            found = kinds.by_versions[versions] = self._compared(old, new, versions)
         return found
 
-    def _difference(self, kinds: _Kinds, old: _Spec, new: _Spec) -> _Difference:
-        key = self._versions(kinds.shapes, old, new)
-        found = kinds.found.get(key)
+    def _compared(self, old: NumberedSpec, new: NumberedSpec, versions: Hashable) -> Difference:
+        changed, (own, before, after) = self._attributes_of(old, new), self._dependencies_of(old, new, versions)
+        causes = [*changed, *own] or recipe_causes(old.node, new.node)
+        return Difference(self._causes.set_of(causes), before, after)
+
+    def _attributes_of(self, old: NumberedSpec, new: NumberedSpec) -> Sequence[Cause]:
+        key = old.attributes, new.attributes
+        found = self._changed_attributes.get(key)
         if found is None:
-            own, both = compare_specs(old.node, new.node, self._before, self._after)
-            had, has = old.kind.shape.places, new.kind.shape.places
-            followed = [(had[one.name], has[other.name]) for one, other in both]
-            found = kinds.found[key] = _Difference(self._causes.set_of(own), followed)
+            found = self._changed_attributes[key] = tuple(attribute_causes(old.node, new.node))
         return found
 
-    def _versions(self, shapes: PairedShapes, old: _Spec, new: _Spec) -> Hashable:
+    def _dependencies_of(self, old: NumberedSpec, new: NumberedSpec, versions: Hashable) -> _ChangedDependencies:
+        one, other = old.node, new.node
+        compilers = (one.compiler, one.is_external), (other.compiler, other.is_external)
+        key = new.node.name, old.shape.number, new.shape.number, compilers, versions
+        found = self._changed_dependencies.get(key)
+        if found is None:
+            own, both = compare_dependencies(one, other, self._before, self._after)
+            had, has = old.shape.places, new.shape.places
+            before, after = [had[edge.name] for edge, _ in both], [has[edge.name] for _, edge in both]
+            found = self._changed_dependencies[key] = _ChangedDependencies(own, selector(before), selector(after))
+        return found
+
+    def _versions(self, shapes: PairedShapes, had: Sequence[int], has: Sequence[int]) -> Hashable:
         """Return the versions that causes may name, but for those of equal compilers."""
-        if shapes.labelled == _NOTHING:
+        if shapes.has_only_compilers and had == has:
             return None
-        had, has = old.below, new.below
-        if shapes.compilers is not None and all(had[i] == has[j] for i, j in shapes.compilers):
-            return None
-        return self._labels_of(0, old, shapes.labelled[0]), self._labels_of(1, new, shapes.labelled[1])
+        return self._labels(0, had), self._labels(1, has)
 
-    def _labels_of(self, side: int, spec: _Spec, places: Places) -> tuple[str, ...]:
-        found = spec.labels.get(places)
+    def _labels(self, side: int, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple([self._label(side, number) for number in numbers])
+
+    def _label(self, side: int, number: int) -> str:
+        known = self._known_labels[side]
+        found = known.get(number)
         if found is None:
-            edges = spec.node.dependencies
-            found = spec.labels[places] = tuple([self._label(side, edges[place]) for place in places])
+            found = known[number] = label_of(
+                self.numbers.packages[number], self.numbers.names[number], (self._before, self._after)[side]
+            )
         return found
-
-    def _label(self, side: int, edge: Dependency) -> str:
-        known = self._labels[side]
-        key = edge.name, edge.hash
-        if key not in known:
-            known[key] = label_of(edge, (self._before, self._after)[side])
-        return known[key]

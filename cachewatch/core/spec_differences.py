@@ -2,7 +2,6 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -26,50 +25,72 @@ class _Edges(Struct, frozen=True):
 
 # What compiles a spec, by language; by "" where its node only names one.
 _Compilers = Mapping[str, str]
-# How the dependencies of either side are called.
-_Namers = tuple[Callable[[Dependency], str], Callable[[Dependency], str]]
+
+
+class _Side(NamedTuple):
+    """A spec in its graph."""
+
+    node: GraphNode
+    edges: Sequence[Dependency]
+    graph: Graph
+
+    def label(self, edge: Dependency) -> str:
+        """Return name and version of a dependency."""
+        return label_of(edge.name, edge.hash, self.graph)
 
 
 def compare_specs(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
     """Compare two specs of a package in themselves."""
-    compilers = _compiler_changes(old, new, before, after)
-    edges = _matched(old, new, has_other_compiler=bool(compilers))
-    own = [*_own(old, new, edges, (partial(label_of, graph=before), partial(label_of, graph=after))), *compilers]
+    found = compare_dependencies(old, new, before, after)
+    own = [*attribute_causes(old, new), *found.own] or recipe_causes(old, new)
+    return SpecDifference(own, found.both)
+
+
+def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
+    """Compare which packages two specs depend on, how, and what compiles them."""
+    had, has = _Side(old, old.dependencies, before), _Side(new, new.dependencies, after)
+    compilers = _compiler_changes(had, has)
+    edges = _matched(had.edges, has.edges, has_other_compiler=bool(compilers))
+    return SpecDifference([*_edge_causes(edges, had, has), *compilers], edges.both)
+
+
+def recipe_causes(old: GraphNode, new: GraphNode) -> list[Cause]:
+    """Return the change of the recipe. It is a cause where nothing else in the spec itself is one.
+
+    A new version has another recipe anyway, and old clients do not say which it is.
+    """
     recipes = old.ingredients.recipe, new.ingredients.recipe
-    # A new version has another recipe anyway, and old clients do not say which it is.
-    if not own and all(recipes) and recipes[0] != recipes[1]:
-        own = [Cause(package=new.name, what=What.RECIPE, before=recipes[0], after=recipes[1])]
-    return SpecDifference(own, edges.both)
+    is_change = all(recipes) and recipes[0] != recipes[1]
+    return [Cause(package=new.name, what=What.RECIPE, before=recipes[0], after=recipes[1])] if is_change else []
 
 
-def label_of(edge: Dependency, graph: Graph) -> str:
+def label_of(package: str, name: str, graph: Graph) -> str:
     """Return name and version of a dependency: zlib@1.3.1, or its name where the graph does not describe it."""
-    found = graph.find(edge.name, edge.hash)
-    return edge.name if found is None else f"{edge.name}@{found.version}"
+    found = graph.find(package, name)
+    return package if found is None else f"{package}@{found.version}"
 
 
-def _compilers_of(node: GraphNode, graph: Graph) -> _Compilers:
+def _compilers_of(side: _Side) -> _Compilers:
     found: dict[str, str] = {}
-    for edge in node.dependencies:
+    for edge in side.edges:
         if edge.virtuals and (languages := edge.languages):
-            found |= dict.fromkeys(languages, label_of(edge, graph))
-    return found or ({"": node.compiler} if node.compiler else {})
+            found |= dict.fromkeys(languages, side.label(edge))
+    return found or ({"": side.node.compiler} if side.node.compiler else {})
 
 
-def _languages_of(node: GraphNode) -> Sequence[Dependency]:
-    return [edge for edge in node.dependencies if edge.virtuals and edge.languages]
+def _compiler_edges(edges: Sequence[Dependency]) -> Sequence[Dependency]:
+    return [edge for edge in edges if edge.virtuals and edge.languages]
 
 
 def _is_of_compiler(edge: Dependency) -> bool:
     return bool(edge.languages) or edge.name in RUNTIMES
 
 
-def _matched(old: GraphNode, new: GraphNode, *, has_other_compiler: bool) -> _Edges:
+def _matched(old: Sequence[Dependency], new: Sequence[Dependency], *, has_other_compiler: bool) -> _Edges:
     """Pair the edges of two specs by package; those of another compiler belong to the change of the compiler."""
-    sides = [
-        [edge for edge in node.dependencies if not (has_other_compiler and _is_of_compiler(edge))]
-        for node in (old, new)
-    ]
+    sides = old, new
+    if has_other_compiler:
+        sides = [edge for edge in old if not _is_of_compiler(edge)], [edge for edge in new if not _is_of_compiler(edge)]
     if [edge.name for edge in sides[0]] == [edge.name for edge in sides[1]]:
         names = {edge.name for edge in sides[0]}
         if len(names) == len(sides[0]):  # the usual case: both depend on the same packages, on each once
@@ -138,23 +159,17 @@ def _use_of(edge: Dependency) -> Hashable:
     return edge.types, edge.virtuals
 
 
-def _own(old: GraphNode, new: GraphNode, edges: _Edges, name_of: _Namers) -> list[Cause]:
-    """Return what differs in the spec itself beside its compiler."""
-    name = new.name
-    found = list(_attributes(old, new))
-    found += [Cause(package=name, what=What.DEPENDENCY_REMOVED, before=name_of[0](edge)) for edge in edges.removed]
-    found += [Cause(package=name, what=What.DEPENDENCY_ADDED, after=name_of[1](edge)) for edge in edges.added]
-    found += [
-        Cause(
-            package=name,
-            what=What.DEPENDENCY_CHANGED,
-            before=name_of[0](one) + _used(one),
-            after=name_of[1](other) + _used(other),
-        )
-        for one, other in edges.both
-        if _use_of(one) != _use_of(other)
-    ]
-    return found
+def _edge_causes(edges: _Edges, old: _Side, new: _Side) -> Iterator[Cause]:
+    """Yield the dependencies that came, went and are used otherwise."""
+    package = new.node.name
+    for edge in edges.removed:
+        yield Cause(package=package, what=What.DEPENDENCY_REMOVED, before=old.label(edge))
+    for edge in edges.added:
+        yield Cause(package=package, what=What.DEPENDENCY_ADDED, after=new.label(edge))
+    for one, other in edges.both:
+        if _use_of(one) != _use_of(other):
+            had, has = old.label(one) + _used(one), new.label(other) + _used(other)
+            yield Cause(package=package, what=What.DEPENDENCY_CHANGED, before=had, after=has)
 
 
 def _used(edge: Dependency) -> str:
@@ -162,7 +177,8 @@ def _used(edge: Dependency) -> str:
     return f" ({', '.join(edge.types)}){virtuals}"
 
 
-def _attributes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
+def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
+    """Yield what differs in two specs beside recipe, compiler and dependencies."""
     name = new.name
     singles: tuple[tuple[What, str, str], ...] = (
         (What.VERSION, old.version, new.version),
@@ -192,25 +208,25 @@ def _patches(variants: Iterable[str]) -> set[str]:
     return {variant for variant in variants if variant.partition("=")[0].rstrip(":=") == "patches"}
 
 
-def _compiler_changes(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> list[Cause]:
+def _compiler_changes(old: _Side, new: _Side) -> list[Cause]:
     """Return the changes of the compiler: one for all languages that changed alike."""
-    if old.is_external or new.is_external:
+    if old.node.is_external or new.node.is_external:
         return []
-    if old.compiler == new.compiler and _languages_of(old) == _languages_of(new):
+    if old.node.compiler == new.node.compiler and _compiler_edges(old.edges) == _compiler_edges(new.edges):
         return []
-    had, has = _compilers_of(old, before), _compilers_of(new, after)
+    had, has = _compilers_of(old), _compilers_of(new)
     if "" in had or "" in has:
         # Old Spack names one compiler, also of what nothing compiles, such as bundles; newer Spack names none there.
         one, other = (_first(compilers) for compilers in (had, has))
         is_change = one and other and one != other
-        return [Cause(package=new.name, what=What.COMPILER, before=one, after=other)] if is_change else []
+        return [Cause(package=new.node.name, what=What.COMPILER, before=one, after=other)] if is_change else []
     changed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for language in LANGUAGES:
         change = had.get(language, ""), has.get(language, "")
         if change[0] != change[1]:
             changed[change].append(language)
     return [
-        Cause(package=new.name, what=What.COMPILER, before=one, after=other, languages=tuple(languages))
+        Cause(package=new.node.name, what=What.COMPILER, before=one, after=other, languages=tuple(languages))
         for (one, other), languages in changed.items()
     ]
 

@@ -7,21 +7,19 @@ specs that are no binaries: externals, and dependencies that only builds need.
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from cachewatch.core.graph import NAME_LETTERS, Dependency, GraphNode, Ingredients, name_of, shared_names
+from cachewatch.core.graph import NAME_LETTERS, Dependency, GraphNode, Ingredients, Use, name_of, shared_names
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.errors import UnreadableDocument
 
-# How a dependency is used: its package, types and virtuals.
-_Use = tuple[str, tuple[str, ...], tuple[str, ...]]
-# Dependencies by how they are used, and by the name of the spec.
-Edges = dict[_Use, dict[str, Dependency]]
+# What a spec was made of, and the names of the specs it depends on.
+MadeOf = tuple[Ingredients, tuple[str, ...]]
 
-encode_record = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class EncodedIngredients(NamedTuple):
@@ -31,65 +29,48 @@ class EncodedIngredients(NamedTuple):
     dependencies: bytes
 
 
-class _Used(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A dependency without the spec."""
+class _Group(Ingredients, frozen=True, gc=False):
+    """Specs that were made of the same, each by its name with those of its dependencies in the order of their uses."""
 
-    name: str
-    types: tuple[str, ...] = ()
-    virtuals: tuple[str, ...] = ()
+    specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-class _MadeOf(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Ingredients whose dependencies name no specs."""
+class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Ingredients with the dependencies: in the file of a tag, and in the first files of packages, without groups."""
 
     recipe: str = ""
     namespace: str = ""
     external: str = ""
     flags: tuple[str, ...] = ()
     spliced: str = ""
-    dependencies: tuple[_Used, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
 
 
-class _Group(_MadeOf, frozen=True, gc=False):
-    """Specs that were made of the same, each by its name with those of its dependencies in their order."""
+class _TagNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A spec in the file of a tag."""
 
-    specs: dict[str, tuple[str, ...]] = {}
-
-
-class _Edge(msgspec.Struct, frozen=True, gc=False):
-    """A dependency as the first graph files wrote it, with the whole hash."""
-
-    name: str
     hash: str
-    types: tuple[str, ...] = ()
-    virtuals: tuple[str, ...] = ()
-
-
-class _Record(_MadeOf, frozen=True, gc=False):
-    """A spec in the first graph files, which had no groups."""
-
-    dependencies: tuple[_Edge, ...] = ()  # type: ignore[assignment]
+    name: str
+    version: str = ""
+    compiler: str = ""
+    os: str = ""
+    target: str = ""
+    variants: tuple[str, ...] = ()
+    ingredients: _Record = _Record()
 
 
 _decode_groups = msgspec.json.Decoder(list[_Group]).decode
 _decode_records = msgspec.json.Decoder(dict[str, _Record]).decode
-_decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
+_decode_tag = msgspec.json.Decoder(dict[str, _TagNode]).decode
 
 
-def encode_ingredients(ingredients: Ingredients, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
+def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
     """Return what a spec was made of as `write_package_graph` takes it; specs of the index have `shared` names."""
-    made_of = _MadeOf(
-        ingredients.recipe,
-        ingredients.namespace,
-        ingredients.external,
-        ingredients.flags,
-        ingredients.spliced,
-        tuple([_Used(edge.name, edge.types, edge.virtuals) for edge in ingredients.dependencies]),
-    )
-    names = [edge.hash[:NAME_LETTERS] for edge in ingredients.dependencies]
+    ingredients, below = made_of
+    names = [spec_hash[:NAME_LETTERS] for spec_hash in below]
     if not shared.isdisjoint(names):
-        names = [name_of(edge.hash, shared) for edge in ingredients.dependencies]
-    return EncodedIngredients(encode_record(made_of), encode_record(names))
+        names = [name_of(spec_hash, shared) for spec_hash in below]
+    return EncodedIngredients(_encode(ingredients), _encode(names))
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
@@ -107,59 +88,73 @@ def _group(made_of: bytes, specs: list[bytes]) -> bytes:
     return start + b'"specs":{\n' + b",\n".join(specs) + b"\n}}"
 
 
+def encode_node(node: GraphNode) -> bytes:
+    """Return a spec that is no binary as `write_tag_graph` takes it."""
+    made_of = node.ingredients
+    record = _Record(
+        recipe=made_of.recipe,
+        namespace=made_of.namespace,
+        external=made_of.external,
+        flags=made_of.flags,
+        spliced=made_of.spliced,
+        dependencies=tuple(node.dependencies),
+    )
+    found = _TagNode(
+        hash=node.hash,
+        name=node.name,
+        version=node.version,
+        compiler=node.compiler,
+        os=node.os,
+        target=node.target,
+        variants=node.variants,
+        ingredients=record,
+    )
+    return _encode(found)
+
+
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
     """Return the `.graph.json` of a tag with these encoded nodes, sorted by hash."""
-    lines = [encode_record(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
+    lines = [_encode(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
-def read_package_graph(content: bytes, path: str, known: Edges | None = None) -> Mapping[str, Ingredients]:
-    """Read the `graph.json` of a package, by name or hash; raises UnreadableDocument where it is none.
-
-    Many specs have the same dependencies: those that are `known` are not made and kept again.
-    """
+def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
+    """Read the `graph.json` of a package, by name or hash; raises UnreadableDocument where it is none."""
     _check(content, path)
     read = _read_groups if content[:1] == b"[" else _read_records
     try:
-        return dict(read(content, {} if known is None else known))
+        return dict(read(content))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise UnreadableDocument(f"{path}: is not a recorded graph ({error})") from error
 
 
-def _read_groups(content: bytes, known: Edges) -> Iterator[tuple[str, Ingredients]]:
+def _read_groups(content: bytes) -> Iterator[tuple[str, MadeOf]]:
     for group in _decode_groups(content):
-        uses = [(sys.intern(used.name), used.types, used.virtuals) for used in group.dependencies]
-        edges = [(use, known.setdefault(use, {})) for use in uses]
-        for name, dependencies in group.specs.items():
-            pairs = zip(edges, dependencies, strict=True)
-            yield name, _ingredients(group, tuple([_dependency(use, each, have) for (use, have), each in pairs]))
+        ingredients, count = _interned(group, group.uses), len(group.uses)
+        for name, below in group.specs.items():
+            if len(below) != count:
+                raise ValueError(f"{name!a} has {len(below)} dependencies, and others like it {count}")
+            yield name, (ingredients, below)
 
 
-def _read_records(content: bytes, known: Edges) -> Iterator[tuple[str, Ingredients]]:
+def _read_records(content: bytes) -> Iterator[tuple[str, MadeOf]]:
     """Read a file of the first form: each spec by its hash, with all that it is made of."""
     for spec_hash, record in _decode_records(content).items():
-        uses = [
-            ((sys.intern(edge.name), edge.types, edge.virtuals), name_of(edge.hash)) for edge in record.dependencies
-        ]
-        found = [_dependency(use, name, known.setdefault(use, {})) for use, name in uses]
-        yield spec_hash, _ingredients(record, tuple(found))
+        yield spec_hash, (_ingredients(record), tuple([name_of(edge.hash) for edge in record.dependencies]))
 
 
-def _dependency(use: _Use, name: str, known: dict[str, Dependency]) -> Dependency:
-    found = known.get(name)
-    if found is None:
-        found = known[name] = Dependency(use[0], name, *use[1:])
-    return found
+def _ingredients(found: _Record) -> Ingredients:
+    return _interned(found, [edge.use for edge in found.dependencies])
 
 
-def _ingredients(made_of: _MadeOf, dependencies: tuple[Dependency, ...]) -> Ingredients:
+def _interned(made_of: Ingredients | _Record, uses: Iterable[Use]) -> Ingredients:
     return Ingredients(
         recipe=sys.intern(made_of.recipe),
         namespace=sys.intern(made_of.namespace),
         external=made_of.external,
         flags=made_of.flags,
         spliced=made_of.spliced,
-        dependencies=dependencies,
+        uses=tuple([Use(sys.intern(use.name), use.types, use.virtuals) for use in uses]),
     )
 
 
@@ -167,9 +162,23 @@ def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
     """Read the `.graph.json` of a tag, by hash; raises UnreadableDocument where it is none."""
     _check(content, path)
     try:
-        return _decode_tag(content)
+        return {spec_hash: _node(node) for spec_hash, node in _decode_tag(content).items()}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableDocument(f"{path}: is not a recorded graph ({error})") from error
+
+
+def _node(found: _TagNode) -> GraphNode:
+    return GraphNode(
+        hash=found.hash,
+        name=found.name,
+        version=found.version,
+        compiler=found.compiler,
+        os=found.os,
+        target=found.target,
+        variants=found.variants,
+        ingredients=_ingredients(found.ingredients),
+        below=tuple([edge.hash for edge in found.ingredients.dependencies]),
+    )
 
 
 def _check(content: bytes, path: str) -> None:

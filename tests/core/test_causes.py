@@ -4,19 +4,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from graph_specs import graph_spec
 
 from cachewatch.core.attribution import attribute
 from cachewatch.core.causes import SPACK, Cause, Causes, What
-from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
+from cachewatch.core.graph import Dependency, GraphNode, Nodes
 from cachewatch.core.graph_walk import Walk
 from cachewatch.core.predecessors import PackageNodes, find_predecessor
 
 
 def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:
     """Return a spec that is compiled by nothing."""
-    made_of = {key: values.pop(key) for key in Ingredients.__struct_fields__ if key in values}
-    attributes = {"version": "1", "os": "debian12", "target": "x86_64_v3"} | values
-    return GraphNode(name=name, hash=spec_hash, ingredients=Ingredients(dependencies=edges, **made_of), **attributes)
+    return graph_spec(name, spec_hash, edges, **({"version": "1", "os": "debian12", "target": "x86_64_v3"} | values))
 
 
 def on(name: str, spec_hash: str, *virtuals: str, types: Iterable[str] = ("link",)) -> Dependency:

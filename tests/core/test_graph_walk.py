@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from graph_specs import graph_spec
 
 from cachewatch.core.attribution import attribute
 from cachewatch.core.causes import SPACK, Cause, What
-from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
+from cachewatch.core.graph import Dependency, Nodes
 from cachewatch.core.graph_walk import Walk
 from cachewatch.core.spec_comparisons import Compared, Comparisons, SpecPair
 
@@ -49,14 +50,12 @@ class Graphs:
         described = {package: node for package, node in nodes.items() if self._random.random() > 0.03}
         return Nodes(
             {
-                f"{side}-{package}": GraphNode(
-                    hash=f"{side}-{package}",
-                    name=package,
+                f"{side}-{package}": graph_spec(
+                    package,
+                    f"{side}-{package}",
+                    [Dependency(each, f"{side}-{each}", ("link",)) for each in sorted(below)],
                     version=version,
-                    ingredients=Ingredients(
-                        recipe=recipe,
-                        dependencies=tuple(Dependency(each, f"{side}-{each}", ("link",)) for each in sorted(below)),
-                    ),
+                    recipe=recipe,
                 )
                 for package, (version, recipe, below) in described.items()
             }
@@ -108,15 +107,11 @@ def shaped(shape: str, n: int, side: str) -> Nodes:
     hashes = [f"{side}{i}" for i in range(n)]
     return Nodes(
         {
-            hashes[i]: GraphNode(
-                hash=hashes[i],
-                name=f"p{i}",
+            hashes[i]: graph_spec(
+                f"p{i}",
+                hashes[i],
+                sorted(Dependency(f"p{each}", hashes[each]) for each in SHAPES[shape](i, n) if each < n),
                 version="2" if side == "b" and (i == n - 1 or i % 5 == 4) else "1",
-                ingredients=Ingredients(
-                    dependencies=tuple(
-                        sorted(Dependency(f"p{each}", hashes[each]) for each in SHAPES[shape](i, n) if each < n)
-                    )
-                ),
             )
             for i in range(n)
         }
@@ -174,11 +169,11 @@ def test_specs_of_a_cycle_have_the_same_causes_whichever_is_asked_first(first: s
     nodes = [
         Nodes(
             {
-                f"{name}{side}": GraphNode(
-                    hash=f"{name}{side}",
-                    name=name,
+                f"{name}{side}": graph_spec(
+                    name,
+                    f"{name}{side}",
+                    [Dependency(to, f"{to}{side}") for to in below],
                     version=str(side) if name == "d" else "1",
-                    ingredients=Ingredients(dependencies=tuple(Dependency(to, f"{to}{side}") for to in below)),
                 )
                 for name, below in {"a": "b", "b": "c", "c": "ad", "d": ""}.items()
             }

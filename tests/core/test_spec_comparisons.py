@@ -2,8 +2,10 @@
 
 import random
 
+from graph_specs import graph_spec
+
 from cachewatch.core.cause_sets import CauseSets
-from cachewatch.core.graph import Dependency, GraphNode, Ingredients, Nodes
+from cachewatch.core.graph import Dependency, GraphNode, Nodes
 from cachewatch.core.spec_comparisons import Comparisons
 from cachewatch.core.spec_differences import compare_specs
 
@@ -19,17 +21,22 @@ def drawn(choose: random.Random, side: str) -> Nodes:
         for i in range(3)
     }
     nodes = {h: GraphNode(hash=h, name=p, version=v) for h, (p, v) in versions.items() if choose.random() < 0.9}
-    for number in range(12):
+    for number in range(0, 12, 2):
         edges = [
             Dependency(name, h, ("link",), choose.choice(((), ("c",), ("c", "cxx"))) if name in ("gcc", "llvm") else ())
             for h, (name, _) in choose.sample(sorted(versions.items()), choose.randint(0, 6))
         ]
-        nodes[f"{side}{number}"] = GraphNode(
-            hash=f"{side}{number}",
-            name="top",
-            version=choose.choice("112"),
-            ingredients=Ingredients(recipe=choose.choice("aab"), dependencies=tuple(sorted(edges))),
-        )
+        compiler = choose.choice(("", "", "gcc@1", "gcc@2"))
+        for place, package in enumerate(("top", "tip")):
+            nodes[f"{side}{number + place}"] = graph_spec(
+                package,
+                f"{side}{number + place}",
+                sorted(edges),
+                version=choose.choice("112"),
+                compiler=compiler,
+                recipe=choose.choice("aab"),
+                external=choose.choice(("", "", "", "/usr")),
+            )
     return Nodes(nodes)
 
 
@@ -42,14 +49,15 @@ def test_comparing_kinds_is_comparing_specs() -> None:
         sets = CauseSets()
         comparisons = Comparisons(before, after, sets)
         for i in range(12):
-            for j in range(12):
-                old, new = before.find("top", f"a{i}"), after.find("top", f"b{j}")
+            for j in range(i % 2, 12, 2):
+                old, new = before.find("", f"a{i}"), after.find("", f"b{j}")
                 assert old is not None
                 assert new is not None
                 own, both = compare_specs(old, new, before, after)
-                found = comparisons.compare((comparisons.number("top", old.hash), comparisons.number("top", new.hash)))
+                numbers = comparisons.numbers.of
+                found = comparisons.compare((numbers(new.name)[old.hash], numbers(new.name)[new.hash]))
                 below = [
-                    (comparisons.number(one.name, one.hash), comparisons.number(other.name, other.hash))
+                    (numbers(one.name)[one.hash], numbers(other.name)[other.hash])
                     for one, other in both
                     if one.hash != other.hash
                 ]

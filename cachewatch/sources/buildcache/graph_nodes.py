@@ -6,6 +6,7 @@ from typing import Any
 from cachewatch.core import spack_spellings
 from cachewatch.core.graph import Dependency, GraphNode, Ingredients, name_of
 from cachewatch.core.spack_spellings import NO_COMPILER
+from cachewatch.documents.graph_files import MadeOf
 from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, dependencies_of, flags_of, variants_of
 
 
@@ -14,6 +15,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack_spellings.compiler(compiler_of(node, lookup, dependencies))
+    ingredients, below = ingredients_of(node, dependencies)
     return GraphNode(
         hash=spec_hash,
         name=node.name,
@@ -22,24 +24,23 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
         os=arch.platform_os,
         target=arch.target_name,
         variants=spack_spellings.variants(variants_of(node)),
-        ingredients=ingredients_of(node, [_named(edge, shared) for edge in dependencies]),
+        ingredients=ingredients,
+        below=tuple([name_of(each, shared) for each in below]),
     )
 
 
-def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> Ingredients:
+def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
     """Return what documents do not say of a node with these `dependencies`."""
-    return Ingredients(
+    edges = sorted(dependencies)
+    made_of = Ingredients(
         recipe=_text(node.package_hash),
         namespace=_text(node.namespace),
         external=_external(node.external),
         flags=flags_of(node),
         spliced=_spliced(node.build_spec),
-        dependencies=tuple(sorted(dependencies)),
+        uses=tuple([edge.use for edge in edges]),
     )
-
-
-def _named(edge: Dependency, shared: Set[str]) -> Dependency:
-    return Dependency(edge.name, name_of(edge.hash, shared), edge.types, edge.virtuals)
+    return made_of, tuple([edge.hash for edge in edges])
 
 
 def _text(value: Any) -> str:

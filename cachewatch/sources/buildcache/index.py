@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from cachewatch.core.graph import Dependency
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import is_name
-from cachewatch.documents.graph_files import encode_ingredients, encode_record
+from cachewatch.documents.graph_files import encode_ingredients, encode_node
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile
@@ -202,7 +202,7 @@ class _Reader:
             self.specs.add(binary, None if made_of is None else encode_ingredients(made_of, self._shared))
         elif self._wants_graph and _HASH.fullmatch(spec_hash):
             found = graph_node_of(spec_hash, _node(record), self._lookup, self._shared)
-            self.other_nodes[spec_hash] = encode_record(found)
+            self.other_nodes[spec_hash] = encode_node(found)
 
     def diagnostics(self) -> Iterable[Diagnostic]:
         """Yield what could not be read and why, equal reasons counted together."""

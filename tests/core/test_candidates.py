@@ -1,0 +1,77 @@
+"""Many old specs are compared with one new one as each of them alone would be."""
+
+import random
+
+from graph_specs import graph_spec
+
+from cachewatch.core.graph import Dependency, GraphNode, Nodes
+from cachewatch.core.graph_walk import Walk
+
+_GRAPHS = 150
+_NAMES = "abcdefg"
+
+
+def drawn(choose: random.Random, side: str) -> Nodes:
+    """Return a graph of seven packages with four specs each; a package depends on some behind it."""
+    nodes: dict[str, GraphNode] = {}
+    for place, package in reversed(list(enumerate(_NAMES))):
+        for number in range(4):
+            if choose.random() < 0.05:
+                continue
+            below = choose.sample(_NAMES[place + 1 :], choose.randint(0, min(4, len(_NAMES) - place - 1)))
+            edges = [
+                Dependency(
+                    name, f"{choose.choice(('x', side))}{name}{choose.randrange(4)}", ("link",), ("c",) * (name == "g")
+                )
+                for name in sorted(below)
+            ]
+            if choose.random() < 0.1 and edges:
+                edges.append(Dependency(edges[0].name, f"{side}{edges[0].name}{choose.randrange(4)}", ("run",)))
+            spec_hash = f"{choose.choice(('x', side))}{package}{number}"
+            nodes[spec_hash] = graph_spec(
+                package, spec_hash, edges, version=choose.choice("112"), recipe=choose.choice("aab")
+            )
+    return Nodes(nodes)
+
+
+def test_the_fewest_causes_of_many_are_those_of_one() -> None:
+    """The first of those with the fewest, whatever was compared before."""
+    several = 0
+    for seed in range(_GRAPHS):
+        choose = random.Random(seed)
+        before, after = drawn(choose, "o"), drawn(choose, "n")
+        walk = Walk(before, after)
+        for package in _NAMES:
+            olds = [f"{side}{package}{n}" for side in "ox" for n in range(4)]
+            olds = [each for each in olds if before.find(package, each)]
+            for new in (f"{side}{package}{n}" for side in "nx" for n in range(4)):
+                if after.find(package, new) is None or len(olds) < 2:
+                    continue
+                counts = {old: len(Walk(before, after).causes(package, old, new)) for old in olds}
+                wanted = [old for old in olds if counts[old] == min(counts.values())]
+                if min(counts.values()) > 0:  # of equal specs none is looked for
+                    assert walk.fewest(package, olds, new) == (first_of(olds, counts)), (seed, package, new)
+                    several += len(wanted) < len(olds)
+    assert several > _GRAPHS
+
+
+def first_of(olds: list[str], counts: dict[str, int]) -> str:
+    """Return the first with the fewest causes."""
+    return min(olds, key=lambda old: (counts[old], olds.index(old)))
+
+
+def test_another_spec_that_begins_alike_is_no_equal_one() -> None:
+    """Their hashes have the same first letters; a third spec is known by its whole hash."""
+    alike, new, nearer, base = "a" * 31 + "b", "a" * 32, "b" * 32, Dependency("base", "c" * 32)
+    before = Nodes(
+        {
+            alike: graph_spec("p", alike, [base], version="1", os="debian11"),
+            nearer: graph_spec("p", nearer, [base], version="1"),
+            "c" * 32: graph_spec("base", "c" * 32),
+        }
+    )
+    after = Nodes({new: graph_spec("p", new, [base], version="2"), "c" * 32: graph_spec("base", "c" * 32)})
+    walk = Walk(before, after)
+    assert len(walk.causes("base", "c" * 32, "d" * 32)) == 1
+
+    assert walk.fewest("p", [alike, nearer], new) == nearer
