@@ -13,6 +13,7 @@ from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import reading
 from cachewatch.config.model import Config, FileConfig, MailConfig, WebhookConfig
+from cachewatch.core.delivery import Form
 from cachewatch.errors import UsageError
 from cachewatch.notify.assembling_digests import PendingDigest, compose
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
@@ -61,7 +62,7 @@ def preview(
     stream = _stream(config, subscription or _only_subscription(config), URGENT if urgent else REGULAR)
     with reading(config) as service:
         draft = compose(service, stream, since=since)
-        packed = _through(channel, build_messages(config, stream, draft.digest))
+        packed = _through(channel, build_messages(config, stream, draft.digest, forms=frozenset(Form)))
         _warn_of_unfetched(service, stream)
     _say(draft, stream, since)
     if lint:

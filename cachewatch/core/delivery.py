@@ -21,8 +21,17 @@ class Attachment(Struct, frozen=True):
     content: bytes
 
 
+class Form(StrEnum):
+    """A form of a digest that only some channels want; all of them want text, HTML and bullets."""
+
+    MARKDOWN = "md"
+    JSON = "json"
+    FEED = "feed.html"
+    PAGE = "page.html"
+
+
 class RenderedDigest(Struct, frozen=True, kw_only=True):
-    """One rendered digest (or notice to operators), in every form that a channel may want."""
+    """One rendered digest (or notice to operators), in the forms that its channels want; others are empty."""
 
     key: str  # names this digest for good: the same span of the same subscription has the same
     subscription: str
@@ -40,10 +49,10 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
     text: str
     html: str
-    page: str = ""  # all of it as a page of an archive, with a place for neighbours.py; empty where nobody keeps it
+    page: str = ""  # all of it as a page of an archive, with a place for neighbours.py
     feed: str = ""  # the same as HTML for inside of another page, without any styles
-    markdown: str
-    json: bytes
+    markdown: str = ""
+    json: bytes = b""
     attachments: tuple[Attachment, ...] = ()
 
 

@@ -1,7 +1,6 @@
 """Numbers for the specs of two graphs, by package and name: quicker to look up and to compare than the names."""
 
 
-
 class SpecNumbers:
     """Specs by number; both graphs share the numbers."""
 

@@ -1,6 +1,6 @@
 """Build the final bytes of a digest for every channel and target."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from datetime import timedelta
 from functools import cache, partial
 
@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import ChannelConfig, Config, FeedConfig, FileConfig, MailConfig
-from cachewatch.core.delivery import Message, RenderedDigest
+from cachewatch.config.model import ChannelConfig, Config, FeedConfig, FileConfig, MailConfig, WebhookConfig
+from cachewatch.core.delivery import Form, Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.render.digest_mail import MAX_HTML, DigestRenderer
@@ -18,6 +18,12 @@ from cachewatch.report.digest import Digest
 from cachewatch.runtime.log import Log
 
 _LOG = Log()
+# Beside text, HTML and bullets.
+_FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
+    FeedConfig: {Form.FEED},
+    FileConfig: {Form.MARKDOWN, Form.JSON, Form.PAGE},
+    WebhookConfig: {Form.JSON},
+}
 
 
 class ChannelMessages(Struct, frozen=True, kw_only=True):
@@ -39,6 +45,7 @@ class _Look(Struct, frozen=True):
     archive_url: str | None = None
     attach: bool = False
     is_archived: bool = False
+    forms: frozenset[Form] = frozenset(Form)
 
 
 class _Rendered(Struct, frozen=True):
@@ -48,15 +55,21 @@ class _Rendered(Struct, frozen=True):
 
 
 def build_messages(
-    config: Config, stream: Stream, digest: Digest, views: TagViews | None = None
+    config: Config,
+    stream: Stream,
+    digest: Digest,
+    views: TagViews | None = None,
+    *,
+    forms: frozenset[Form] | None = None,
 ) -> tuple[ChannelMessages, ...]:
     """Return what every channel of `stream` is to deliver; channels whose digests look alike share one.
 
-    `views` has what other digests told of the same tags.
+    `views` has what other digests told of the same tags. Only what the channels want is rendered, or `forms`.
     """
+    forms = _wanted(config, stream) if forms is None else forms
     channels = [config.channels[name] for name in stream.channels]
     archive = next((channel.archive for channel in channels if channel.archive), None)
-    looks = [_look(channel, digest, channel.archive or archive) for channel in channels]
+    looks = [replace(_look(channel, digest, channel.archive or archive), forms=forms) for channel in channels]
     rendered_digests = {look: _letters(config, stream, digest, look, views) for look in dict.fromkeys(looks)}
     return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
 
@@ -66,6 +79,13 @@ def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
     if isinstance(config, MailConfig):
         return _Look(config.max_html, config.unsubscribe, url, config.attach is not None)
     return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
+
+
+def _wanted(config: Config, stream: Stream) -> frozenset[Form]:
+    """Return the forms that a channel or the site shows."""
+    channels = [config.channels[name] for name in stream.channels]
+    wanted = {form for kind, forms in _FORMS.items() if any(isinstance(c, kind) for c in channels) for form in forms}
+    return frozenset(wanted | {Form.PAGE} if stream.subscription.publish else wanted)
 
 
 def _letters(config: Config, stream: Stream, digest: Digest, look: _Look, views: TagViews | None) -> _Rendered:
@@ -78,7 +98,7 @@ def _letters(config: Config, stream: Stream, digest: Digest, look: _Look, views:
         max_html=look.max_html,
         attach=look.attach,
         is_archived=look.is_archived,
-        has_feed=any(isinstance(config.channels[name], FeedConfig) for name in stream.channels),
+        forms=look.forms,
         views=views,
     )
     ours = cache(make)

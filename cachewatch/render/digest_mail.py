@@ -4,14 +4,14 @@ import base64
 import gzip
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from cachewatch.core.delivery import Attachment, RenderedDigest
+from cachewatch.core.delivery import Attachment, Form, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.render import subject_and_headline
 from cachewatch.render.ascii_json import encode
@@ -83,7 +83,7 @@ class DigestRenderer:
         max_html: int = MAX_HTML,
         attach: bool = False,
         is_archived: bool = False,
-        has_feed: bool = True,
+        forms: Set[Form] = frozenset(Form),
         templates_dir: Path | None = None,
         template: str | None = None,
         views: TagViews | None = None,
@@ -92,7 +92,7 @@ class DigestRenderer:
 
         The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
         all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
-        page is never cut. Without `has_feed`, there is no entry for a feed. Templates in `templates_dir` are preferred to ours; `template` names another one there
+        page is never cut. Of the forms that only some channels want, `forms` are made. Templates in `templates_dir` are preferred to ours; `template` names another one there
         for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.feed.html.j2 and
         site.page.html.j2 where there are such. `views` has what other digests told of the same tags. Raises TemplateError.
         """
@@ -102,7 +102,7 @@ class DigestRenderer:
         self._max_html = max_html
         self._attach = attach
         self._is_archived = is_archived
-        self._has_feed = has_feed
+        self._wanted = forms
         self._names = _Names(templates_dir, template)
 
     def render(self, shortness: int = 0) -> RenderedDigest:
@@ -118,11 +118,12 @@ class DigestRenderer:
         html, told = _fitting_html(
             names, budget, ({**head, **_shown(digest, form, table, self._views)} for form in forms)
         )
-        page, whole = ("", told) if shortness else _page(names, digest, head, self._views)
+        is_page = Form.PAGE in self._wanted and not shortness
+        page, whole = _page(names, digest, head, self._views) if is_page else ("", told)
         lasting = whole if self._is_archived else told
-        text, markdown, *feed = names.render(
-            ("txt", lasting), ("md", lasting), *([("feed.html", told)] if self._has_feed else [])
-        )
+        jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: told}
+        jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
+        made = dict(zip(jobs, names.render(*jobs.items()), strict=True))
         return RenderedDigest(
             key=digest.key,
             subscription=digest.subscription,
@@ -137,12 +138,12 @@ class DigestRenderer:
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
             bullets=self._bullets,
-            text=text,
+            text=made["txt"],
             html=html,
             page=page,
-            feed=_STYLES.sub("", compact("".join(feed))),
-            markdown=markdown,
-            json=self._json,
+            feed=_STYLES.sub("", compact(made.get(Form.FEED, ""))),
+            markdown=made.get(Form.MARKDOWN, ""),
+            json=self._json if Form.JSON in self._wanted else b"",
             attachments=(table,) if table else (),
         )
 

@@ -64,7 +64,7 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
 # Of advances and digests, raised whenever they are stored in another way: in form 1, both rendered digests stood alone.
 _FORM = 2
 # The forms of a digest repeat each other at a distance beyond the 32 kB that zlib sees.
-_XZ: dict[str, Any] = {"format": lzma.FORMAT_XZ, "check": lzma.CHECK_NONE, "preset": 1}
+_XZ: dict[str, Any] = {"format": lzma.FORMAT_XZ, "check": lzma.CHECK_NONE, "preset": 0}
 # What is known of a digest without its content.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 

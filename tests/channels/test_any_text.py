@@ -1,6 +1,7 @@
 """Whatever text a digest holds, what channels make of it is well-formed and stays where it belongs."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import gettempdir
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.escaping import plain_lines
+from cachewatch.channels.escaping import markup, plain_lines
 from cachewatch.channels.path_templates import Place
 from cachewatch.config.model import FeedConfig, FileConfig, Secret, WebhookConfig
-from cachewatch.core.untrusted_text import safe
+from cachewatch.core.untrusted_text import UNFIT, safe
 
 # Also halves of characters, which text() leaves out unless asked.
 ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)
@@ -42,6 +43,13 @@ def test_any_mail(fields: Mapping[str, Any]) -> None:
     assert safe(str(mail["Subject"])) == mail["Subject"]
     assert max(map(len, message.payload.split(b"\r\n"))) <= 998
     assert not mail.defects
+
+
+@settings(max_examples=300)
+@given(ANY)
+def test_any_markup(text: str) -> None:
+    """What no markup may have is replaced, and nothing else is."""
+    assert markup(text) == re.sub(f"[{UNFIT}]", "\ufffd", text.replace("\r\n", "\n"))
 
 
 @settings(max_examples=40)
