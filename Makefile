@@ -8,12 +8,14 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TESTS := $(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal
 
+ON_POSTGRESQL := $(addprefix tests/notify/test_,digests.py held_digests.py leases.py other_hosts.py)
+
 PICTURES := docs/pictures
 
-.PHONY: help demo man test test-slow test-all test-tools crash model hosts powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
+.PHONY: help demo man test test-slow test-all test-postgresql test-tools crash model hosts powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 demo: $(RUNS)    ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
@@ -28,6 +30,9 @@ test-slow: $(READY) ## Run the tests that `make test` leaves out
 test-all: $(READY) ## Run all tests, with the coverage gate
 	@rm -f .coverage .coverage.*
 	$(TESTS) --cov $(PYTEST)
+
+test-postgresql: $(READY) ## Run tests of the service with a state in PostgreSQL, all that may be in either database with FILES=tests
+	$(TESTS) --state postgresql $(or $(FILES),$(ON_POSTGRESQL)) $(PYTEST)
 
 test-tools:      ## Install what tests use beside Python: Debian packages, smtp-sink, axe-core (takes root)
 	tests/install-tools

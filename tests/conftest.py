@@ -103,7 +103,7 @@ def _own_log() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as slow what lies in folders of slow tests, and all cases but the first of tests with `slow_cases`."""
+    """Mark as slow what lies in folders of slow tests, cases of PostgreSQL, and what `slow_cases` says."""
     if config.getoption("--state") != STATES[0]:
         left_out = [item for item in items if item.get_closest_marker("only_sqlite")]
         config.hook.pytest_deselected(items=left_out)
@@ -111,9 +111,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     has_one: set[str] = set()
     for item in items:
         name = item.nodeid.partition("[")[0]
-        if _folder(item.path) in SLOW or (name in has_one and item.get_closest_marker("slow_cases")):
+        is_another = name in has_one and item.get_closest_marker("slow_cases") is not None
+        if _folder(item.path) in SLOW or is_another or _state_of(item) == STATES[1]:
             item.add_marker("slow")
         has_one.add(name)
+
+
+def _state_of(item: pytest.Item) -> object:
+    return (
+        item.callspec.params.get("_state") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    )
 
 
 def _folder(path: Path) -> str:

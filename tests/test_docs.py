@@ -25,6 +25,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
 def test_every_example_is_real(demo_repository: Path, command: str, output: str) -> None:
     """Each command of the README, run in the repository of the demo, prints what the README says."""

@@ -233,6 +233,7 @@ FORMATS = ("json", "jsonl", "csv", "text", "markdown", "html", "stat", "show")
 TIMED = ("json", "csv", "html", "show")  # the others are made of the same
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", TEXTS)
 def test_parsing(shape: str) -> None:
     """A document of any kind is read or refused in time that grows as it does."""
@@ -298,6 +299,7 @@ def test_many_packages(form: str, run: Run, tmp_path: Path) -> None:
     assert _grows_like_its_size(jobs)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", INDEXES)
 def test_index(shape: str) -> None:
     """The index of a build cache is read in time that grows as it does, and in memory that does."""
@@ -307,6 +309,7 @@ def test_index(shape: str) -> None:
     assert _peak(lambda: _refusing(read_index, indices[-1])) < 30 * len(indices[-1])
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", GRAPHS)
 @pytest.mark.parametrize("read", [read_package_graph, read_tag_graph])
 def test_recorded_graph(read: Callable[[bytes, str], object], shape: str) -> None:
@@ -317,6 +320,7 @@ def test_recorded_graph(read: Callable[[bytes, str], object], shape: str) -> Non
     assert _peak(lambda: _refusing(read, files[-1])) < 30 * len(files[-1])
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", WALKS)
 @pytest.mark.parametrize("changed", ["one", "some"])
 def test_walk(shape: str, changed: str) -> None:
@@ -365,6 +369,7 @@ def test_dates_and_schedules(shape: str) -> None:
         assert _grows_like_its_size([lambda text=text, read=read: _refusing(read, text) for text in texts])  # type: ignore[misc]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("form", FORMATS)
 def test_output_grows_like_input(form: str, run: Run, tmp_path: Path) -> None:
     """Wide names and many of them widen no other line."""

@@ -194,6 +194,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert run("demo").exit_code == 0
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("folder", [(), ("my demo.git",)])
 def test_the_next_commands_of_the_demo_run(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: tuple[str, ...]

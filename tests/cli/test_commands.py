@@ -76,6 +76,7 @@ def test_once_says_how_it_went(site: Site, run: Run) -> None:
     assert database.read_bytes().startswith(b"not a database"), "what is damaged is left for a person to look at"
 
 
+@pytest.mark.slow
 def test_a_state_that_was_lost_is_told(site: Site, run: Run) -> None:
     """Operators hear that the database is gone, once, and nobody hears so at a first run."""
     path = site.folder / "cachewatch.yaml"
@@ -88,6 +89,7 @@ def test_a_state_that_was_lost_is_told(site: Site, run: Run) -> None:
     assert site.notices().count("the state was lost and starts empty") == 1
 
 
+@pytest.mark.slow
 def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> None:
     """The same bytes through each channel, but for the moment at which they were made; the state is as it was."""
     path = site.folder / "cachewatch.yaml"
@@ -126,6 +128,7 @@ def without_moments(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("form", ["text", "html"])
 def test_a_preview_of_a_mail_has_the_recipients_own_link(site: Site, run: Run, form: str) -> None:
     """No placeholder is left in what the first recipient would get."""

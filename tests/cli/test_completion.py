@@ -152,6 +152,7 @@ def test_fish(line: str, expected: list[str]) -> None:
     assert all(each.strip().startswith(start) for each, start in zip(found, expected, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "completed"),
     [

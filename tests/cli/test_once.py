@@ -40,6 +40,7 @@ def configure(since: str) -> None:
     Path("cachewatch.yaml").write_text(CONFIG.replace(", SINCE", f", since: {since}" if since else ""))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("configured")
 def test_a_digest_was_sent(run: Run) -> None:
     """The summary names the source, the digest and where it went; the next one says that nothing was due."""
@@ -73,6 +74,7 @@ class Screen(io.StringIO):
         return super().write(text)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize(
     ("step", "awaited"),

@@ -60,6 +60,7 @@ def password(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_state_that_moved_there_and_back_is_the_same(site: Site, address: PostgresAddress, run: Run) -> None:
     before = dump(site.folder / "state")
     assert sum(1 for rows in before.values() if rows) >= 10
@@ -70,6 +71,7 @@ def test_a_state_that_moved_there_and_back_is_the_same(site: Site, address: Post
     assert (back.exit_code, dump(site.folder / "back")) == (0, before), back.error
 
 
+@pytest.mark.slow
 def test_a_service_goes_on_where_it_moved_to(site: Site, address: PostgresAddress, run: Run) -> None:
     """Its next deliveries have numbers of their own, and what was reported is not reported again."""
     before = dump(site.folder / "state")["deliveries"]

@@ -43,6 +43,7 @@ def check(site: Site, run: Run, match: str, *options: str) -> Result:
     return run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source", *options)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("key", "name", "said"),
     [

@@ -182,6 +182,7 @@ def test_notes(run: Run, tmp_path: Path) -> None:
     assert "not checked" not in without_filters
 
 
+@pytest.mark.slow
 def test_a_key_without_effect(run: Run, complete: Path) -> None:
     """An old file stays good; who checks it is told what to remove, and nobody else hears of the key."""
     old = complete.read_text().replace("    if_empty: skip", "    group_by: stack\n    if_empty: skip", 1)
@@ -197,6 +198,7 @@ def test_a_key_without_effect(run: Run, complete: Path) -> None:
         assert "group_by" not in (ROOT / page).read_text()
 
 
+@pytest.mark.slow
 def test_templates_are_checked(run: Run, tmp_path: Path) -> None:
     """An undefined name is found at once, and not when a digest is due."""
     (tmp_path / "templates").mkdir()

@@ -124,6 +124,7 @@ def fetch(site: Site, path: str) -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
+@pytest.mark.slow
 def test_the_index_follows_the_polls(site: Site) -> None:
     """In a thread of its own, for a source that wants one."""
     site.configure((site.folder / "cachewatch.yaml").read_text().replace("stale_after:", "history: true, stale_after:"))
@@ -193,6 +194,7 @@ def said(site: Site) -> list[str]:
     return site.said.getvalue().splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loopback")
 def test_a_reload_begins_what_is_new(site: Site) -> None:
     """The monitor moves; a source, a channel and a subscription begin, though it began with fewer."""
@@ -248,6 +250,7 @@ def test_a_clock_that_is_set_wakes_every_job(site: Site, monkeypatch: pytest.Mon
     assert site.said.getvalue().count('"event": "source.polled"') == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loopback")
 def test_a_daemon_may_live_and_not_be_ready(site: Site) -> None:
     """Because a channel does not work, say; it says so, and is ready when that is mended."""
@@ -287,6 +290,7 @@ def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
     assert heard(site, "monitor.failed")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loopback")
 def test_a_job_that_fails_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is logged, and shows in /healthz as soon as it lasts; the others run."""

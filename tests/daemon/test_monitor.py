@@ -99,6 +99,7 @@ def test_ipv6() -> None:
         assert ask(port, "/healthz", host="::1") == (200, "ok\n")
 
 
+@pytest.mark.slow
 def test_who_sends_a_byte_now_and_then_does_not_stay_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """All places are taken; all of them are free again when their time is over."""
     monkeypatch.setattr(monitor, "_LONGEST_SECONDS", 1)

@@ -140,6 +140,7 @@ def check(server: Post, *, copies: int = 1) -> None:
         assert [name for i, name in enumerate(told) if name not in told[:i]] == sorted(set(told))
 
 
+@pytest.mark.slow
 def test_the_other_host_takes_over_from_one_that_is_killed(site: Site, run: Run) -> None:
     with hosts(site) as (one, two, server):
         assert one.ask("/readyz").startswith("200 ready")
@@ -159,6 +160,7 @@ def test_the_other_host_takes_over_from_one_that_is_killed(site: Site, run: Run)
         check(server)
 
 
+@pytest.mark.slow
 def test_a_host_that_ends_as_it_should_is_followed_at_once(site: Site) -> None:
     with hosts(site) as (one, two, server):
         report(site, server, 1)

@@ -410,6 +410,7 @@ def test_a_state_folder_that_cannot_be_made(upstream: Upstream, tmp_path: Path) 
         Mirror(tmp_path / "file" / "source.git", upstream.url).update()
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("partial", [True, False])
 @pytest.mark.parametrize("is_forgotten", [True, False])
 def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: bool, is_forgotten: bool) -> None:
@@ -590,6 +591,7 @@ def test_no_git_at_all(upstream: Upstream, folder: Path, monkeypatch: pytest.Mon
         Mirror(folder, upstream.url).update()
 
 
+@pytest.mark.slow
 def test_what_a_user_of_the_machine_can_see(
     upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

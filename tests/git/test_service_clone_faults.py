@@ -121,6 +121,7 @@ def test_a_first_clone_that_is_cut(folder: Path, url: str, faults: Faults) -> No
     assert is_whole(folder)
 
 
+@pytest.mark.slow
 def test_a_connection_that_stalls(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """After the timeout it is over, and no process is left."""
     mirror = Mirror(folder, url, timeout=120)
@@ -139,6 +140,7 @@ def test_a_connection_that_stalls(upstream: Upstream, folder: Path, url: str, fa
     assert is_whole(folder)
 
 
+@pytest.mark.slow
 def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> None:
     """It may take hours, but not while nothing arrives."""
     faults.stall = True
@@ -150,6 +152,7 @@ def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> No
     assert not processes(str(folder))
 
 
+@pytest.mark.slow
 def test_the_time_of_a_poll_is_for_all_that_it_asks(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """Not for each question anew: three of them, of which each alone has time enough."""
     mirror = Mirror(folder, url, timeout=120)

@@ -50,6 +50,7 @@ def _compared(repository: Path, before: str = "HEAD~1", after: str = "HEAD") -> 
         return read_report(changeset, _EVERYTHING)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     "week",
     ["rebuilt-beside", "prune-after", "upgrades", "package-gone", "stack-lost-declared", "stack-lost", "migration"],

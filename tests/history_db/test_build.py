@@ -18,6 +18,7 @@ def _go_to(folder: Path, commit: str) -> None:
     subprocess.run(["git", f"--git-dir={folder}", "update-ref", "refs/heads/main", commit], check=True)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("seed", range(8))
 def test_the_index_says_what_all_documents_say(tmp_path: Path, seed: int) -> None:
     catalogue = Catalogue(seed)
@@ -25,6 +26,7 @@ def test_the_index_says_what_all_documents_say(tmp_path: Path, seed: int) -> Non
     assert without_messages(build(folder, tmp_path / "h.db")) == by_brute_force(folder)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("seed", range(20, 26))
 def test_an_update_is_equal_to_a_full_build(tmp_path: Path, seed: int) -> None:
     """One revision at a time, and in jumps; whatever was a link for a while, or could not be read."""
@@ -38,6 +40,7 @@ def test_an_update_is_equal_to_a_full_build(tmp_path: Path, seed: int) -> None:
         assert dump(tmp_path / f"{at_once}.db") == build(folder, tmp_path / f"full-{at_once}.db")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("seed", range(40, 46))
 def test_a_force_push_leaves_what_a_full_build_would(tmp_path: Path, seed: int) -> None:
     """The branch goes back, forth again, and elsewhere; each time the index is that of its newest revision."""

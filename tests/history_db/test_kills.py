@@ -66,6 +66,7 @@ def test_ten_kills_leave_what_an_undisturbed_build_makes(tmp_path: Path, seed: i
     assert build(folder, path) == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4])
 def test_kills_while_it_is_brought_up_to_date(tmp_path: Path, seed: int) -> None:
     """Revisions come, and some are rewritten, between builds that are killed."""

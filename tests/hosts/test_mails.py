@@ -77,6 +77,7 @@ def _taken(folder: Path) -> list[Path]:
     return [path.rename(folder.parent / f"{path.name}.taken") for path in found]
 
 
+@pytest.mark.slow
 def test_a_mail_says_what_the_digest_says(played: Played) -> None:
     assert len(played.mails) == len(STEPS)
     assert [_plain(read_mail(mail)) for mail in played.mails] == [_plain(digest) for digest in played.files]

@@ -45,6 +45,7 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
+@pytest.mark.slow
 def test_templates_of_ones_own(site: Site) -> None:
     """What the site wrote is what readers get."""
     site.run()
@@ -91,6 +92,7 @@ def test_times_without_news_are_told(site: Site) -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_channel_links_to_the_archive(site: Site) -> None:
     """A chat and a feed have the address of the subscription's channel that has one, or their own."""
     hook = 'type: webhook, url: "http://127.0.0.1:1/x", preset: discord'

@@ -40,6 +40,7 @@ def asking(what: str) -> str:
     return CONFIG.replace("changes: [all]", f"changes: [all], {what}")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("when", ["each revision", "daily 07:30"])
 def test_the_first_tag_that_matches_is_news(tmp_path: Path, when: str) -> None:
     """The patterns of a subscription matched nothing when it began."""
@@ -60,6 +61,7 @@ def test_an_empty_catalogue_has_begun_too(tmp_path: Path) -> None:
     assert ["zlib" in text for text in made.told()] == [True]
 
 
+@pytest.mark.slow
 def test_a_catalogue_that_was_emptied_is_held_and_its_return_takes_that_back(tmp_path: Path) -> None:
     """Upstream emptied it by mistake and restored it with upgrades: readers are told of the upgrades alone."""
     both, restored = OLD | RELEASE, NEW | RELEASE
@@ -100,6 +102,7 @@ def test_a_tag_that_returns_as_it_was_is_back_and_no_more(tmp_path: Path) -> Non
     assert "p00" not in back
 
 
+@pytest.mark.slow
 def test_a_tag_that_was_released_as_gone_and_returns_loses_nothing(tmp_path: Path) -> None:
     made = site(tmp_path, OLD, {"README.md": b"oops"}, NEW)
     made.publish(1)
@@ -113,6 +116,7 @@ def test_a_tag_that_was_released_as_gone_and_returns_loses_nothing(tmp_path: Pat
     assert "1.0 -> 2.0" in back
 
 
+@pytest.mark.slow
 def test_the_base_of_a_tag_that_is_gone_survives_a_force_push(tmp_path: Path) -> None:
     made = site(tmp_path, OLD | RELEASE, RELEASE, NEW | RELEASE)
     made.publish(1)
@@ -146,6 +150,7 @@ def test_a_subscription_that_is_renamed_goes_on_where_it_was(tmp_path: Path) -> 
     assert "zlib" in text  # gone since the last digest under the old name
 
 
+@pytest.mark.slow
 def test_a_subscription_that_was_renamed_without_a_word_can_be_given_its_past_later(tmp_path: Path) -> None:
     """Operators are told what to write; what was told under the new name meanwhile is then told again."""
     weekly = asking("when: weekly mon 07:30")

@@ -116,6 +116,7 @@ def test_a_new_revision_is_told_once(site: Site) -> None:
     assert (site.folder / "out" / "ml").exists()
 
 
+@pytest.mark.slow
 def test_the_log_names_a_digest_only_if_there_is_one(site: Site) -> None:
     site.run()
     site.publish(1)
@@ -156,6 +157,7 @@ def test_the_command_of_a_digest_selects_what_its_subscription_does(site: Site) 
         assert option in text
 
 
+@pytest.mark.slow
 def test_a_missed_day_is_in_the_next_digest(site: Site) -> None:
     site.run()
     site.publish(2)
@@ -165,6 +167,7 @@ def test_a_missed_day_is_in_the_next_digest(site: Site) -> None:
     assert "change-two" in text
 
 
+@pytest.mark.slow
 def test_what_came_and_went_is_no_news(site: Site) -> None:
     site.run()
     site.publish(3)
@@ -187,6 +190,7 @@ def test_what_comes_goes_and_comes_again_is_told_each_time(site: Site) -> None:
     assert len({stored.key for stored in site.digests() if stored.subscription == "ml"}) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.both_states
 def test_a_schedule_makes_one_digest_of_all_that_was_missed(site: Site) -> None:
     site.configure(CONFIG + "    when: daily 07:30\n")
@@ -251,6 +255,7 @@ def test_a_track_can_begin_in_the_past(site: Site) -> None:
     assert "change-two" in text
 
 
+@pytest.mark.slow
 def test_urgent_kinds_are_told_at_once_and_again_in_their_place(site: Site) -> None:
     site.configure(CONFIG + "    when: weekly mon 07:30\n    urgent: {changes: [package-removed], channels: [desk]}\n")
     site.publish(2)
@@ -265,6 +270,7 @@ def test_urgent_kinds_are_told_at_once_and_again_in_their_place(site: Site) -> N
     assert [stored.stream for stored in site.digests() if stored.subscription == "ml"] == ["urgent", "regular"]
 
 
+@pytest.mark.slow
 @pytest.mark.both_states
 def test_a_mass_event_is_held_until_released(site: Site) -> None:
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
@@ -287,6 +293,7 @@ def test_a_mass_event_is_held_until_released(site: Site) -> None:
     assert len(site.told()) == 1
 
 
+@pytest.mark.slow
 def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
     site.run()
@@ -299,6 +306,7 @@ def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
     assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
 
 
+@pytest.mark.slow
 def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
     """Digests of long ago are forgotten, but not what waits for an answer."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
@@ -330,6 +338,7 @@ def test_operators_are_asked_about_the_newest_held_digest_and_once(site: Site) -
     assert read_status(site.open()).alerts == ()
 
 
+@pytest.mark.slow
 def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
     """Nobody is asked twice: the command in the notice is right for the newer one too. Its key stands in `status`."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
@@ -348,6 +357,7 @@ def test_a_newer_held_digest_takes_the_place_of_the_older(site: Site) -> None:
     assert operator_actions.release(site.open(), "ml").key == keys[1]
 
 
+@pytest.mark.slow
 def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) -> None:
     """The branch was set back to the very revision that was told last, so there is nothing new to take its place."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
@@ -443,6 +453,7 @@ def test_a_source_that_was_never_read_makes_no_digest(site: Site) -> None:
     assert site.told() == []
 
 
+@pytest.mark.slow
 def test_a_document_that_would_kill_a_parser_stops_nothing(tmp_path: Path) -> None:
     """It is named, the rest is told, and no later pass dies of it either."""
     bomb = {"_cache/develop/bomb/specs.md": b"---\ntitle: " + b"[" * 30_000 + b"\n---"}
@@ -493,6 +504,7 @@ def test_a_stale_source_that_cannot_be_read_is_not_said_to_answer(site: Site) ->
     assert "It answers" not in said
 
 
+@pytest.mark.slow
 def test_who_asks_for_more_is_not_told_of_the_past(site: Site) -> None:
     site.configure(CONFIG + "    match: {packages: [zlib]}\n")
     site.run()
@@ -527,6 +539,7 @@ def collect_garbage(site: Site) -> None:
         git(repository, "gc", "--quiet", "--prune=now")
 
 
+@pytest.mark.slow
 def test_what_was_told_last_is_kept_though_upstream_threw_it_away(site: Site) -> None:
     """The next digest begins there."""
     site.run()
@@ -630,6 +643,7 @@ def test_readers_hear_only_of_what_they_asked_for(tmp_path: Path) -> None:
     assert "zlib" in everything
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("compilers", "told"),
     [("gcc", ["hdf5", "zlib"]), ("clang", ["cuda"]), ('"!gcc"', ["cuda"]), ("gcc@13*", ["hdf5"]), ("gc", [])],

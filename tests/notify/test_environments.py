@@ -221,6 +221,7 @@ def test_the_environment_is_read_anew(tmp_path: Path) -> None:
     assert "2 of 3 binaries removed" in site.told()[0]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("broken", [None, "{", '{"_meta": {"lockfile-version": 1}}'])
 def test_a_broken_environment_is_told_to_operators(tmp_path: Path, run: Run, broken: str | None) -> None:
     """No crash, and nothing is lost: with the file back, the digest is made."""
@@ -365,6 +366,7 @@ def test_environments_are_read_with_their_folder(tmp_path: Path) -> None:
     assert open_environment(tmp_path).packages == {"zlib", "hdf5", "curl"}
 
 
+@pytest.mark.slow
 def test_only_what_an_environment_needs_can_hold_its_digest(tmp_path: Path) -> None:
     """A mass event elsewhere holds nothing up; one among the needed packages does."""
     base = {"zlib": records([1])}

@@ -167,6 +167,7 @@ def test_a_pass_delivers_what_answered_and_waits_for_the_rest(tmp_path: Path) ->
     assert log(site).count("source.failed") == 6
 
 
+@pytest.mark.slow
 def test_what_waits_to_be_sent_does_not_wait_for_the_only_source(tmp_path: Path) -> None:
     """A digest of the day before, which could not be delivered then."""
     site = Site(tmp_path, STATES)

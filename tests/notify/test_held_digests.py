@@ -126,6 +126,7 @@ def test_what_is_just_as_large_as_the_limit_is_not_held(tmp_path: Path) -> None:
     assert (len(site.told()), site.held()) == (1, [])
 
 
+@pytest.mark.slow
 def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
     """What happened to the whole tag, and which packages are gone; not once more that it is suspicious."""
     whole: Packages = {f"p{n:02}": [record(n, stacks=["ml"] if n > 1 else ["e4s"])] for n in range(12)}
@@ -138,6 +139,7 @@ def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
     ) in notice(site, LOSS)
 
 
+@pytest.mark.slow
 def test_operators_read_when_each_digest_goes_out(site: Site) -> None:
     """Of several that are held for one event, the first and the last time."""
     slow = "  hpc: {when: each revision, changes: [all], channels: [files], limit: {hold_for: 48h}}\n"
@@ -180,6 +182,7 @@ def test_time_in_which_nothing_runs_does_not_count(site: Site) -> None:
     assert BANNER in texts(site)[0]
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_ahead_for_one_pass_lets_nothing_out(site: Site) -> None:
     lose(site)
     site.run(later=365 * DAY)
@@ -206,6 +209,7 @@ def test_never_is_never(site: Site, run: Run) -> None:
     assert "Nothing is sent until somebody releases or drops it." in notice(site, LOSS)
 
 
+@pytest.mark.slow
 def test_what_was_answered_does_not_go_out_again(site: Site) -> None:
     """What is dropped is told to nobody, and what is released says nothing of operators."""
     site.configure(CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
@@ -280,6 +284,7 @@ def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
     assert "new-2" in texts(site)[-1]
 
 
+@pytest.mark.slow
 def test_a_schedule_goes_on_while_its_digest_is_held(site: Site) -> None:
     site.configure(limited("hold_for: never").replace("each revision", "weekly mon 07:30"))
     site.run()
@@ -292,6 +297,7 @@ def test_a_schedule_goes_on_while_its_digest_is_held(site: Site) -> None:
     assert len(site.held()) == 1
 
 
+@pytest.mark.slow
 def test_a_quiet_time_is_not_ended(site: Site) -> None:
     site.configure(CONFIG + "quiet: [{from: 2025-06-02, to: 2025-06-03}]\n")
     lose(site)
@@ -371,6 +377,7 @@ def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
     assert "package-7" not in text
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_while_a_digest_is_made_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The digest that would have gone out without it is left; readers get what was released, and once."""
     lose(site)

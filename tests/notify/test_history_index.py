@@ -39,6 +39,7 @@ def _said(site: Site, event: str) -> list[dict[str, object]]:
     return [line for line in lines if line["event"] == event]
 
 
+@pytest.mark.slow
 def test_each_poll_is_followed_by_the_index(site: Site) -> None:
     site.run()
     assert dump(_index(site))["progress"] == [(0, None)]
@@ -51,6 +52,7 @@ def test_each_poll_is_followed_by_the_index(site: Site) -> None:
     assert len(site.told()) == 2
 
 
+@pytest.mark.slow
 def test_a_rewritten_history_is_indexed_anew(site: Site) -> None:
     site.publish(2)
     site.run()
@@ -61,6 +63,7 @@ def test_a_rewritten_history_is_indexed_anew(site: Site) -> None:
     assert [line.get("rewritten") for line in _said(site, "history.indexed")] == [None, 3]
 
 
+@pytest.mark.slow
 def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> None:
     site.run()
     whole = _index(site).read_bytes()

@@ -67,6 +67,7 @@ def test_a_pass_that_takes_longer_than_the_lease_keeps_it(context: Context, othe
     assert takes_over(other), "it was given back"
 
 
+@pytest.mark.slow
 def test_who_could_not_renew_the_lease_knows_that_it_is_over(context: Context, other: PostgresDatabase) -> None:
     """By its own clock, without asking; and works again if nobody took over."""
     began: list[str] = []
@@ -79,6 +80,7 @@ def test_who_could_not_renew_the_lease_knows_that_it_is_over(context: Context, o
     assert began == ["begun"]
 
 
+@pytest.mark.slow
 def test_who_was_overtaken_waits_and_begins_anew(context: Context, other: PostgresDatabase) -> None:
     began: list[str] = []
     found = Leadership(context, lambda: began.append("begun"))

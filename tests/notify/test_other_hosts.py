@@ -65,6 +65,7 @@ def push_by_force(site: Site, number: int) -> None:
     subprocess.run([*git, "update-ref", "refs/heads/main", commit], check=True)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("has_clone", [True, False])
 def test_nothing_is_compared_before_this_host_has_what_the_other_one_fetched(site: Site, has_clone: bool) -> None:
     """And nobody is told that it cannot be; after its poll, the digest is made."""
@@ -84,6 +85,7 @@ def test_nothing_is_compared_before_this_host_has_what_the_other_one_fetched(sit
     assert CHANGES[0] in text
 
 
+@pytest.mark.slow
 def test_after_a_force_push_a_host_fetches_by_its_hash_what_only_the_other_one_had(site: Site) -> None:
     run(site, "one")
     run(site, "two")
@@ -154,6 +156,7 @@ def opened(context: Context) -> list[AlertKind]:
         return [alert.key.kind for alert in alerts.all_open(connection)]
 
 
+@pytest.mark.slow
 def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_tell(site: Site) -> None:
     """A takeover loses what changed meanwhile, and the digest says so; from there on nothing is lost."""
     caches = CONFIG.replace("git: {folder}/upstream.git", "type: buildcache, url: {folder}/cache")

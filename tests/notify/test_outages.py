@@ -109,6 +109,7 @@ def test_what_was_made_within_an_outage_has_its_whole_time(site: Site) -> None:
     assert mail(site).give_up == site.now + 5 * DAY
 
 
+@pytest.mark.slow
 def test_the_end_of_an_outage_is_in_doubt_for_a_day(site: Site) -> None:
     """A clock that is ahead looks the same: what may be deleted is judged by the time before."""
     context, before = site.open(), site.now

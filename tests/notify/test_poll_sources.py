@@ -41,6 +41,7 @@ def told(site: Site) -> list[str]:
     return sorted(path.parent.name for path in (site.folder / "out").glob("*/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.only_sqlite
 def test_a_result_that_cannot_be_stored_stops_no_other_poll(site: Site) -> None:
     """The pass ends with the error when all else is done; the next one goes on from there."""
@@ -57,6 +58,7 @@ def test_a_result_that_cannot_be_stored_stops_no_other_poll(site: Site) -> None:
     assert told(site) == ["ml", "theirs"]
 
 
+@pytest.mark.slow
 def test_a_bug_met_in_one_source_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts as a failure of that source, and says what it was."""
     update = WatchedClone.update

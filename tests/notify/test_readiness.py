@@ -97,6 +97,7 @@ def test_a_source_that_cannot_be_read(site: Site) -> None:
     assert str(site.folder) not in found.what
 
 
+@pytest.mark.slow
 def test_a_channel_that_is_configured_no_more(site: Site) -> None:
     """It is a problem while something waits for it."""
     other = CONFIG.replace("files:", "others:").replace("[files]", "[others]")
@@ -113,6 +114,7 @@ def test_a_channel_that_is_configured_no_more(site: Site) -> None:
     assert problems(site) == []
 
 
+@pytest.mark.slow
 def test_a_channel_that_does_not_work(site: Site) -> None:
     """Until it is tried again, and then until it works."""
     site.run()
@@ -127,6 +129,7 @@ def test_a_channel_that_does_not_work(site: Site) -> None:
     assert problems(site) == []
 
 
+@pytest.mark.slow
 def test_a_delivery_that_nobody_tries(site: Site) -> None:
     """An hour after it was due; where nothing is polled that often, after that interval."""
     site.run()
@@ -144,6 +147,7 @@ def test_a_delivery_that_nobody_tries(site: Site) -> None:
     assert problems(site) == ["a delivery through files was due 25 hours ago, but was not attempted"]
 
 
+@pytest.mark.slow
 def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
     """Once its lease is over."""
     site.run()
@@ -158,6 +162,7 @@ def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
     assert problems(site) == ["1 delivery through files were claimed, but have no result since"]
 
 
+@pytest.mark.slow
 def test_a_channel_that_is_gone_while_something_waits_for_it(site: Site) -> None:
     """It was renamed, perhaps."""
     site.run()
@@ -198,6 +203,7 @@ def test_a_digest_that_cannot_be_made(site: Site) -> None:
     assert problems(site) == ["digests cannot be created for ml"]
 
 
+@pytest.mark.slow
 def test_what_failed_for_good_is_a_warning(site: Site) -> None:
     """Operators were notified of it, and the service goes on."""
     site.run()
@@ -301,6 +307,7 @@ def test_figures_see_what_is_wrong(site: Site) -> None:
     assert measured(site)['cachewatch_channel_blocked{channel="files"}'] == 1
 
 
+@pytest.mark.slow
 def test_digests_are_counted(site: Site) -> None:
     site.run()
     site.publish(1)

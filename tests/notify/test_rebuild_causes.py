@@ -78,6 +78,7 @@ def test_a_digest_names_the_cause_of_rebuilds(mirror: Mirror) -> None:
     assert "because of zlib 1.3 -> 1.3.1" in " ".join(mirror.digest("usual", "txt").split())
 
 
+@pytest.mark.slow
 def test_causes_count_what_was_asked_for(mirror: Mirror) -> None:
     mirror.show(7)
 
@@ -91,6 +92,7 @@ def test_causes_count_what_was_asked_for(mirror: Mirror) -> None:
     assert (cause["specs"], cause["rebuilt"]) == (1, ["hdf5"])
 
 
+@pytest.mark.slow
 def test_a_digest_says_why_binaries_of_an_environment_have_other_hashes(mirror: Mirror) -> None:
     mirror.show(7)
 
@@ -103,6 +105,7 @@ def damaged(_: object) -> None:
     raise SourceError("the graph is damaged")
 
 
+@pytest.mark.slow
 def test_a_graph_that_cannot_be_read_costs_only_the_causes(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     """The digest goes out all the same, and the log says what is missing."""
     monkeypatch.setattr(rebuild_causes, "_find", damaged)

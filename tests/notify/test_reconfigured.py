@@ -71,6 +71,7 @@ def held(site: Site) -> list[str]:
         return [stored.key for stored in digests.all_held(connection)]
 
 
+@pytest.mark.slow
 def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
     """What waited for her is dropped with the reason, and cannot be sent by hand either; the others get theirs."""
     with post() as server:
@@ -90,6 +91,7 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> None:
     """Nor through a channel that is gone; the command says why."""
     with post() as server:
@@ -108,6 +110,7 @@ def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> Non
     assert len(server.received) == 2
 
 
+@pytest.mark.slow
 def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> None:
     with post() as server:
         configure(
@@ -171,6 +174,7 @@ def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, 
     assert json.loads(run("status", "--format", "json", "--config", path).output)["alerts"] == []
 
 
+@pytest.mark.slow
 def test_what_is_held_is_shown_and_released_under_another_configuration(site: Site, run: Run) -> None:
     """Also of a subscription that is no more: somebody has to decide, and who was removed gets nothing."""
     path = site.folder / "cachewatch.yaml"
@@ -193,6 +197,7 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
     assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
 
 
+@pytest.mark.slow
 def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
     """Whoever restarts the daemon has mended something, or wants to see whether it was."""
     with site.open().database.write() as connection:
@@ -210,6 +215,7 @@ def smtp_port(site: Site) -> int:
     return channel.smtp.port
 
 
+@pytest.mark.slow
 def test_alerts_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
     """Nothing would end them; those that something waits for stay."""
     (site.folder / "upstream.git").rename(site.folder / "away.git")

@@ -67,6 +67,7 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
+@pytest.mark.slow
 def test_readers_with_other_patterns_share_what_was_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also how many packages a silence hid."""
     found: list[str] = []

@@ -79,6 +79,7 @@ def test_what_is_gone_was_there_since(site: Site) -> None:
         assert text.count("was there since") == 4
 
 
+@pytest.mark.slow
 def test_the_days_are_known_where_both_revisions_are_indexed(site: Site, tmp_path: Path) -> None:
     """As when digests are due later than the poll: the whole history is indexed before."""
     site.publish(3)
@@ -93,6 +94,7 @@ def test_the_days_are_known_where_both_revisions_are_indexed(site: Site, tmp_pat
     assert re.search(r"1\.1.{0,300}was there since 2025-06-02, 3 days\b", text)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("trouble", ["missing", "behind", "damaged", "being built"])
 def test_without_an_index_that_knows_nothing_changes(tmp_path: Path, trouble: str) -> None:
     """A digest is the same, but for these words."""
@@ -132,6 +134,7 @@ def _trouble(index: Path, trouble: str, behind: bytes) -> None:
                 connection.commit()
 
 
+@pytest.mark.slow
 def test_only_so_many_questions_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removed_since, "MOST", 2)
     many = {f"p{n}": records([1000 + n]) for n in range(6)}
@@ -144,6 +147,7 @@ def test_only_so_many_questions_are_asked(tmp_path: Path, monkeypatch: pytest.Mo
     assert _last(site).count("was there since") == 2
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("seed", range(60, 66))
 def test_stays_are_those_of_all_documents(tmp_path: Path, seed: int) -> None:
     """Of every package and version in every revision, against the documents themselves."""

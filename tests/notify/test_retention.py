@@ -59,6 +59,7 @@ def wait(site: Site, days: int) -> None:
     site.run()
 
 
+@pytest.mark.slow
 @pytest.mark.only_sqlite
 def test_a_tag_that_was_gone_for_longer_than_anything_is_kept_is_forgotten(tmp_path: Path) -> None:
     """Its cursor goes with the digest that said so."""
@@ -134,6 +135,7 @@ def test_what_waits_or_can_be_retried_keeps_its_bytes(tmp_path: Path) -> None:
     assert all(payloads(site)["mail"])
 
 
+@pytest.mark.slow
 @pytest.mark.only_sqlite
 def test_the_configuration_decides(tmp_path: Path) -> None:
     site = Site(tmp_path, STATES)
@@ -144,6 +146,7 @@ def test_the_configuration_decides(tmp_path: Path) -> None:
     assert payloads(site) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.only_sqlite
 def test_a_clock_that_is_ahead_deletes_nothing(tmp_path: Path) -> None:
     site = Site(tmp_path, STATES)
@@ -163,6 +166,7 @@ def test_bytes_are_not_kept_longer_than_what_they_belong_to(tmp_path: Path, run:
     assert "metadata" in done.error
 
 
+@pytest.mark.slow
 def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: Path, run: Run) -> None:
     """The address kept refusing while the digest was held; `once` says with its exit code that nobody got it."""
     config = CONFIG.replace("channels: [mail, feed]", "channels: [mail]")

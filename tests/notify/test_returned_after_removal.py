@@ -108,6 +108,7 @@ def test_a_package_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert told(readers.go_on()) == [("package", "zlib", since, 1, 1, 2, 5)]
 
 
+@pytest.mark.slow
 def test_a_stack_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it has again."""
     readers = Readers(tmp_path, monkeypatch, *map(in_stack, (8, 0, 6)))
@@ -117,6 +118,7 @@ def test_a_stack_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert readers.remembered() == []
 
 
+@pytest.mark.slow
 def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its packages went with it and are back with it."""
     develop = catalogue(MANY)
@@ -129,6 +131,7 @@ def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert readers.remembered() == []
 
 
+@pytest.mark.slow
 def test_a_tag_that_is_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     develop, both = catalogue(MANY), catalogue(MANY) | catalogue(ZLIB, tag="v1.0")
     readers = Readers(tmp_path, monkeypatch, both, develop, both)
@@ -137,6 +140,7 @@ def test_a_tag_that_is_back_as_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
     assert told(readers.go_on()) == [("tag", "v1.0", since, 1, 1, 5, 5)]
 
 
+@pytest.mark.slow
 def test_what_was_not_told_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss that is held is remembered when it is released, and not if it is dropped."""
     readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | LESS))
@@ -171,6 +175,7 @@ def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
     assert readers.remembered() == []
 
 
+@pytest.mark.slow
 def test_a_subscription_with_another_name_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | LESS))
     readers.go_on()

@@ -65,6 +65,7 @@ def test_a_month_without_news_is_a_gap_in_it(site: Site) -> None:
     assert GAP in mails[-1]
 
 
+@pytest.mark.slow
 def test_ten_days_without_news_are_a_gap_where_it_is_published_daily(site: Site) -> None:
     days = [START + number * DAY for number in range(1, 20)]
     mails = weekly_mails(site, [*days, days[-1] + 10 * DAY])

@@ -123,6 +123,7 @@ def test_a_maildir_gets_what_its_subscription_is_told(site: Site) -> None:
     assert len(list((site.folder / "box" / "new").iterdir())) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.both_states
 def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
     with post() as server:
@@ -134,6 +135,7 @@ def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
         assert shown.output.encode().replace(b"\r\n", b"\n") == received.content.replace(b"\r\n", b"\n")
 
 
+@pytest.mark.slow
 def test_a_greylisting_server_takes_it_in_the_end(site: Site) -> None:
     with post(replies={"RCPT": ["450 4.7.1 greylisted"] * 4}) as server:
         configure(site, server.port)
@@ -145,6 +147,7 @@ def test_a_greylisting_server_takes_it_in_the_end(site: Site) -> None:
     assert {each.attempts for each in site.deliveries()} == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.both_states
 def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
@@ -162,6 +165,7 @@ def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
     assert states(site)["lee"] == [State.SENT]
 
 
+@pytest.mark.slow
 def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
     """More than the first pause would be, if that is what it wants."""
     text = CONFIG.replace("  desk:", '  chat: {type: webhook, url: "{url}/"}\n  desk:')
@@ -188,6 +192,7 @@ def test_what_waits_is_tried_at_once_after_a_reload(site: Site) -> None:
     assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
 
 
+@pytest.mark.slow
 def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
         configure(site, server.port)
@@ -213,6 +218,7 @@ def test_a_delivery_may_be_given_up_within_a_day(site: Site) -> None:
     assert mails(site)[0].said.startswith("given up after 7 hours: ")
 
 
+@pytest.mark.slow
 def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
     """Released after a week, it is not given up because a server says for once to come back later."""
     with post(by_recipient={"kim@example.org": "451 4.7.1 greylisted"}) as server:
@@ -229,6 +235,7 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
         assert site.run().dead == 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")
 def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None:
     """What waited for a password is tried for as long as anything else once it is right."""
@@ -297,6 +304,7 @@ def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> No
     assert (kim.attempts, kim.said) == (1, "RCPT: 550 5.1.1 no such user")
 
 
+@pytest.mark.slow
 @pytest.mark.both_states
 def test_an_address_that_refuses_three_digests_gets_no_more_until_restored(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
@@ -313,6 +321,7 @@ def test_an_address_that_refuses_three_digests_gets_no_more_until_restored(site:
     assert states(site)["kim"][-1] == State.SENT
 
 
+@pytest.mark.slow
 def test_operators_hear_how_an_address_that_was_left_out_comes_back(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
         configure(site, server.port)
@@ -337,6 +346,7 @@ def desk(site: Site) -> list[str]:
     return [" ".join(path.read_text().split()) for path in (site.folder / "desk").rglob("*.txt")]
 
 
+@pytest.mark.slow
 def test_a_poisonous_digest_stops_only_itself(site: Site) -> None:
     with post(replies={"DATA": ["554 5.6.0 content rejected"] * 2}) as server:
         configure(site, server.port)
@@ -347,6 +357,7 @@ def test_a_poisonous_digest_stops_only_itself(site: Site) -> None:
     assert states(site) == {"kim": [State.DEAD, State.SENT], "lee": [State.DEAD, State.SENT]}
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
     port = free_port()
     configure(site, port)
@@ -361,6 +372,7 @@ def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
     assert site.notices() == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Site) -> None:
     """Whichever message is next; and once it has answered, it is asked again as soon as before."""
     port = free_port()
@@ -382,6 +394,7 @@ def test_a_server_that_is_away_is_asked_less_and_less_until_it_answers(site: Sit
     assert rests_until - site.now <= timedelta(minutes=1.2)
 
 
+@pytest.mark.slow
 @pytest.mark.both_states
 def test_a_second_copy_is_the_same_message(site: Site) -> None:
     """The server takes it and is gone before it says so: the one case in which a copy is possible."""
@@ -398,6 +411,7 @@ def test_a_second_copy_is_the_same_message(site: Site) -> None:
     assert [each.may_have_arrived for each in site.deliveries()] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_connection_lost_before_the_message_makes_no_copy(site: Site) -> None:
     with post(replies={"RCPT": [DROP]}) as server:
         configure(site, server.port)
@@ -408,6 +422,7 @@ def test_a_connection_lost_before_the_message_makes_no_copy(site: Site) -> None:
     assert not any(each.may_have_arrived for each in site.deliveries())
 
 
+@pytest.mark.slow
 def test_two_digests_for_one_reader_come_in_order(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "450 4.2.1 later"}) as server:
         configure(site, server.port)
@@ -427,6 +442,7 @@ def test_two_digests_for_one_reader_come_in_order(site: Site) -> None:
     assert len(set(digests)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")
 def test_a_digest_that_rests_with_its_channel_holds_up_those_behind_it(site: Site) -> None:
     """Even when somebody retries a later one by hand."""
@@ -445,6 +461,7 @@ def test_a_digest_that_rests_with_its_channel_holds_up_those_behind_it(site: Sit
     assert spans(server.received, "kim@example.org") == [span(site, 0, 1), span(site, 1, 2)]
 
 
+@pytest.mark.slow
 def test_a_digest_that_is_being_sent_holds_up_those_behind_it(site: Site) -> None:
     """Also for another process that delivers beside the first."""
     has_message, may_answer = threading.Event(), threading.Event()
@@ -481,6 +498,7 @@ def test_a_digest_that_is_being_sent_holds_up_those_behind_it(site: Site) -> Non
     assert states(site) == {"kim": [State.SENT, State.SENT]}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")
 def test_operators_with_one_channel_hear_of_its_trouble_through_it(site: Site) -> None:
     """Late, but they do: there is no other way to tell them."""
@@ -497,6 +515,7 @@ def test_operators_with_one_channel_hear_of_its_trouble_through_it(site: Site) -
     assert [subject for subject in subjects if "the channel mail does not work" in subject]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> None:
     wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
@@ -534,6 +553,7 @@ def test_what_was_dead_is_retried_with_the_same_bytes(site: Site) -> None:
     assert site.notices() == [f"a digest could not be delivered to {kim.target}", f"{kim.target} can be reached again"]
 
 
+@pytest.mark.slow
 @pytest.mark.both_states
 def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
     with post() as server:
@@ -551,6 +571,7 @@ def test_what_was_sent_is_resent_as_a_new_message(site: Site) -> None:
     assert header(again, "Subject").startswith("Resent: ")
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_sent_in_short(site: Site) -> None:
     with post(replies={"DATA": ["552 5.3.4 too big"]}) as server:
         configure(site, server.port)
@@ -562,6 +583,7 @@ def test_what_is_too_large_is_sent_in_short(site: Site) -> None:
     assert len(kim.content) < len(lee.content)
 
 
+@pytest.mark.slow
 def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
     with post(replies={"DATA": ["552 5.3.4 too big"] * 4}) as server:
         configure(site, server.port)
@@ -571,6 +593,7 @@ def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
     assert states(site) == {"kim": [State.DEAD], "lee": [State.DEAD]}
 
 
+@pytest.mark.slow
 def test_a_channel_that_is_configured_no_more_keeps_what_waits(site: Site) -> None:
     configure(site, free_port())
     site.publish(1)
@@ -582,6 +605,7 @@ def test_a_channel_that_is_configured_no_more_keeps_what_waits(site: Site) -> No
     assert states(site)["kim"] == [State.DROPPED]
 
 
+@pytest.mark.slow
 def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
     with smtp_sink("-q", ".") as sink:
         configure(site, sink.port)
@@ -594,6 +618,7 @@ def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
     assert any(each.may_have_arrived for each in site.deliveries())
 
 
+@pytest.mark.slow
 def test_exim_puts_it_into_the_mailboxes(site: Site) -> None:
     text = CONFIG.replace("lee@example.org", "lee@example.org, grey@example.org, bad@example.org")
     with exim() as server:
@@ -624,6 +649,7 @@ def test_a_second_process_is_refused(site: Site, command: str, run: Run) -> None
             assert f"process {busy.pid} on {socket.gethostname()} uses this state" in done.error
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> None:
     with post() as server:
         configure(site, server.port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))

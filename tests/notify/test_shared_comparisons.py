@@ -49,6 +49,7 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
+@pytest.mark.slow
 def test_who_asks_the_same_shares_a_comparison(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five digests of three questions: documents are compared three times, and what silences hid is in each digest."""
     compared: Counter[str] = Counter()
@@ -72,6 +73,7 @@ def test_who_asks_the_same_shares_a_comparison(site: Site, monkeypatch: pytest.M
         assert "it moves" in text
 
 
+@pytest.mark.slow
 def test_each_document_is_read_once_in_a_pass(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its streams ask."""
     reads: list[str] = []
@@ -88,6 +90,7 @@ def test_each_document_is_read_once_in_a_pass(site: Site, monkeypatch: pytest.Mo
     assert len(reads) == len(set(reads)) > 0
 
 
+@pytest.mark.slow
 def test_a_silence_ends_where_people_are(site: Site) -> None:
     """The 3 June begins in Tokyo while it is still the 2 June in UTC."""
     site.now = datetime(2025, 6, 2, 16, tzinfo=UTC)
@@ -122,6 +125,7 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
         assert sum(len(table.content) for table in tables) <= most
 
 
+@pytest.mark.slow
 def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is left where it is, nobody is troubled by that, and the next pass makes the digests."""
     context = site.open()

@@ -107,6 +107,7 @@ def test_it_stays_unread_for_as_long_as_it_takes(tmp_path: Path) -> None:
     assert len(made.notices()) <= 2 + 5  # one when it begins, one when it ends, and a summary a day at most
 
 
+@pytest.mark.slow
 def test_one_that_is_repaired_as_it_was_is_no_news(tmp_path: Path) -> None:
     made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["empty"]}, pa("1.0", 10), pa("1.0", 10))
     publish_each(made)
@@ -114,6 +115,7 @@ def test_one_that_is_repaired_as_it_was_is_no_news(tmp_path: Path) -> None:
     assert "be read" not in made.told()[2]
 
 
+@pytest.mark.slow
 def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
     """Readers of urgent digests who asked for removals hear of it, though its last state was unreadable."""
     config = CONFIG.replace(
@@ -125,12 +127,14 @@ def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -
     assert "pa" in urgent.title
 
 
+@pytest.mark.slow
 def test_a_package_that_is_new_and_unreadable_is_new_when_it_can_be_read(tmp_path: Path) -> None:
     made = site(tmp_path, {}, {PATH: BROKEN["binary"]}, pa("1.0", 10))
     publish_each(made)
     assert net(made) == [("", "1.0")]
 
 
+@pytest.mark.slow
 def test_one_that_was_unreadable_at_the_beginning_is_compared_with_its_last_readable_version(tmp_path: Path) -> None:
     """The history of upstream still has it; it is the state that a stream would have begun with."""
     states = [pa("1.0", 10), {PATH: BROKEN["empty"]}, {PATH: BROKEN["binary"]}, pa("2.0", 11)]
@@ -181,6 +185,7 @@ def _commit_as(made: Site, mode: str, content: bytes, form: str) -> None:
     made.fast_import(stream)
 
 
+@pytest.mark.slow
 def test_nobody_is_told_that_nothing_changed_while_something_is_unread(tmp_path: Path) -> None:
     config = CONFIG.replace(
         "changes: [all]", "changes: [all], if_empty: send, match: {packages: [pa]}, when: daily 07:30"
@@ -211,6 +216,7 @@ def test_a_notice_names_the_first_documents_by_their_names() -> None:
     assert alert.lines[1:-1] == (*(f"p{number:02}: damaged." for number in range(20)), "And 2 more.")
 
 
+@pytest.mark.slow
 def test_many_at_once_are_one_notice(tmp_path: Path) -> None:
     packages = {f"p{n:02}": [record(n, versions=["1.0"])] for n in range(20)}
     later = {name: [record(n + 100, versions=["2.0"])] for n, name in enumerate(packages)}
@@ -224,6 +230,7 @@ def test_many_at_once_are_one_notice(tmp_path: Path) -> None:
     assert [net(made, package) for package in packages] == [[("1.0", "2.0")]] * 20
 
 
+@pytest.mark.slow
 def test_a_weekly_stream_that_never_saw_it_broken_is_told_as_usual(tmp_path: Path) -> None:
     """Another stream did; when it can read the document again, operators hear of the end at once."""
     config = CONFIG + "  weekly: {channels: [files], changes: [all], when: weekly mon 07:30}\n"
@@ -233,6 +240,7 @@ def test_a_weekly_stream_that_never_saw_it_broken_is_told_as_usual(tmp_path: Pat
     assert net(made) == net(made, subscription="weekly") == [("1.0", "2.0")]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.both_states
 @pytest.mark.parametrize("answer", ["release", "drop"])
 def test_a_digest_that_is_held_keeps_what_is_unread(tmp_path: Path, answer: str) -> None:
@@ -252,6 +260,7 @@ def test_a_digest_that_is_held_keeps_what_is_unread(tmp_path: Path, answer: str)
     assert told(made)[-1] == {("1.0", "2.0")}
 
 
+@pytest.mark.slow
 def test_the_old_version_survives_a_force_push_and_gc(tmp_path: Path) -> None:
     """What is unread is compared with a revision that upstream does not have any more: it is pinned."""
     made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, pa("2.0", 11))
@@ -263,6 +272,7 @@ def test_the_old_version_survives_a_force_push_and_gc(tmp_path: Path) -> None:
     assert net(made) == [("1.0", "2.0")]
 
 
+@pytest.mark.slow
 def test_a_binary_that_goes_while_its_document_cannot_be_read_is_gone_when_that_is_known(tmp_path: Path) -> None:
     lock = tmp_path / "spack.lock"
     arch = {"platform": "linux", "platform_os": "ubuntu22.04", "target": "x86_64_v3"}

@@ -86,6 +86,7 @@ def test_a_prune_that_hits_an_environment(golden: Golden, folder: Path) -> None:
     assert html == golden("weeks/environment.html", html)
 
 
+@pytest.mark.slow
 def test_a_stack_that_returns(golden: Golden, tmp_path: Path) -> None:
     """The stack that was gone yesterday is back, with nine of its packages."""
     before, gone = scripted.stack_lost(is_declared=True)

@@ -30,6 +30,7 @@ def apart(folder: Path, text: str) -> str:
     return rendered
 
 
+@pytest.mark.slow
 def test_one_file_can_be_replaced(tmp_path: Path) -> None:
     """A part of one's own takes the place of ours, and all else stays."""
     (tmp_path / "_footer.html.j2").write_text("<p>Ask {{ digest.operator }}.</p>")
@@ -41,6 +42,7 @@ def test_one_file_can_be_replaced(tmp_path: Path) -> None:
     assert theirs.text == ours.text
 
 
+@pytest.mark.slow
 def test_a_template_of_another_name(tmp_path: Path) -> None:
     """A subscription can have its own template for one form, and ours for the others."""
     (tmp_path / "site.txt.j2").write_text("{{ digest.subscription }}: {{ sentence }}\n")
@@ -59,6 +61,7 @@ def test_html_is_escaped_and_text_is_not(tmp_path: Path) -> None:
     assert apart(tmp_path, "plain") == "plain"
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -75,6 +75,7 @@ def test_a_line_that_is_none_is_passed_over(tmp_path: Path) -> None:
     assert shared_kind(tmp_path, tmp_path / "odd") == "nfs"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_nfs")
 def test_a_shared_state_works_and_says_so(tmp_path: Path, run: Run) -> None:
     """No memory is shared, commits are flushed, and whoever starts it or checks the file reads where it is."""

@@ -92,6 +92,7 @@ def test_work_is_done_elsewhere(worker: Worker) -> None:
     assert worker.do(take, 10) == 10 * 2**20
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("function", "arguments", "said"),
     [
@@ -160,6 +161,7 @@ def test_work_ends_when_we_do(worker: Worker) -> None:
             os.kill(pid, 0)
 
 
+@pytest.mark.slow_cases
 def test_what_is_slow_is_said_once(worker: Worker) -> None:
     """And what is not, not at all."""
     said: list[str] = []

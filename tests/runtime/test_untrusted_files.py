@@ -122,6 +122,7 @@ def _zero(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("put", [_pipe, _zero])
 def test_an_environment_is_a_file(put: Put, folder: Path, demo_repository: Path) -> None:
     """Neither a pipe nor a device, nor a link to one."""
@@ -140,6 +141,7 @@ def test_a_device_is_no_environment(demo_repository: Path) -> None:
     assert "/dev/zero: it is a device and no file; name a spack.lock" in result.error
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["index.json", "index.json.hash"])
 @pytest.mark.parametrize("put", [_pipe, _zero])
 def test_a_cache_in_a_folder_holds_files(put: Put, name: str, folder: Path, tmp_path: Path) -> None:

@@ -208,6 +208,7 @@ def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -
     assert _page_of(back, "zlib").lost == ()
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("week", ["migration", "stack-lost", "prune", "rebuilt-beside"])
 def test_revisions_say_what_digests_say(tmp_path: Path, week: str) -> None:
     """The facts of a revision are those of a comparison, bad news first, and its page names the packages."""

@@ -173,6 +173,7 @@ def cut(file: Path) -> None:
     file.write_bytes(data[: len(data) // 2])
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_half_a_state_is_no_revision(mirror: Path, into: Path, damage: str) -> None:
     """Whatever is wrong with a mirror is said, and the repository stays what it was; it works again afterwards."""
@@ -353,6 +354,7 @@ def test_an_unchanged_mirror_is_one_request(tmp_path: Path, into: Path, layout: 
             assert len(server.asked) == before + 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loopback")
 def test_faults_of_a_server_make_no_revision(mirror: Path, into: Path) -> None:
     """Cut, wrong, busy or redirected in circles: it is said, the revision stays, and the next run succeeds."""
@@ -521,6 +523,7 @@ def test_killed_at_any_point(mirror: Path, into: Path) -> None:
     assert not list(into.glob(".cachewatch-record*"))
 
 
+@pytest.mark.slow
 def test_many_recordings_are_packed(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository that grows every night does not grow files without end."""
     monkeypatch.setattr("cachewatch.git.recorded_repository._MOST_LOOSE", 10)

@@ -106,6 +106,7 @@ def execute(site: Site, statement: str) -> None:
         connection.execute(statement)
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_made_anew_to_the_byte(site: Site, server: Post, run: Run) -> None:
     with site.open().database.read() as connection:
         stored = outbox.message(connection, mails(site)["kim"].id).payload
@@ -123,6 +124,7 @@ def test_damaged_bytes_are_made_anew_to_the_byte(site: Site, server: Post, run: 
     assert "its stored bytes were damaged or deleted, and rebuilt from the digest" in " ".join(shown.output.split())
 
 
+@pytest.mark.slow
 def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
     """Without a checksum: what cannot be unpacked is made anew, and the Message-ID says whether it is the same."""
     message_id = mails(site)["kim"].message_id
@@ -132,6 +134,7 @@ def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
     assert header(server.received[0].content, "Message-ID") == message_id
 
 
+@pytest.mark.slow
 def test_what_cannot_be_made_anew_is_a_dead_letter(site: Site, server: Post, run: Run) -> None:
     """Its digest is damaged too. The others get theirs, and operators a notice with what to do."""
     flip(site, "deliveries", "payload", "target = 'kim@example.org'")
@@ -148,6 +151,7 @@ def test_what_cannot_be_made_anew_is_a_dead_letter(site: Site, server: Post, run
     assert (raw.exit_code, "delivery 1: its stored bytes are damaged" in raw.error) == (5, True)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_made_anew_holds_up_nobody(site: Site, server: Post) -> None:
     """What is behind it goes out in the same turn, and one delivery failed."""
     flip(site, "deliveries", "payload", "target = 'kim@example.org'")
@@ -156,6 +160,7 @@ def test_what_cannot_be_made_anew_holds_up_nobody(site: Site, server: Post) -> N
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
 
 
+@pytest.mark.slow
 def test_each_that_cannot_be_made_anew_counts(site: Site, server: Post) -> None:
     flip(site, "deliveries", "payload", "channel = 'mail'")
     flip(site, "digests", "rendered", "subscription = 'ml'")
@@ -171,6 +176,7 @@ def test_the_log_says_whose_delivery_nobody_knows_of(site: Site) -> None:
     assert (dead["id"], dead["channel"], dead["target"]) == (kim.id, "mail", "kim@example.org")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("may_have_arrived", [False, True])
 def test_other_bytes_go_out_only_if_none_can_have_arrived(site: Site, may_have_arrived: bool) -> None:
     """The configuration is another, and so is what the channel makes of the digest."""
@@ -200,6 +206,7 @@ def test_what_was_dropped_is_retried_though_its_bytes_were_deleted(site: Site, s
     assert b"change-0" in received
 
 
+@pytest.mark.slow
 def test_a_feed_keeps_an_entry_whose_bytes_are_damaged(site: Site) -> None:
     flip(site, "deliveries", "payload", "channel = 'feed'")
     site.publish(2)
@@ -241,6 +248,7 @@ def test_what_is_damaged_while_the_service_runs_is_set_aside(held: Site) -> None
     assert held.notices()[-1] == "a digest for ml that was held is damaged"
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("act", ["release", "drop"])
 def test_whoever_answers_for_a_damaged_digest_is_told(held: Site, act: str, run: Run) -> None:
     """Its cursors cannot be read, so it can neither be released nor dropped; it is made anew."""
@@ -256,6 +264,7 @@ def test_whoever_answers_for_a_damaged_digest_is_told(held: Site, act: str, run:
     assert len(keys(held)) == 1
 
 
+@pytest.mark.slow
 def test_a_weekly_digest_that_was_held_is_made_anew_at_once(tmp_path: Path) -> None:
     """Not a week later."""
     site = Site(tmp_path, STATES)
@@ -307,6 +316,7 @@ def test_no_bit_ends_in_a_traceback(site: Site, server: Post, run: Run) -> None:
     assert len({received.content for received in server.received}) <= 2 * 2
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("column", "value", "state"),
     [
@@ -345,6 +355,7 @@ def _play(site: Site, server: Post, run: Run, damage: str, state: State) -> None
         assert any("kim" in title for title in site.notices()), site.notices()
 
 
+@pytest.mark.slow
 def test_a_resend_of_what_is_damaged_is_refused_in_a_sentence(site: Site, server: Post) -> None:
     site.run()
     flip(site, "digests", "rendered", "subscription = 'ml'")

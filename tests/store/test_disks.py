@@ -82,6 +82,7 @@ def test_a_full_disk_delays_and_loses_nothing(site: Site, disk: Path, run: Run) 
     assert len(list((site.folder / "out" / "ml").glob("*.txt"))) == 1
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_while_a_mail_is_sent(site: Site, disk: Path, run: Run) -> None:
     """The daemon keeps the server's answer until there is room: the mail is not sent twice, and the next one goes out."""
     ballast = disk / "ballast"

@@ -190,6 +190,7 @@ def test_a_read_only_mount_is_read(
     connection.close()
 
 
+@pytest.mark.slow
 def test_what_is_only_in_the_log_is_never_left_out(site: Site, view: Path) -> None:
     """Where SQLite cannot read it, that is said, and what to do."""
     forget_polls(site)

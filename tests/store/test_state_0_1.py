@@ -85,6 +85,7 @@ def test_what_was_held_can_be_released(site: Site) -> None:
     assert "many-0" in text
 
 
+@pytest.mark.slow
 def test_what_was_held_waits_for_an_answer_as_long_as_anything(site: Site) -> None:
     """Its time begins with the first pass, however long ago it was held."""
     with post() as server:

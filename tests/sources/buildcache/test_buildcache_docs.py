@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import ROOT
 
 PAGE = (ROOT / "docs" / "buildcaches.md").read_text()
@@ -19,6 +20,7 @@ def plain(text: str) -> str:
     return re.sub(r"^(develop  )\d.*\n(  .*\n)?|\d{4}-\d\d-\d\d \d\d:\d\dZ", r"\1TIME\n", text).strip()
 
 
+@pytest.mark.slow
 def test_the_ten_minutes(buildcaches: Path, tmp_path: Path) -> None:
     """Each command of the page, one after the other, prints what the page says."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

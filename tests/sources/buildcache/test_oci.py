@@ -160,6 +160,7 @@ def pushed(registry: RealRegistry, cache: Cache, buildcaches: Path, into: Path) 
     return push
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("states", [("3-version-bump", "4-variant-flip", "5-spec-removed-still-referenced")])
 def test_a_real_registry(
     pushed: Callable[[str], Recorded],
@@ -199,6 +200,7 @@ def test_a_layer_that_is_packed(registry: RealRegistry, cache: Cache, into: Path
         record(cache, into)
 
 
+@pytest.mark.slow_cases
 def test_an_image_for_several_processors(registry: RealRegistry, cache: Cache, into: Path) -> None:
     """All of its indexes together are the cache; what only attests to them is passed over."""
     entries = [
