@@ -49,7 +49,7 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
             _lock(lock, folder)
             for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
                 left.unlink(missing_ok=True)
-            if not (folder / "HEAD").is_file() or not (folder / "config").is_file():
+            if not is_made(folder):
                 init_repository(folder, branch=BRANCH, locks=[lock.fileno()])
             recording = Recording(folder, lock.fileno())
             try:
@@ -58,6 +58,11 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
                 recording.close()
     except OSError as error:
         raise SourceError(f"{folder}: {error.strerror}") from error
+
+
+def is_made(folder: Path) -> bool:
+    """Tell whether there is a repository at `folder` that git has made completely."""
+    return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
 
 
 class Recording:

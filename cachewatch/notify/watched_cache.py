@@ -11,6 +11,7 @@ from cachewatch.config.sources import Push
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import CachewatchError, SourceError, UnknownRevision
 from cachewatch.git.credentials import Access
+from cachewatch.git.recorded_repository import is_made
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import is_there, resolve
 from cachewatch.git.shared_recording import SharedRecording
@@ -62,7 +63,7 @@ class RecordedHistory:
 
     def open(self) -> Repository:
         """Open the history to read it."""
-        if not self._folder.exists():
+        if not is_made(self._folder):  # another thread may be about to make it
             raise SourceError(f"{self._cache.address}: nothing was recorded yet")
         return Repository(self._folder)
 
@@ -71,7 +72,7 @@ class RecordedHistory:
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
         """Return those of these revisions that were not recorded here."""
-        if not self._folder.exists():
+        if not is_made(self._folder):
             return frozenset(revisions)
         with closing(Repository(self._folder)) as repository:
             return frozenset(revision for revision in revisions if not is_there(repository, revision))

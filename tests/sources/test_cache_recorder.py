@@ -598,6 +598,19 @@ def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
     assert (again.revision, again.trouble) == (news.revision, "nightly is held back: the index is empty.")
 
 
+def test_a_repository_that_is_being_made_has_no_revision_yet(mirror: Path, into: Path) -> None:
+    """The job that makes digests may look while the first poll runs."""
+    history = RecordedHistory(config.Source(name="site", type="buildcache", address=str(mirror)), into)
+    git(into.parent, "init", "-q", "--bare", "--initial-branch=main", str(into))
+    for path in sorted((into / "objects").rglob("*"), reverse=True):
+        path.rmdir()
+    (into / "objects").rmdir()
+    assert history.lacking(["0" * 40]) == {"0" * 40}
+    with pytest.raises(SourceError, match="nothing was recorded yet"):
+        history.open()
+    assert history.update().revision == git(into, "rev-parse", "main")
+
+
 def test_the_command_on_a_catalogue(tmp_path: Path, into: Path, run: Run) -> None:
     """Globs choose its tags; a tag that cannot be read is named, the others are recorded, and the exit code says so."""
     bucket = tmp_path / "bucket"
