@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
+from cachewatch.git.guarded_command import ENDED, GRACE_SECONDS, guarded
+from cachewatch.git.hardening import git_command
 from cachewatch.git.repository import GitResult, ask, explain
 
 logger = logging.getLogger(__name__)
