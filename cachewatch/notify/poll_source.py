@@ -112,6 +112,8 @@ def _look_at_sharing(connection: Connection, context: Context, source: Source, s
     if not sharing.problem:
         alerts.resolve_within(connection, context, key, f"the history of the source {source.name} is shared again")
         return
+    if context.is_ending.is_set():
+        return  # we ended git ourselves, and push when we are back
     log.warning("source.unshared", source=source.name, error=sharing.problem)
     lines = (
         sharing.problem,

@@ -17,6 +17,7 @@ from cachewatch.notify import creating_digests
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests, run_pass
+from cachewatch.notify.watched_source import News
 from cachewatch.store import alerts
 from cachewatch.store.alerts import AlertKind
 
@@ -41,9 +42,9 @@ def site(tmp_path: Path, address: PostgresAddress, monkeypatch: pytest.MonkeyPat
 
 
 @contextmanager
-def host(site: Site, name: str) -> Iterator[Context]:
+def host(site: Site, name: str, config: str = CONFIG) -> Iterator[Context]:
     """Be one of the hosts."""
-    site.configure(CONFIG.replace("HOST", name))
+    site.configure(config.replace("HOST", name))
     context = site.open()
     with closing(context.database):
         yield context
@@ -237,6 +238,25 @@ def test_a_shared_repository_that_is_away_holds_up_no_digest(site: Site) -> None
     assert hosts.run("two", "mpich") == {"mpich"}
     with host(site, "two") as context:
         assert opened(context) == []
+
+
+def test_a_service_that_is_told_to_end_does_not_complain(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended its own git."""
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    with hosts.unmounted(), host(site, "one", SHARED) as context:
+        watched = context.watched(context.config.sources["public"])
+        update = watched.update
+
+        def end() -> News:
+            context.is_ending.set()
+            return update()
+
+        monkeypatch.setattr(watched, "update", end)
+        monkeypatch.setattr(Context, "watched", lambda *_: watched)
+        assert poll(context, context.config.sources["public"])
+        assert opened(context) == []
+    assert hosts.said("source.unshared") == []
 
 
 def test_a_host_that_takes_over_while_it_is_away_waits_with_the_digest(site: Site) -> None:
