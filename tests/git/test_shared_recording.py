@@ -13,6 +13,7 @@ from cachewatch.git import recorded_repository
 from cachewatch.git.clone_remote import NotFollowed, Unreachable
 from cachewatch.git.credentials import Access
 from cachewatch.git.recorded_repository import open_recording
+from cachewatch.git.repository import init_repository
 from cachewatch.git.shared_recording import SharedRecording
 
 START = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
@@ -140,6 +141,29 @@ def test_a_shared_repository_that_is_gone_is_not_made_again(one: Host, bare: Pat
     assert not bare.exists()
     git(tmp_path, "init", "-q", "--bare", "--initial-branch=main", str(bare))
     assert one.turn(2) == (None, None, history(bare)[0])
+
+
+def test_hosts_that_make_it_at_the_same_time_share_it(
+    one: Host, two: Host, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one finds what the first one made."""
+    make, first = init_repository, []
+
+    def make_later(folder: Path, *, branch: str) -> None:
+        make(folder, branch=branch)
+        monkeypatch.undo()
+        first.append(one.turn(1, "a")[2])
+
+    monkeypatch.setattr("cachewatch.git.shared_recording.init_repository", make_later)
+    assert two.shared.fetch() == first[0]
+    assert two.turn(2, "b")[2] == history(bare)[-1]
+    assert [path.name for path in bare.parent.glob("*shared*")] == [bare.name]
+
+
+def test_a_path_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    host = Host(tmp_path / "one.git", tmp_path / ("x" * 300))
+    with pytest.raises(SourceError, match="x: File name too long"):
+        host.shared.fetch()
 
 
 def test_what_the_shared_repository_lost_is_pushed_again(one: Host, bare: Path) -> None:

@@ -240,6 +240,21 @@ def test_a_shared_repository_that_is_away_holds_up_no_digest(site: Site) -> None
         assert opened(context) == []
 
 
+def test_a_push_that_is_refused_holds_up_no_digest(site: Site) -> None:
+    """Everything is pushed when the repository takes it."""
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    limit = ["git", "-C", str(site.folder / "mounted/shared.git"), "config"]
+    subprocess.run([*limit, "receive.maxInputSize", "1"], check=True)
+    assert hosts.run("one", "cmake") == {"cmake"}
+    (said,) = hosts.said("source.unshared")
+    assert "shared.git: refuses what is pushed: unpacker error" in said
+    subprocess.run([*limit, "--unset", "receive.maxInputSize"], check=True)
+    assert hosts.run("one") == set()
+    assert hosts.said("alert.resolved") == hosts.said("alert.opened") == ["history-unshared"]
+    assert hosts.run("two", "hdf5") == {"hdf5"}
+
+
 def test_a_service_that_is_told_to_end_does_not_complain(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended its own git."""
     hosts = Recorders(site, SHARED)
