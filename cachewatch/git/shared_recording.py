@@ -17,6 +17,7 @@ from cachewatch.git.clone_remote import Remote
 from cachewatch.git.credentials import Access
 from cachewatch.git.recorded_repository import BRANCH, Recording, keep_small, open_recording
 from cachewatch.git.repository import Repository, init_repository
+from cachewatch.git.stale_files import unlock_refs
 
 # For a whole history; it ends earlier if nothing moves.
 _FIRST_SECONDS = 6 * 3600.0
@@ -68,6 +69,8 @@ class SharedRecording:
                 return None
             remote = self._remote if recording.shared else self._patient
             remote.begin()
+            if remote.is_path:
+                unlock_refs(Path(self._address))
             remote.push(self._folder, commit, recording.branch)
             recording.note_shared(commit)
             if remote.is_path:

@@ -1,5 +1,6 @@
 """Hosts that share what they record: two repositories that take turns on one bare repository."""
 
+import os
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -187,6 +188,18 @@ def test_a_repository_of_something_else_is_left_alone(one: Host, bare: Path) -> 
         one.shared.push()
     assert history(bare) == [commit]
     assert len(history(one.folder)) == 1
+
+
+def test_a_lock_that_a_host_left_there_when_it_died_goes_after_an_hour(one: Host, bare: Path) -> None:
+    """Until then it may be that of a git on another host."""
+    one.turn(1, "a")
+    lock = bare / "refs/heads/main.lock"
+    lock.touch()
+    second = one.record(2, "b")
+    with pytest.raises(SourceError, match="refuses what is pushed: failed to update ref"):
+        one.shared.push()
+    os.utime(lock, (START, START))
+    assert one.turn(3) == (None, None, second)
 
 
 def _is_run(bare: Path, ran: Path, push: Callable[[], object]) -> bool:
