@@ -78,7 +78,8 @@ class Recording:
         self._marks = 0
         self._changes: dict[str, int | None] = {}
         self._branch = self._read_branch()
-        self.head, self._time = self._commit_of(self._branch)
+        self.head: str | None = None
+        self._time = 0
         # What another host recorded beside our revisions, or ours beside those: the next revision follows both.
         self._beside: str | None = None
         self._join(self.shared)
@@ -200,6 +201,8 @@ class Recording:
 
     def _join(self, shared: str | None) -> None:
         """Follow what the shared repository has; of two histories beside each other, the next revision begins with the newer."""
+        self.head, self._time = self._commit_of(self._branch)
+        self._beside = None
         if shared is None or self._is_before(shared, self.head):
             return
         if self.head is None or self._is_before(self.head, shared):

@@ -121,6 +121,19 @@ def test_histories_are_joined_even_if_nothing_changed(one: Host, two: Host, bare
     assert len(history(bare)) == 3
 
 
+def test_the_other_host_may_go_on_before_histories_are_joined(one: Host, two: Host, bare: Path) -> None:
+    """A host was killed between fetching and recording, say."""
+    one.record(1, "a")
+    two.turn(2, "b")
+    one.shared.fetch()
+    later = two.turn(3, "c")[1]
+    assert one.shared.fetch() == later
+    ours = history(one.folder)[0]
+    joined = one.record(4)
+    assert git(one.folder, "rev-parse", "main^1", "main^2").split() == [later, ours]
+    assert one.shared.push() == joined
+
+
 def test_where_it_cannot_be_reached_the_host_records_on(tmp_path: Path) -> None:
     """Everything is pushed when it is there."""
     host = Host(tmp_path / "one.git", tmp_path / "mounted/shared.git")

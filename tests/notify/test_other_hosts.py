@@ -294,3 +294,16 @@ def test_what_a_host_could_not_push_before_it_died_is_said_to_be_unknown(site: S
         assert hosts.run("one", "cmake") == {"cmake"}
     assert UNKNOWN in hosts.run("two", "hdf5")
     assert hosts.run("one", "mpich") == {"mpich"}, "the first host's revision is joined"
+    assert hosts.run("two") == set()
+
+
+def test_histories_that_are_joined_without_a_change_say_so(site: Site) -> None:
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    with hosts.unmounted():
+        hosts.run("two")
+    hosts.run("two")
+    log = ["git", "-C", str(site.folder / "mounted/shared.git"), "log", "-1", "--format=%s%n%p", "main"]
+    subject, parents = subprocess.run(log, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert subject == "Join what two hosts recorded"
+    assert len(parents.split()) == 2
