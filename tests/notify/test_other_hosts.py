@@ -240,6 +240,7 @@ def test_a_shared_repository_that_is_away_holds_up_no_digest(site: Site) -> None
         assert opened(context) == []
 
 
+@pytest.mark.slow
 def test_a_push_that_is_refused_holds_up_no_digest(site: Site) -> None:
     """Everything is pushed when the repository takes it."""
     hosts = Recorders(site, SHARED)
@@ -274,6 +275,7 @@ def test_a_service_that_is_told_to_end_does_not_complain(site: Site, monkeypatch
     assert hosts.said("source.unshared") == []
 
 
+@pytest.mark.slow
 def test_a_host_that_takes_over_while_it_is_away_waits_with_the_digest(site: Site) -> None:
     """It records meanwhile; when the shared repository is back, the digest says what changed since the last one."""
     hosts = Recorders(site, SHARED)
@@ -287,6 +289,7 @@ def test_a_host_that_takes_over_while_it_is_away_waits_with_the_digest(site: Sit
     assert hosts.run("one", "boost") == {"boost"}
 
 
+@pytest.mark.slow
 def test_what_a_host_could_not_push_before_it_died_is_said_to_be_unknown(site: Site) -> None:
     hosts = Recorders(site, SHARED)
     hosts.run("one")
@@ -295,15 +298,3 @@ def test_what_a_host_could_not_push_before_it_died_is_said_to_be_unknown(site: S
     assert UNKNOWN in hosts.run("two", "hdf5")
     assert hosts.run("one", "mpich") == {"mpich"}, "the first host's revision is joined"
     assert hosts.run("two") == set()
-
-
-def test_histories_that_are_joined_without_a_change_say_so(site: Site) -> None:
-    hosts = Recorders(site, SHARED)
-    hosts.run("one")
-    with hosts.unmounted():
-        hosts.run("two")
-    hosts.run("two")
-    log = ["git", "-C", str(site.folder / "mounted/shared.git"), "log", "-1", "--format=%s%n%p", "main"]
-    subject, parents = subprocess.run(log, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert subject == "Join what two hosts recorded"
-    assert len(parents.split()) == 2
