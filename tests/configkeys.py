@@ -14,7 +14,7 @@ from cachewatch.config.sources import Credentials
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"
 _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 # Short sections, whose keys stand in the table of the section around them.
-_INSIDE = ("poll", "retry", "limit", "urgent", "retention")
+_INSIDE = ("poll", "push", "retry", "limit", "urgent", "retention")
 _SECTIONS: dict[str, tuple[type[Section], type[Section]]] = {
     "top": (model.Config, Section),
     "source": (model.Source, Section),

@@ -26,8 +26,9 @@ from cachewatch.config.value_types import (
 from cachewatch.errors import ConfigError
 
 _OPTIONS = ("tag", "stack", "view")  # of a single build cache
-_TYPES_OF = {"branch": ("git",), "max_index": ("buildcache", "catalogue")}
+_TYPES_OF = {"branch": ("git",), "max_index": ("buildcache", "catalogue"), "push": ("buildcache", "catalogue")}
 _OF_CACHES = ("token_file", "login_file")
+_OF_GIT = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
 _LEAST_PERIOD = timedelta(seconds=1)
 
@@ -109,6 +110,15 @@ def _given(credentials: Credentials, _: Context) -> dict[str, str]:
     return {name: str(value) for name, value in credentials if value is not None}
 
 
+class Push(Section):
+    """A bare repository in which hosts share what they record of a build cache."""
+
+    address: Annotated[str, FromTextInContext(_repository)] = key(
+        "URL or path of a bare repository, of this source alone; a path that does not exist is created", name="git"
+    )
+    credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in there", {})
+
+
 class Source(Section):
     """Where revisions come from."""
 
@@ -147,6 +157,12 @@ class Source(Section):
         if_left_out="`false`",
     )
     credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in", {})
+    push: Push | None = key(
+        "bare repository to which the recorded history is pushed, and from which the next host goes on"
+        " ([shared histories](service.md#shared-histories))",
+        None,
+        if_left_out="each host records its own history",
+    )
     max_index: Size | None = key(
         "maximum unpacked size of an index of a build cache or catalogue; a larger index is not read,"
         " nor is one that unpacks to more than 200 times its size",
@@ -175,13 +191,14 @@ def _check_source(source: Source) -> None:
             raise ConfigError(f"a source of the type {source.type} has no {name}; remove `{name}:`")
     if source.credentials:
         _check_credentials(source)
+    if source.push is not None and any(name in _OF_CACHES for name in source.push.credentials):
+        raise ConfigError(f"`push: credentials:` are {_OF_GIT}")
 
 
 def _check_credentials(source: Source) -> None:
     of_caches = {name for name in source.credentials if name in _OF_CACHES}
     if source.type == "git" and of_caches:
-        use = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
-        raise ConfigError(f"`credentials:` of the type git are {use}")
+        raise ConfigError(f"`credentials:` of the type git are {_OF_GIT}")
     if source.type != "git" and of_caches != source.credentials.keys():
         raise ConfigError(f"`credentials:` of the type {source.type} are token_file or login_file")
     if source.type != "git":

@@ -10,11 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
+from cachewatch.git.guarded_command import ENDED, GRACE_SECONDS, guarded
+from cachewatch.git.hardening import git_command
 from cachewatch.git.repository import GitResult, ask, explain
 
 logger = logging.getLogger(__name__)
 
+# What a fetch leaves free on the disk, in bytes.
+RESERVE = 512 * 2**20
 _CHECKING_SECONDS = 3600.0
 # Before that many packs git does not get slow; and no large pack is written again for a few small ones.
 _MANY_PACKS, _TOO_MANY_PACKS = 50, 500
@@ -46,7 +49,7 @@ def check_owner(folder: Path) -> None:
         )
 
 
-def room(folder: Path, *, reserve: int) -> int:
+def room(folder: Path, *, reserve: int = RESERVE) -> int:
     """Return how many bytes may be written beside `folder`; the last `reserve` bytes are not ours to take."""
     free = shutil.disk_usage(folder.parent).free
     if free <= reserve:

@@ -1,4 +1,4 @@
-"""The remote of a clone: what it has, what is fetched from it, and why that failed."""
+"""The remote of a clone: what it has, what is fetched from it or pushed to it, and why that failed."""
 
 import re
 import time
@@ -12,7 +12,8 @@ from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.addresses import is_url
 from cachewatch.git.clone_cache import check_url
 from cachewatch.git.credentials import Access, redact
-from cachewatch.git.hardening import ENDED, GRACE_SECONDS, git_command, guarded
+from cachewatch.git.guarded_command import ENDED, GRACE_SECONDS, guarded
+from cachewatch.git.hardening import git_command
 from cachewatch.git.repository import GitResult, ask, explain
 
 # The name by which git's configuration knows the other side. Its address is never written down.
@@ -52,6 +53,13 @@ _FOR_THE_ADMINISTRATOR = {
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.*' not allowed": "git may not use this transport",
 }
+# Where the other side refuses what is pushed, as `git push --porcelain` has it.
+_REFUSED = re.compile(r"^!\t\S+\t\[(.+?)\] \((.+)\)$", re.MULTILINE)
+# A git that receives on this machine runs neither hooks nor commands of the repository's configuration.
+_RECEIVE_PACK = (
+    "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=: -c receive.autogc=false"
+    " -c receive.denyCurrentBranch=refuse receive-pack"
+)
 # Faults of the way, which say nothing about what we have.
 _OF_THE_WAY = re.compile(
     r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
@@ -68,7 +76,7 @@ class Tip(Struct, frozen=True):
 
 
 class Remote:
-    """A repository to fetch from, by path or URL."""
+    """A repository to fetch from or to push to, by path or URL."""
 
     def __init__(
         self,
@@ -104,17 +112,22 @@ class Remote:
         """Ask for the newest commit of `branch`, or of the one that the repository's HEAD names."""
         if branch is not None and not _BRANCH.fullmatch(branch):
             raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
-        wanted = ["HEAD"] if branch is None else [f"{_BRANCHES}{branch}"]
-        listed = self._list(["--symref", NAME, *wanted])
-        if branch is None:
-            named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
-            found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
-            if named and found and _BRANCH.fullmatch(named[1]):
-                return Tip(named[1], found[1])
-            raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
-        if found := re.search(rf"^({_ID})\t{re.escape(wanted[0])}$", listed, re.MULTILINE):
-            return Tip(branch, found[1])
-        raise self._no_branch(branch)
+        if branch is not None:
+            if commit := self.commit_of(branch):
+                return Tip(branch, commit)
+            raise self._no_branch(branch)
+        listed = self._list(["--symref", NAME, "HEAD"])
+        named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
+        found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
+        if named and found and _BRANCH.fullmatch(named[1]):
+            return Tip(named[1], found[1])
+        raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
+
+    def commit_of(self, branch: str) -> str | None:
+        """Ask for the newest commit of `branch`; None if there is no such branch."""
+        listed = self._list([NAME, f"{_BRANCHES}{branch}"])
+        found = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
+        return found[1] if found else None
 
     def fetch(self, folder: Path, tip: Tip, *, most: int, options: Sequence[str] = ()) -> None:
         """Bring the branch of `tip` into the repository at `folder`, at most `most` bytes in one file."""
@@ -130,6 +143,18 @@ class Remote:
         """Bring single objects into the repository at `folder`, the way git itself gets what a filter left out."""
         options = ["--filter=blob:none", "--stdin", NAME]
         self._fetch(folder, options, most=most, lines=ids, config=[("fetch.negotiationAlgorithm", "noop")])
+
+    def push(self, folder: Path, commit: str, branch: str) -> None:
+        """Let `branch` be `commit` of the repository at `folder`, unless it has something that `commit` does not follow.
+
+        Raises NotFollowed in that case.
+        """
+        progress = "--quiet" if self._silence is None else "--progress"
+        options = ["--porcelain", progress, "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"]
+        if self.is_path or self._address.startswith("file://"):
+            options.append(f"--receive-pack={_RECEIVE_PACK}")
+        command = [f"--git-dir={folder}", "push", *options, NAME, f"{commit}:{_BRANCHES}{branch}"]
+        self._ask(command, seconds=self.seconds, silence=self._silence)
 
     def _fetch(
         self,
@@ -185,6 +210,9 @@ class Remote:
         said = answer.error
         if answer.code in ENDED and "fatal:" not in said:
             return self._no_answer(seconds)
+        if refused := _REFUSED.search(answer.output.decode("utf-8", "replace")):
+            kind = SourceError if refused[1] == "remote rejected" else NotFollowed
+            return kind(f"{self.name}: refuses what is pushed: {redact(refused[2], self._address)}")
         reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
         for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
             if re.search(pattern, f"{said} code {answer.code}"):
@@ -205,6 +233,10 @@ class Remote:
             f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
             f"Nothing is reported until it is back or another branch is named"
         )
+
+
+class NotFollowed(SourceError):
+    """The other side has revisions that do not come before what was to be pushed."""
 
 
 class Unreachable(SourceError):

@@ -6,16 +6,8 @@ ask for a password, follow a redirection or leave a process behind.
 
 import os
 from collections.abc import Iterable, Mapping
-from functools import cache
-from shutil import which
 
 from cachewatch.errors import BrokenSource
-
-# How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
-ENDED = (124, 128 + 9, 128 + 15, -9, -15)
-# How long one may take to clean up, and then how much later it is certainly gone.
-GRACE_SECONDS = 10
-_CLEANING_SECONDS = 5
 
 # What a person's shell may hand on: how to find git, and how to reach the network.
 _INHERITED = (
@@ -120,23 +112,3 @@ def check_version(version: Version) -> None:
             f"git {'.'.join(map(str, version))} is older than {'.'.join(map(str, OLDEST))}, which cachewatch requires: "
             "it would ignore security settings; install a newer git"
         )
-
-
-def guarded(command: list[str], *, seconds: float, most: int | None = None) -> list[str]:
-    """Return `command` such that git ends with us and in time, whatever becomes of us.
-
-    No file that it writes gets more than `most` bytes.
-    """
-    tools = _tools()
-    guards = [tools["setpriv"], "--pdeathsig", "TERM", "--"] if "setpriv" in tools else []
-    if most is not None and "prlimit" in tools:
-        guards += [tools["prlimit"], f"--fsize={most}", "--"]
-    if "timeout" in tools:
-        guards += [tools["timeout"], f"--kill-after={_CLEANING_SECONDS}", f"{seconds:.3f}"]
-    # Between env and git: there, nobody can read the environment among the arguments of what runs on.
-    return [*command[:-1], *guards, command[-1]]
-
-
-@cache
-def _tools() -> dict[str, str]:
-    return {name: path for name in ("setpriv", "prlimit", "timeout") if (path := which(name))}

@@ -3,6 +3,9 @@
 Nothing is checked out. What a revision holds goes through one `git fast-import`, which moves
 the branch at its very end, so that a revision is there whole or not at all. One lock keeps
 two of us apart.
+
+Where hosts share what they record (shared_recording.py), a revision follows the newest one of the others. If two hosts
+recorded beside each other, it follows both, so that neither's revisions are lost.
 """
 
 import fcntl
@@ -10,7 +13,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,15 +21,19 @@ from typing import IO, BinaryIO, cast
 
 from cachewatch.core.repository_layout import CATALOGUE, is_name
 from cachewatch.documents.limits import MAX_BYTES
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import BrokenSource, SourceError, UsageError
+from cachewatch.git import clone_maintenance
 from cachewatch.git.fast_import import AUTHOR, data_of, quoted
-from cachewatch.git.repository import Repository, import_stream, init_repository, pack
+from cachewatch.git.repository import Repository, handing_on, import_stream, init_repository, pack
 from cachewatch.runtime.atomic_files import open_lock
 
-_BRANCH = "main"
+BRANCH = "main"
+# The newest revision that the repository has which hosts share, as far as this host knows.
+_SHARED = "refs/cachewatch/shared"
+_BRANCHES = "refs/heads/"
 _LOCK = "cachewatch.lock"
 # What a git that was killed may leave; all that write here inherit our lock, so that who has it knows of no owner.
-_LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock")
+_LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock", "refs/cachewatch/*.lock")
 _PATIENCE_SECONDS = 5.0
 _MOST_PACKS = 30
 _MOST_LOOSE = 2000
@@ -42,8 +49,8 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
             _lock(lock, folder)
             for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
                 left.unlink(missing_ok=True)
-            if not (folder / "HEAD").is_file() or not (folder / "config").is_file():
-                init_repository(folder, branch=_BRANCH, locks=[lock.fileno()])
+            if not is_made(folder):
+                init_repository(folder, branch=BRANCH, locks=[lock.fileno()])
             recording = Recording(folder, lock.fileno())
             try:
                 yield recording
@@ -51,6 +58,11 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
                 recording.close()
     except OSError as error:
         raise SourceError(f"{folder}: {error.strerror}") from error
+
+
+def is_made(folder: Path) -> bool:
+    """Tell whether there is a repository at `folder` that git has made completely."""
+    return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
 
 
 class Recording:
@@ -66,7 +78,50 @@ class Recording:
         self._marks = 0
         self._changes: dict[str, int | None] = {}
         self._branch = self._read_branch()
-        self.head, self._time = self._read_head()
+        self.head: str | None = None
+        self._time = 0
+        # What another host recorded beside our revisions, or ours beside those: the next revision follows both.
+        self._beside: str | None = None
+        self._join(self.shared)
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch."""
+        return self._branch.removeprefix(_BRANCHES)
+
+    @property
+    def shared(self) -> str | None:
+        """The newest revision that the repository has which hosts share, as far as is known here."""
+        return self._commit_of(_SHARED)[0]
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether another host recorded beside our revisions, and the next revision has to follow both."""
+        return self._beside is not None
+
+    def forget_shared(self) -> None:
+        """Note that the shared repository has no revision."""
+        self._write_refs(f"delete {_SHARED}")
+
+    def note_shared(self, commit: str) -> None:
+        """Note what the shared repository has now, and go on from there if it follows our newest revision.
+
+        Raises BrokenSource if cachewatch did not record it.
+        """
+        self._repository.close()  # git does not look for new packs while it runs
+        found = self._repository.objects().get(commit)
+        if found is None or f"\ncommitter {AUTHOR} ".encode() not in found.content.partition(b"\n\n")[0]:
+            raise BrokenSource(
+                f"{commit[:10]} was not recorded by cachewatch; a history can only be shared in a repository of its own"
+            )
+        self._write_refs(f"update {_SHARED} {commit}")
+        self._join(commit)
+
+    @contextmanager
+    def handing_on(self) -> Iterator[None]:
+        """Let the git commands that run meanwhile hold our lock, too."""
+        with handing_on(self._lock):
+            yield
 
     def package_files(self, tag: str) -> Mapping[str, Mapping[str, str]]:
         """Return the ids of the packages' files, by the name of the file and the package."""
@@ -111,7 +166,7 @@ class Recording:
 
     def commit(self, message: str, now: datetime) -> str | None:
         """Make the revision, if anything is different, and return its id."""
-        if not self._changes:
+        if not self._changes and not self.is_apart:
             return None
         # Dates of revisions are looked up, so that they never go backwards.
         moment = max(int(now.timestamp()), self._time)
@@ -119,15 +174,18 @@ class Recording:
         self._stream.write(data_of(message.encode()))
         if self.head is not None:
             self._stream.write(f"from {self.head}\n".encode())
+        if self._beside is not None:
+            self._stream.write(f"merge {self._beside}\n".encode())
         for path, mark in sorted(self._changes.items()):
             change = f"D {quoted(path)}\n" if mark is None else f"M 100644 :{mark} {quoted(path)}\n"
             self._stream.write(change.encode())
         self._stream.write(b"\ndone\n")
         import_stream(self.folder, self._stream, locks=[self._lock])
-        self._changes = {}
+        self._changes, self._beside = {}, None
         self._repository.close()  # git does not look for new packs while it runs
-        self.head, self._time = self._read_head()
-        self._tidy()
+        self.head, self._time = self._commit_of(self._branch)
+        with suppress(SourceError):  # the revision is there; the next one tidies up
+            keep_small(self._repository, locks=[self._lock])
         return self.head
 
     def close(self) -> None:
@@ -137,22 +195,54 @@ class Recording:
 
     def _read_branch(self) -> str:
         said = (self.folder / "HEAD").read_text("utf-8").strip()
-        if not said.startswith("ref: refs/heads/"):
+        if not said.startswith(f"ref: {_BRANCHES}"):
             raise UsageError(f"{self.folder}: its HEAD is no branch, to which a revision could be added")
         return said.removeprefix("ref: ")
 
-    def _read_head(self) -> tuple[str | None, int]:
-        found = self._repository.objects().get(f"{self._branch}^{{commit}}")
+    def _join(self, shared: str | None) -> None:
+        """Follow what the shared repository has; of two histories beside each other, the next revision begins with the newer."""
+        self.head, self._time = self._commit_of(self._branch)
+        self._beside = None
+        if shared is None or self._is_before(shared, self.head):
+            return
+        if self.head is None or self._is_before(self.head, shared):
+            self._write_refs(f"update {self._branch} {shared} {self.head or '0' * len(shared)}")
+            self.head, self._time = self._commit_of(self._branch)
+            return
+        _, time = self._commit_of(shared)
+        self._beside = shared
+        if time >= self._time:
+            self.head, self._beside, self._time = shared, self.head, time
+
+    def _is_before(self, commit: str, later: str | None) -> bool:
+        """Tell whether `later` is `commit` or follows it."""
+        if None is later or commit == later:
+            return commit == later
+        return self._git(["merge-base", "--is-ancestor", commit, later]) == 0
+
+    def _write_refs(self, order: str) -> None:
+        """Let git change a ref, and wait until that is on the disk."""
+        if self._git(["-c", "core.fsync=committed,reference", "update-ref", "--stdin"], [order]):
+            raise SourceError(f"{self.folder}: git cannot {order}")
+
+    def _git(self, arguments: Sequence[str], lines: Sequence[str] = ()) -> int:
+        with self.handing_on():
+            return clone_maintenance.read(self.folder, arguments, lines).code
+
+    def _commit_of(self, name: str) -> tuple[str | None, int]:
+        """Return the commit that is called so, and when it was made; None if there is none."""
+        found = self._repository.objects().get(f"{name}^{{commit}}")
         if found is None:
             return None, 0
         committer = next(line for line in found.content.splitlines() if line.startswith(b"committer "))
         return found.id, int(committer.split()[-2])
 
-    def _tidy(self) -> None:
-        counted = dict(line.split(b": ") for line in self._repository.run(["count-objects", "-v"]).splitlines())
-        if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
-            with suppress(SourceError):  # the revision is there; the next one tidies up
-                pack(self.folder, locks=[self._lock])
+
+def keep_small(repository: Repository, *, locks: Collection[int] = ()) -> None:
+    """Pack a bare repository to which revisions were added so often that it has many files."""
+    counted = dict(line.split(b": ") for line in repository.run(["count-objects", "-v"]).splitlines())
+    if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
+        pack(Path(repository.git_dir), locks=locks)
 
 
 def _lock(lock: IO[bytes], folder: Path) -> None:

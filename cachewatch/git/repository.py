@@ -66,6 +66,17 @@ def git_version(path: str) -> Version:
     return tuple(int(part or 0) for part in found.groups()) if found else ()
 
 
+def works(command: Sequence[str]) -> bool:
+    """Tell whether a short command succeeds here; it hears and says nothing."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_VERSION_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
 def _version() -> Version:
     return git_version(os.environ.get("PATH", os.defpath))
 

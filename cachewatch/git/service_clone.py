@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 _KEEP = "refs/cachewatch/keep/"
 _CLONING_SECONDS = 6 * 3600.0
-_RESERVE = 512 * 2**20
 # Somebody may push while we fetch; nobody does so three times.
 _ATTEMPTS = 3
 
@@ -74,7 +73,7 @@ class Mirror:
         trusts_owner: bool = False,
         partial: bool | None = None,
         wanted_tag: Callable[[str], bool] = lambda _: True,
-        reserve: int = _RESERVE,
+        reserve: int = clone_maintenance.RESERVE,
     ) -> None:
         """Say what to clone; nothing is done yet.
 

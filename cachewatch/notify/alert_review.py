@@ -60,6 +60,8 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
     match key.kind:
         case AlertKind.SOURCE_FAILED | AlertKind.SOURCE_INCOMPLETE | AlertKind.SOURCE_STALE:
             lasts = key.name in config.sources
+        case AlertKind.HISTORY_UNSHARED:
+            lasts = key.name in config.sources and config.sources[key.name].push is not None
         case AlertKind.DOCUMENTS_UNREADABLE:
             lasts = key.name in config.sources and not _streams(config).isdisjoint(
                 alerts.unread_by(connection, key.name, key.part)

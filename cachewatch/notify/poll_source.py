@@ -9,7 +9,7 @@ from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.operator_notices import Notice
 from cachewatch.notify.other_hosts import catch_up
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.watched_source import News
+from cachewatch.notify.watched_source import News, Sharing
 from cachewatch.store import health
 from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter, SourceHealth
@@ -88,6 +88,8 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
             operator_notices.notify_within(connection, context, notice)
         _look_at_trouble(connection, context, source, news)
+        if news.sharing is not None:
+            _look_at_sharing(connection, context, source, news.sharing)
         stale_sources.review(connection, context, source, source_health)
     context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
 
@@ -98,4 +100,25 @@ def _look_at_trouble(connection: Connection, context: Context, source: Source, n
         alerts.resolve_within(connection, context, key, f"the source {source.name} is complete again")
         return
     alert = Alert(key=key, title=f"a part of the source {source.name} was skipped", lines=(news.trouble,))
+    alerts.open_within(connection, context, alert)
+
+
+def _look_at_sharing(connection: Connection, context: Context, source: Source, sharing: Sharing) -> None:
+    key, log = AlertKey(AlertKind.HISTORY_UNSHARED, source.name), context.log_within(connection)
+    if sharing.fetched:
+        log.info("source.fetched", source=source.name, revision=sharing.fetched[:12])
+    if sharing.pushed:
+        log.info("source.pushed", source=source.name, revision=sharing.pushed[:12])
+    if not sharing.problem:
+        alerts.resolve_within(connection, context, key, f"the history of the source {source.name} is shared again")
+        return
+    if context.is_ending.is_set():
+        return  # we ended git ourselves, and push when we are back
+    log.warning("source.unshared", source=source.name, error=sharing.problem)
+    lines = (
+        sharing.problem,
+        "It is recorded on this host, and pushed as soon as possible.",
+        "Until then, a host that takes over does not have what this one recorded.",
+    )
+    alert = Alert(key=key, title=f"the history of the source {source.name} is not shared with other hosts", lines=lines)
     alerts.open_within(connection, context, alert)

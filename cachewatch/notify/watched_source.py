@@ -9,6 +9,14 @@ from msgspec import Struct
 from cachewatch.git.repository import Repository
 
 
+class Sharing(Struct, frozen=True, kw_only=True):
+    """What became of the history that hosts share."""
+
+    fetched: str | None = None  # the newest revision that another host had recorded, if it is new here
+    pushed: str | None = None
+    problem: str = ""  # what operators should hear of as long as it lasts
+
+
 class News(Struct, frozen=True, kw_only=True):
     """What a source has now."""
 
@@ -16,6 +24,7 @@ class News(Struct, frozen=True, kw_only=True):
     time: datetime | None  # when it was published
     warnings: tuple[str, ...]  # what operators should hear once
     trouble: str = ""  # what they should hear of as long as it lasts, though there may be news
+    sharing: Sharing | None = None  # None where the source is not shared
 
 
 class Watched(Protocol):

@@ -146,7 +146,10 @@ class _Work:
     def commit(self, address: str, now: datetime) -> str | None:
         """Make the revision, if anything is different."""
         self._write_tags()
-        return self._recording.commit(_message(address, self.counts), now)
+        otherwise = (
+            "Join what two hosts recorded" if self._recording.is_apart else "Record stacks and dependency graphs"
+        )
+        return self._recording.commit(_message(address, self.counts, otherwise), now)
 
     def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:
         """Write what is different from these files of the newest revision, package by package."""
@@ -232,10 +235,11 @@ def _sized(specs: Iterable[Listed], sizes: Mapping[str, int]) -> list[Listed]:
     return [Listed(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in specs]
 
 
-def _message(address: str, counts: Iterable[TagCounts]) -> str:
+def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:
+    """Say what is different; `otherwise` is the subject if no document is."""
     different = [count for count in counts if count.is_different]
     if len(different) != 1:
-        subject = f"Record {len(different)} tags" if different else "Record stacks and dependency graphs"
+        subject = f"Record {len(different)} tags" if different else otherwise
     else:
         (count,) = different
         subject = f"Record {count.tag}: {count.specs:,} specs of {count.packages:,} packages"

@@ -15,6 +15,7 @@ class AlertKind(StrEnum):
 
     SOURCE_FAILED = "source-failed"  # source
     SOURCE_INCOMPLETE = "source-incomplete"  # source
+    HISTORY_UNSHARED = "history-unshared"  # source
     SOURCE_STALE = "source-stale"  # source
     DOCUMENTS_UNREADABLE = "documents-unreadable"  # source, tag
     SUSPICIOUS_LOSS = "suspicious-loss"  # source, tag

@@ -21,6 +21,7 @@ channels:
 operators: {channels: [mail], to: [ops@example.org]}
 subscriptions: {all: {to: [kim@example.org], channels: [mail, box, files, feed], changes: [all]}}
 """
+POSTGRESQL = "postgresql://cachewatch@db.example.org/cachewatch\nstate_folder: FOLDER/state"
 
 
 @pytest.fixture
@@ -28,12 +29,12 @@ def check(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "dict[st
     """What is said of sources and channels below their own line, for a state in PostgreSQL."""
     (tmp_path / "mountinfo").write_text(f"61 35 0:50 / {tmp_path}/shared rw,relatime - nfs4 files:/shared rw\n")
     monkeypatch.setattr(filesystems, "MOUNTS", tmp_path / "mountinfo")
-    return _said(run, tmp_path, "postgresql://cachewatch@db.example.org/cachewatch\nstate_folder: FOLDER/state")
+    return _said(run, tmp_path, POSTGRESQL)
 
 
-def _said(run: Run, folder: Path, state: str) -> dict[str, str]:
+def _said(run: Run, folder: Path, state: str, config: str = CONFIG) -> dict[str, str]:
     path = folder / "cachewatch.yaml"
-    path.write_text(CONFIG.replace("STATE", state).replace("FOLDER", str(folder)))
+    path.write_text(config.replace("STATE", state).replace("FOLDER", str(folder)))
     result = run("config", "check", "--config", path)
     assert result.exit_code == 0, result.error
     lines = result.output.splitlines()
@@ -46,7 +47,8 @@ def _said(run: Run, folder: Path, state: str) -> dict[str, str]:
 
 def test_what_is_written_beside_the_state_is_on_one_host_or_shared(check: dict[str, str], tmp_path: Path) -> None:
     recorded = (
-        "host-local: each host records its own history; the first digest after a takeover cannot tell what changed"
+        "host-local: each host records its own history; the first digest after a takeover cannot tell what changed; "
+        "`push:` shares it"
     )
     assert check == {
         "source public": "",
@@ -56,6 +58,28 @@ def test_what_is_written_beside_the_state_is_on_one_host_or_shared(check: dict[s
         "channel files": f"host-local: other hosts do not see {tmp_path}/files",
         "channel feed": f"on shared storage: {tmp_path}/shared/feeds (nfs4)",
     }
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            "https://git.example.org/ours.git",
+            "shared: hosts push its recorded history to ADDRESS, and go on from there",
+        ),
+        ("FOLDER/shared/ours.git", "shared: hosts push its recorded history to ADDRESS (nfs4), and go on from there"),
+        ("FOLDER/ours.git", "host-local: its recorded history is pushed to ADDRESS, which other hosts do not see"),
+    ],
+)
+@pytest.mark.usefixtures("check")
+def test_a_history_that_is_pushed_is_shared_where_other_hosts_see_it(
+    run: Run, tmp_path: Path, address: str, said: str
+) -> None:
+    url = '"https://example.org/cache"'
+    config = CONFIG.replace(url, f"{url}, push: {{git: {address!r}}}")
+    address = address.replace("FOLDER", str(tmp_path))
+    assert _said(run, tmp_path, POSTGRESQL, config)["source ours"] == said.replace("ADDRESS", address)
+    assert _said(run, tmp_path, "FOLDER/state", config)["source ours"] == f"its recorded history is pushed to {address}"
 
 
 def test_a_state_of_one_host_needs_no_such_word(run: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git import guarded_command
 from cachewatch.git.hardening import git_command
 from cachewatch.git.repository import Repository, git_version
 from cachewatch.git.service_clone import Mirror
@@ -123,6 +124,20 @@ def test_a_git_that_is_too_old_is_named(demo_repository: Path, git_of: Git) -> N
         BrokenSource, match=r"git 2\.30\.2 is older than 2\.34, which cachewatch requires.*install a newer"
     ):
         Repository(demo_repository)
+
+
+def test_a_setpriv_that_a_sandbox_forbids_is_left_out(demo_repository: Path, git_of: Git, tmp_path: Path) -> None:
+    """As the system call filter of a unit may; git is fetched with all the same."""
+    git_of("2.39.5")
+    (tmp_path / "bin/setpriv").write_text(
+        "#!/bin/sh\necho setpriv: activate capabilities: Operation not permitted >&2\nexit 127\n"
+    )
+    (tmp_path / "bin/setpriv").chmod(0o755)
+    guarded_command._tools.cache_clear()
+    try:
+        assert Mirror(tmp_path / "mirror.git", str(demo_repository), timeout=60).update().before is None
+    finally:
+        guarded_command._tools.cache_clear()
 
 
 def test_what_git_may_speak() -> None:

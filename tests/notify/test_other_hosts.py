@@ -17,6 +17,7 @@ from cachewatch.notify import creating_digests
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests, run_pass
+from cachewatch.notify.watched_source import News
 from cachewatch.store import alerts
 from cachewatch.store.alerts import AlertKind
 
@@ -41,9 +42,9 @@ def site(tmp_path: Path, address: PostgresAddress, monkeypatch: pytest.MonkeyPat
 
 
 @contextmanager
-def host(site: Site, name: str) -> Iterator[Context]:
+def host(site: Site, name: str, config: str = CONFIG) -> Iterator[Context]:
     """Be one of the hosts."""
-    site.configure(CONFIG.replace("HOST", name))
+    site.configure(config.replace("HOST", name))
     context = site.open()
     with closing(context.database):
         yield context
@@ -156,24 +157,144 @@ def opened(context: Context) -> list[AlertKind]:
         return [alert.key.kind for alert in alerts.all_open(connection)]
 
 
+RECORDED = CONFIG.replace("git: {folder}/upstream.git", "type: buildcache, url: {folder}/cache")
+SHARED = RECORDED.replace("stale_after", 'push: {git: "{folder}/mounted/shared.git"}, stale_after')
+PACKAGES = ("zlib", "cmake", "hdf5", "mpich", "boost")
+UNKNOWN = "What changed cannot be known"
+
+
+class Recorders:
+    """Hosts that record a live build cache, one at a time; the cache only grows."""
+
+    def __init__(self, site: Site, config: str) -> None:
+        self.site, self.config = site, config
+        self.found = ["zlib"]
+        self.told = 0
+        (site.folder / "mounted").mkdir()
+
+    def run(self, name: str, *more: str) -> set[str]:
+        """Let a host do a pass an hour after more was published; return which packages the digest names, if there is one."""
+        self.found.extend(more)
+        write_v2(self.site.folder / "cache", database(installs(*map(node, self.found)), version="7"))
+        self.site.now += timedelta(hours=1)
+        self.site.configure(self.config.replace("HOST", name))
+        context = self.site.open()
+        with closing(context.database):
+            run_pass(context)
+        texts = self.site.told()[self.told :]
+        self.told += len(texts)
+        return {name for name in (*PACKAGES, UNKNOWN) if name in "".join(texts)}
+
+    @contextmanager
+    def unmounted(self) -> Iterator[None]:
+        """Let the shared repository be out of reach."""
+        (self.site.folder / "mounted").rename(self.site.folder / "away")
+        yield
+        (self.site.folder / "away").rename(self.site.folder / "mounted")
+
+    def said(self, event: str) -> list[str]:
+        """Return the source, and what else is said, of each such line in the log."""
+        lines = [each for each in self.site.events() if each["event"] == event]
+        return [str(line.get("error") or line.get("kind") or line["source"]) for line in lines]
+
+
 @pytest.mark.slow
 def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_tell(site: Site) -> None:
     """A takeover loses what changed meanwhile, and the digest says so; from there on nothing is lost."""
-    caches = CONFIG.replace("git: {folder}/upstream.git", "type: buildcache, url: {folder}/cache")
-    found = ["zlib"]
+    hosts = Recorders(site, RECORDED)
+    hosts.run("one")
+    assert hosts.run("one", "cmake") == {"cmake"}
+    assert UNKNOWN in hosts.run("two", "hdf5")
+    assert hosts.run("two", "mpich") == {"mpich"}
 
-    def record(name: str, *more: str) -> str:
-        found.extend(more)
-        write_v2(site.folder / "cache", database(installs(*map(node, found)), version="7"))
-        site.now += timedelta(hours=1)
-        site.configure(caches.replace("HOST", name))
-        context = site.open()
-        with closing(context.database):
-            run_pass(context)
-        return site.told()[-1] if site.told() else ""
 
-    record("one")
-    assert "cmake" in record("one", "cmake")
-    assert "What changed cannot be known" in record("two", "hdf5")
-    last = record("two", "mpich")
-    assert [name in last for name in ("cmake", "hdf5", "mpich")] == [False, False, True], last
+def test_hosts_that_share_what_they_record_go_on_from_each_other(site: Site) -> None:
+    """Whoever takes over says exactly what changed since the last digest, also after several turns."""
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    assert hosts.run("one", "cmake") == {"cmake"}
+    assert hosts.run("two", "hdf5") == {"hdf5"}
+    assert hosts.run("one", "mpich") == {"mpich"}
+    assert hosts.run("two") == set()
+    assert hosts.run("two", "boost") == {"boost"}
+    assert hosts.said("source.unshared") == []
+    assert len(hosts.said("source.pushed")) == 5
+    assert len(hosts.said("source.fetched")) == 3
+
+
+def test_a_shared_repository_that_is_away_holds_up_no_digest(site: Site) -> None:
+    """Operators hear once that the history is not shared, and once that it is again; nothing is lost."""
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    with hosts.unmounted():
+        assert hosts.run("one", "cmake") == {"cmake"}
+        assert hosts.run("one", "hdf5") == {"hdf5"}
+        (said, again) = hosts.said("source.unshared")
+        assert "shared.git: is gone, though revisions of this host were there" in said
+        assert said == again
+        assert hosts.said("alert.opened") == ["history-unshared"]
+    hosts.run("one")
+    assert hosts.said("alert.resolved") == ["history-unshared"]
+    assert hosts.run("two", "mpich") == {"mpich"}
+    with host(site, "two") as context:
+        assert opened(context) == []
+
+
+@pytest.mark.slow
+def test_a_push_that_is_refused_holds_up_no_digest(site: Site) -> None:
+    """Everything is pushed when the repository takes it."""
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    limit = ["git", "-C", str(site.folder / "mounted/shared.git"), "config"]
+    subprocess.run([*limit, "receive.maxInputSize", "1"], check=True)
+    assert hosts.run("one", "cmake") == {"cmake"}
+    (said,) = hosts.said("source.unshared")
+    assert "shared.git: refuses what is pushed: unpacker error" in said
+    subprocess.run([*limit, "--unset", "receive.maxInputSize"], check=True)
+    assert hosts.run("one") == set()
+    assert hosts.said("alert.resolved") == hosts.said("alert.opened") == ["history-unshared"]
+    assert hosts.run("two", "hdf5") == {"hdf5"}
+
+
+def test_a_service_that_is_told_to_end_does_not_complain(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended its own git."""
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    with hosts.unmounted(), host(site, "one", SHARED) as context:
+        watched = context.watched(context.config.sources["public"])
+        update = watched.update
+
+        def end() -> News:
+            context.is_ending.set()
+            return update()
+
+        monkeypatch.setattr(watched, "update", end)
+        monkeypatch.setattr(Context, "watched", lambda *_: watched)
+        assert poll(context, context.config.sources["public"])
+        assert opened(context) == []
+    assert hosts.said("source.unshared") == []
+
+
+@pytest.mark.slow
+def test_a_host_that_takes_over_while_it_is_away_waits_with_the_digest(site: Site) -> None:
+    """It records meanwhile; when the shared repository is back, the digest says what changed since the last one."""
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    hosts.run("one", "cmake")
+    with hosts.unmounted():
+        assert hosts.run("two", "hdf5") == set()
+        (said,) = hosts.said("source.failed")
+        assert "mounted: there is no such folder" in said
+    assert hosts.run("two", "mpich") == {"hdf5", "mpich"}
+    assert hosts.run("one", "boost") == {"boost"}
+
+
+@pytest.mark.slow
+def test_what_a_host_could_not_push_before_it_died_is_said_to_be_unknown(site: Site) -> None:
+    hosts = Recorders(site, SHARED)
+    hosts.run("one")
+    with hosts.unmounted():
+        assert hosts.run("one", "cmake") == {"cmake"}
+    assert UNKNOWN in hosts.run("two", "hdf5")
+    assert hosts.run("one", "mpich") == {"mpich"}, "the first host's revision is joined"
+    assert hosts.run("two") == set()
