@@ -149,12 +149,12 @@ subscriptions:
     config = read_config(path)
     (stream,) = streams_of(config)
 
-    def forms(**options: frozenset[Form]) -> set[str]:
-        rendered = build_messages(config, stream, sample_digest(), **options)[0].rendered
+    def forms(asked: frozenset[Form] | None = None) -> set[str]:
+        rendered = build_messages(config, stream, sample_digest(), forms=asked)[0].rendered
         assert rendered.text
         assert rendered.html
         assert rendered.bullets
         return {name for name in ("markdown", "json", "feed", "page") if getattr(rendered, name)}
 
     assert forms() == wanted
-    assert forms(forms=frozenset(Form)) == {"markdown", "json", "feed", "page"}
+    assert forms(frozenset(Form)) == {"markdown", "json", "feed", "page"}
