@@ -32,6 +32,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> Asked:
     """Find what `text` means, and the two revisions to compare; raises UnknownRevision where nothing has that name."""
     after = resolve(repository, between[1] if between else rev)
+    tag = after.tag or tag
     found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
         after = last
@@ -65,11 +66,12 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
     return resolve(repository, parents[0].decode()) if parents else None
 
 
-def step_of(repository: Repository, asked: Asked, tag: str) -> Step | None:
+def step_of(repository: Repository, asked: Asked, tag: str, stacks: tuple[str, str] | None = None) -> Step | None:
     """Open the step in which what was asked about came; None if it was there from the first revision on."""
     if asked.before is None:
         return None
-    return Step.between(repository, (asked.before.commit, tag), (asked.after.commit, tag))
+    before, after = ((each.commit, each.tag or tag) for each in (asked.before, asked.after))
+    return Step.between(repository, before, after, stacks)
 
 
 def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:

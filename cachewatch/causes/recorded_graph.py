@@ -24,6 +24,7 @@ class RecordedGraph:
 
     def __init__(self, repository: Repository, commit: str, tag: str) -> None:
         self._repository = repository
+        self.tag = tag
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._named: dict[str, Mapping[str, GraphNode]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from msgspec.structs import replace
 
 from cachewatch.causes.recorded_graph import RecordedGraph
+from cachewatch.causes.stack_specs import StackSpecs
 from cachewatch.core.causes import NOT_RECORDED, Explanation
 from cachewatch.core.compare import compare
 from cachewatch.core.graph_walk import Walk
@@ -15,17 +16,40 @@ from cachewatch.git.repository import Repository
 
 
 class Step:
-    """Two revisions of one tag, the older first."""
+    """Two states to compare, the older first: two revisions of a tag, two tags, or two stacks."""
 
-    def __init__(self, before: RecordedGraph, after: RecordedGraph) -> None:
+    def __init__(self, before: RecordedGraph, after: RecordedGraph, stacks: tuple[str, str] | None = None) -> None:
+        """Compare all specs, or those of the first of two stacks with those of the second."""
         self.before = before
         self.after = after
+        self.stacks = stacks
         self._walk = Walk(before, after)
+        self._specs: tuple[RecordedGraph, RecordedGraph] | tuple[StackSpecs, StackSpecs] = before, after
+        if stacks is not None:
+            self._specs = StackSpecs(before, stacks[0]), StackSpecs(after, stacks[1])
 
     @classmethod
-    def between(cls, repository: Repository, before: tuple[str, str], after: tuple[str, str]) -> "Step":
-        """Return the step from one state of a tag to another, each a commit and the tag's name."""
-        return cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after))
+    def between(
+        cls,
+        repository: Repository,
+        before: tuple[str, str],
+        after: tuple[str, str],
+        stacks: tuple[str, str] | None = None,
+    ) -> "Step":
+        """Return the step from one state of a tag to another, each a commit and the tag's name.
+
+        Raises UsageError for a stack that has no specs there.
+        """
+        found = cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after), stacks)
+        for specs in found._specs:
+            if isinstance(specs, StackSpecs):
+                specs.check()
+        return found
+
+    @property
+    def is_of_two(self) -> bool:
+        """Whether these are two stacks or two tags, and not one at two times."""
+        return self.stacks is not None or self.before.tag != self.after.tag
 
     @property
     def is_recorded(self) -> bool:
@@ -34,7 +58,9 @@ class Step:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages of the newer revision whose specs or dependencies differ."""
+        """The packages of the newer revision whose specs or dependencies may differ."""
+        if self.stacks is not None:
+            return self.after.packages
         had = self.before.folders
         return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
 
@@ -51,7 +77,8 @@ class Step:
 
     def explain_all(self, package: str) -> Iterator[Explanation]:
         """Yield why each new spec of a package is another one."""
-        nodes = PackageNodes(self.before.nodes(package), self.after.nodes(package), self._matches(package))
+        old, new = (specs.nodes(package) for specs in self._specs)
+        nodes = PackageNodes(old, new, self._matches(package))
         for spec_hash in sorted(nodes.new):
             found = explain_spec(nodes, spec_hash, self._walk)
             yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
@@ -66,7 +93,7 @@ class Step:
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
         """Return which vanished specs a new one may have taken the place of, as the comparison pairs signatures."""
-        old, new = self.before.document(package), self.after.document(package)
+        old, new = (specs.document(package) for specs in self._specs)
         change = compare(package, old, new) if old is not None and new is not None else None
         if change is None or old is None or new is None:
             return {}

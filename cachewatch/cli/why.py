@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from cachewatch.cli import garbage_collection
 from cachewatch.cli.completing import completing
@@ -14,6 +15,7 @@ from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import OUTPUT_OPTION, REPORT_FORMAT_OPTION, write
 from cachewatch.cli.progress import progress_line
+from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
 from cachewatch.render.causes import explained_json, lock_json, night_json
 from cachewatch.render.why_reports import (
@@ -23,10 +25,12 @@ from cachewatch.render.why_reports import (
     report_lines,
     report_markdown,
     revisions_report,
+    two_report,
 )
 
 if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
+    from cachewatch.git.resolving_revisions import Revision
 
 
 @click.command(
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
         "cachewatch why hdf5 --repo catalogue.git",
         "cachewatch why /j4xgwtq --repo catalogue.git --format json",
         "cachewatch why --between 2026-11-01 HEAD --repo catalogue.git",
+        "cachewatch why --stacks e4s ml-linux-x86_64-cpu --repo catalogue.git",
         "cachewatch why --lock old/spack.lock new/spack.lock",
     )
 )
@@ -44,7 +49,14 @@ if TYPE_CHECKING:
     "--between",
     nargs=2,
     metavar="A B",
-    help="Compare these revisions or dates.  [default: the step in which the spec came]",
+    help="Compare these revisions or dates; REVISION:TAG for two tags.  [default: the step in which the spec came]",
+)
+@click.option(
+    "--stacks",
+    nargs=2,
+    metavar="A B",
+    shell_complete=completing("stacks"),
+    help="Compare the specs of stack B with those of stack A.",
 )
 @click.option(
     "--lock",
@@ -68,6 +80,7 @@ def why(
     *,
     spec: str | None,
     between: tuple[str, str] | None,
+    stacks: tuple[str, str] | None,
     lock: tuple[Path, Path] | None,
     rev: str,
     tag: str,
@@ -81,8 +94,8 @@ def why(
     spec, all causes between two revisions are counted. This needs a repository that `cachewatch record` writes:
     Spack's public catalogue has no dependency graph.
     """
-    if lock and (spec or between):
-        raise UsageError("--lock compares two whole lock files; leave out the spec and --between")
+    if lock and (spec or between or stacks):
+        raise UsageError("--lock compares two whole lock files; leave out the spec, --between and --stacks")
     if lock:
         from cachewatch.causes.lock_causes import compare_locks  # noqa: PLC0415  slow to load
 
@@ -94,7 +107,10 @@ def why(
             closing(open_catalogue(repo, line)) as repository,
             garbage_collection.paused(),
         ):
-            answer = _of_spec(repository, spec, between, rev, tag) if spec else _of_all(repository, between, tag)
+            if stacks and not between:
+                between = rev, rev
+            scope = _Scope(between=between, rev=rev, tag=tag, stacks=stacks)
+            answer = _of_spec(repository, spec, scope) if spec else _of_all(repository, scope)
     _print(answer, format_, output)
 
 
@@ -111,11 +127,24 @@ def _print(answer: _Answer, format_: str, output: str | None) -> None:
         write([f"{line}\n".encode() for line in report_lines(report())], output, is_for_people=True)
 
 
-def _of_spec(repository: "Repository", spec: str, between: tuple[str, str] | None, rev: str, tag: str) -> _Answer:
+class _Scope(Struct, frozen=True, kw_only=True):
+    """What is compared."""
+
+    between: tuple[str, str] | None
+    rev: str
+    tag: str
+    stacks: tuple[str, str] | None
+
+    def side(self, revision: "Revision") -> Side:
+        """Return a revision as one of the two sides of a report."""
+        return revision.side(revision.tag or self.tag)
+
+
+def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
     from cachewatch.causes.asked_specs import explain_asked, find_asked, step_of  # noqa: PLC0415  git is slow to load
 
-    asked = find_asked(repository, spec, tag, between, rev)
-    step = step_of(repository, asked, tag)
+    asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
+    step = step_of(repository, asked, scope.tag, scope.stacks)
     found = [] if step is None else list(explain_asked(step, asked))
     is_recorded = step is not None and step.is_recorded
     before = None if asked.before is None else asked.before.side()
@@ -125,14 +154,18 @@ def _of_spec(repository: "Repository", spec: str, between: tuple[str, str] | Non
     )
 
 
-def _of_all(repository: "Repository", between: tuple[str, str] | None, tag: str) -> _Answer:
+def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
     from cachewatch.causes.step_causes import Step  # noqa: PLC0415  git is slow to load
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
-    before, after = (resolve(repository, name) for name in between or ("HEAD~1", "HEAD"))
-    step = Step.between(repository, (before.commit, tag), (after.commit, tag))
+    between = [resolve(repository, name) for name in scope.between or ("HEAD~1", "HEAD")]
+    before, after = ((each.commit, each.tag or scope.tag) for each in between)
+    step = Step.between(repository, before, after, scope.stacks)
     found = list(step.explain_packages(lambda _: True))
-    return (
-        partial(night_json, found, is_recorded=step.is_recorded),
-        partial(revisions_report, before.side(tag), after.side(tag), found),
-    )
+    sides = [scope.side(each) for each in between]
+    if step.is_of_two:
+        explained = [one for one in found if one.predecessor is not None]
+        names = scope.stacks or (before[1], after[1])
+        return partial(night_json, explained, is_recorded=step.is_recorded), partial(two_report, names, sides, found)
+    rebuilt = [one for one in found if one.is_match]
+    return partial(night_json, rebuilt, is_recorded=step.is_recorded), partial(revisions_report, sides[0], sides[1], found)

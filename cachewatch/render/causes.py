@@ -72,10 +72,8 @@ def _explanation_json(one: Explanation) -> dict[str, Any]:
 
 
 def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all rebuilt specs between two revisions."""
-    return _encoded(
-        {"recorded": is_recorded, "causes": attributed_json(attributed([one for one in found if one.is_match]))}
-    )
+    """Return the causes of all these specs."""
+    return _encoded({"recorded": is_recorded, "causes": attributed_json(attributed(found))})
 
 
 def lock_json(change: LockChange) -> bytes:

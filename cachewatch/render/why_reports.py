@@ -70,6 +70,23 @@ def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) ->
     )
 
 
+def two_report(names: Sequence[str], sides: Sequence[Side], found: Sequence[Explanation]) -> WhyReport:
+    """Return the causes for which the specs of the second of two tags or stacks are not those of the first."""
+    explained = tuple(one for one in found if one.predecessor is not None)
+    others = sorted({safe(one.spec.name) for one in found if one.predecessor is None})
+    notes = [] if explained else ["the specs of all packages that both have are equal"]
+    if others:
+        notes.append(
+            f"{number(len(found) - len(explained), 'spec')} of packages that only {safe(names[1])} has: {listed(others)}"
+        )
+    return WhyReport(
+        heading=_heading(" -> ".join(names), *sides),
+        counted=explained,
+        are=f"of {safe(names[1])} with another hash than the specs of {safe(names[0])} that share most dependencies with them",
+        notes=tuple(notes),
+    )
+
+
 def _is_rebuilt(one: Explanation) -> bool:
     return one.is_match and bool(one.causes) and not _own_causes(one)
 
