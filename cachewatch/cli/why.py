@@ -168,4 +168,6 @@ def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
         names = scope.stacks or (before[1], after[1])
         return partial(night_json, explained, is_recorded=step.is_recorded), partial(two_report, names, sides, found)
     rebuilt = [one for one in found if one.is_match]
-    return partial(night_json, rebuilt, is_recorded=step.is_recorded), partial(revisions_report, sides[0], sides[1], found)
+    return partial(night_json, rebuilt, is_recorded=step.is_recorded), partial(
+        revisions_report, sides[0], sides[1], found
+    )
