@@ -25,6 +25,7 @@ class RecordedGraph:
     def __init__(self, repository: Repository, commit: str, tag: str) -> None:
         self._repository = repository
         self.tag = tag
+        self.unreadable: dict[str, str] = {}  # packages that others depend on, with what is wrong
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._named: dict[str, Mapping[str, GraphNode]] = {}
@@ -50,10 +51,10 @@ class RecordedGraph:
         return tuple(sorted(self.folders))
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec of that name or hash; None if the graph does not describe it."""
+        """Return the spec of that name or hash; None if the graph does not describe it, or cannot be read there."""
         named = self._named.get(package)
         if named is None:
-            named = self._named[package] = by_name(self.nodes(package))
+            named = self._named[package] = self._by_name(package)
         return named.get(name) or self._named_others.get(name)
 
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
@@ -76,6 +77,13 @@ class RecordedGraph:
             content = self._file_of(package, DOCUMENT)
             self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
         return self._documents[package]
+
+    def _by_name(self, package: str) -> Mapping[str, GraphNode]:
+        try:
+            return by_name(self.nodes(package))
+        except DocumentError as error:
+            self.unreadable[package] = str(error)
+            return _NO_NODES
 
     def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:
         document = self.document(package)

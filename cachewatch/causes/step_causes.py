@@ -12,6 +12,7 @@ from cachewatch.core.compare import compare
 from cachewatch.core.graph_walk import Walk
 from cachewatch.core.model import Signature, Specs
 from cachewatch.core.predecessors import PackageNodes, explain_spec
+from cachewatch.errors import DocumentError
 from cachewatch.git.repository import Repository
 
 
@@ -23,6 +24,7 @@ class Step:
         self.before = before
         self.after = after
         self.stacks = stacks
+        self._left_out: dict[str, str] = {}
         self._walk = Walk(before, after)
         self._specs: tuple[RecordedGraph, RecordedGraph] | tuple[StackSpecs, StackSpecs] = before, after
         if stacks is not None:
@@ -65,9 +67,18 @@ class Step:
         return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
 
     def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
-        """Yield why each new spec of the wanted packages is another one."""
+        """Yield why each new spec of the wanted packages is another one; packages that cannot be read are left out."""
         for package in filter(wanted, self.packages):
-            yield from self.explain_all(package)
+            try:
+                yield from self.explain_all(package)
+            except DocumentError as error:
+                self._left_out[package] = str(error)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """What is wrong with the packages that could not be read so far."""
+        found = self.before.unreadable | self.after.unreadable | self._left_out
+        return tuple(found[package] for package in sorted(found))
 
     def explain(self, package: str, wanted: Set[str]) -> Iterator[Explanation]:
         """Yield why those new specs of a package that are wanted are other ones, with the ways to the causes."""

@@ -19,7 +19,7 @@ from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.option_groups import GroupedOptions
-from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, write
+from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, warn_of_graph, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.cli.unknown_names import Unknown, unknown_names
 from cachewatch.core.changesets import Changeset, Collector, Outcome
@@ -261,7 +261,7 @@ def _explained(
     from cachewatch.causes.changeset_causes import explained  # noqa: PLC0415  slow to load
 
     with closing(opened[0].another()) as repository:
-        yield explained(found, repository, selection)
+        yield explained(found, repository, selection, warn_of_graph)
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:

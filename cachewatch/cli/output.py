@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import UsageError
 from cachewatch.render.colour import Palette
 
@@ -125,3 +126,10 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def warn_of_graph(what: str) -> None:
+    """Say that the dependency graph of a package cannot be read, and what of it is missing in the output."""
+    click.echo(
+        f"cachewatch: warning: {safe(what)}; its specs are left out, and the causes of others end there", err=True
+    )

@@ -13,7 +13,7 @@ from cachewatch.cli import garbage_collection
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.output import OUTPUT_OPTION, REPORT_FORMAT_OPTION, write
+from cachewatch.cli.output import OUTPUT_OPTION, REPORT_FORMAT_OPTION, warn_of_graph, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
@@ -146,6 +146,8 @@ def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
     asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
     step = step_of(repository, asked, scope.tag, scope.stacks)
     found = [] if step is None else list(explain_asked(step, asked))
+    for what in () if step is None else step.unreadable:
+        warn_of_graph(what)
     is_recorded = step is not None and step.is_recorded
     before = None if asked.before is None else asked.before.side()
     return (
@@ -162,6 +164,8 @@ def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
     before, after = ((each.commit, each.tag or scope.tag) for each in between)
     step = Step.between(repository, before, after, scope.stacks)
     found = list(step.explain_packages(lambda _: True))
+    for what in step.unreadable:
+        warn_of_graph(what)
     sides = [scope.side(each) for each in between]
     if step.is_of_two:
         explained = [one for one in found if one.predecessor is not None]

@@ -248,6 +248,27 @@ def test_a_damaged_graph_is_a_sentence(run: Run, tmp_path: Path) -> None:
     assert run("diff", "HEAD~1", "HEAD", "--repo", repository).exit_code == 0
 
 
+def test_of_a_night_only_the_damaged_package_is_left_out(
+    run: Run, histories: dict[str, History], tmp_path: Path
+) -> None:
+    """It is named, and so is the reason that it is for what depends on it; others are explained."""
+    damaged, (before, after) = tmp_path / "catalogue.git", (histories["v3"].revisions[V3[number]] for number in (5, 6))
+    subprocess.run(["git", "clone", "-q", "--bare", histories["v3"].folder, damaged], check=True)
+    stream = (
+        "commit refs/heads/damaged\ncommitter a <a@b> 4000000000 +0000\ndata 1\nx\n"
+        f'from {after}\nM 100644 inline "_cache/develop/zlib/graph.json"\ndata 4\n{{"x"\ndone\n'
+    )
+    subprocess.run(["git", "-C", damaged, "fast-import", "--quiet", "--done"], input=stream, text=True, check=True)
+
+    found = run("why", "--between", before, "damaged", "--repo", damaged)
+
+    assert (found.exit_code, found.error.count("zlib/graph.json: is not a recorded graph")) == (0, 1)
+    assert "5 specs rebuilt" in found.output
+    assert "zlib differs, and the recorded graph does not describe it" in found.output
+    compared = run("diff", before, "damaged", "--why", "--repo", damaged)
+    assert (compared.exit_code, compared.error.count("zlib/graph.json: is not a recorded graph")) == (0, 1)
+
+
 def test_what_diff_says_does_not_depend_on_the_graph(run: Run, histories: dict[str, History]) -> None:
     """Graph files are no documents: nothing warns of them, and no package is called so."""
     history = histories["v3"]
