@@ -99,7 +99,8 @@ def all_resolved(connection: Connection) -> list[OpenAlert]:
 def remove(connection: Connection, key: AlertKey) -> OpenAlert | None:
     """Take an alert away, and return it if there was one."""
     found = get(connection, key)
-    connection.execute(delete(alerts).where(*_is(key)))
+    if found is not None:
+        connection.execute(delete(alerts).where(*_is(key)))
     return found
 
 

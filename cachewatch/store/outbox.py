@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     and_,
     bindparam,
     exists,
@@ -120,12 +122,7 @@ def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> 
 
     Messages for one target go in the order of their digests: one that waits holds up those behind it.
     """
-    row = connection.execute(
-        select(deliveries.c.id, deliveries.c.attempts)
-        .where(deliveries.c.channel == channel, _is_due(now), ~_waits_behind_another())
-        .order_by(deliveries.c.id)
-        .limit(1)
-    ).one_or_none()
+    row = connection.execute(_next(), {"channel": channel, "now": now}).one_or_none()
     if row is None:
         return None
     values = {"state": State.SENDING, "attempts": row.attempts + 1, "lease_owner": lease.owner}
@@ -133,6 +130,17 @@ def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> 
         update(deliveries).filter_by(id=row.id).values(**values, lease_until=database_time(connection, lease.lasting))
     )
     return delivery(connection, row.id)
+
+
+@cache
+def _next() -> Select[tuple[int, int]]:
+    """Return the query for the next message of a channel; to make it anew takes longer than to ask it."""
+    return (
+        select(deliveries.c.id, deliveries.c.attempts)
+        .where(deliveries.c.channel == bindparam("channel"), _is_due(bindparam("now")), ~_waits_behind_another())
+        .order_by(deliveries.c.id)
+        .limit(1)
+    )
 
 
 def settle(
@@ -372,7 +380,7 @@ def has_failed(connection: Connection, channel: str, target: str) -> bool:
     return connection.execute(query.limit(1)).first() is not None
 
 
-def _is_due(now: datetime) -> ColumnElement[bool]:
+def _is_due(now: datetime | BindParameter[datetime]) -> ColumnElement[bool]:
     return and_(is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now)
 
 
