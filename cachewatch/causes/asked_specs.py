@@ -12,6 +12,7 @@ from cachewatch.core.causes import Explanation
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UnknownRevision, UsageError
+from cachewatch.git.catalogue import require_tag
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, resolve
 
@@ -38,6 +39,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         after = last
         found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None:
+        require_tag(repository, after, tag)
         raise UnknownRevision(
             f"{after.name}: {tag} has no package and no hash {text!r}; name a package, package@version or a hash of at"
             f" least {_SHORTEST_HASH} characters (cachewatch show PACKAGE lists what there is)"

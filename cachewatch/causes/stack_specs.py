@@ -11,6 +11,7 @@ from cachewatch.errors import UsageError
 
 # Two stacks have different names, and specs are paired within a stack.
 _ONE_STACK = ("",)
+_MOST_NAMED = 8
 
 
 class StackSpecs:
@@ -37,9 +38,15 @@ class StackSpecs:
 
     def check(self) -> None:
         """Raise UsageError if the stack has no specs; reads documents until one has some."""
-        if not any(found is not None and found.specs.hashes for found in map(self.document, self._graph.packages)):
-            tag = self._graph.tag
-            raise UsageError(f"{tag} has no stack {self._stack!r}; `cachewatch stacks --tag {tag}` lists those it has")
+        stacks: set[str] = set()
+        for package in self._graph.packages:
+            document = self._graph.document(package)
+            if document is not None:
+                stacks.update(stack for signature in document.specs.counts for stack in signature.stacks)
+            if self._stack in stacks:
+                return
+        known = ", ".join(sorted(stacks)[:_MOST_NAMED]) + (", ..." if len(stacks) > _MOST_NAMED else "")
+        raise UsageError(f"{self._graph.tag} has no stack {self._stack!r}; it has {known or 'none'}")
 
     def _of_stack(self, document: Document) -> Document:
         specs = {

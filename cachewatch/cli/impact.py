@@ -33,10 +33,12 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
     """
     from cachewatch.causes.recorded_graph import RecordedGraph  # noqa: PLC0415  git is slow to load
     from cachewatch.causes.recorded_impact import recorded_impact  # noqa: PLC0415
+    from cachewatch.git.catalogue import require_tag  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
+        require_tag(repository, revision, tag)
         found = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
     where = f"{tag} at {revision.commit[:7]}"
     if format_ == "json":

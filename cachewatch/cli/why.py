@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     "--between",
     nargs=2,
     metavar="A B",
-    help="Compare these revisions or dates; REVISION:TAG for two tags.  [default: the step in which the spec came]",
+    help="Compare these revisions or dates; REVISION:TAG for two tags.  [default: the step in which the spec came; without a spec, the step to --rev]",
 )
 @click.option(
     "--stacks",
     nargs=2,
     metavar="A B",
     shell_complete=completing("stacks"),
-    help="Compare the specs of stack B with those of stack A.",
+    help="Compare the specs of stack B with those of stack A; with --between, A in the first revision, B in the second.",
 )
 @click.option(
     "--lock",
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     default="HEAD",
     metavar="REVISION",
     shell_complete=completing("revisions"),
-    help="Look for the spec in this revision or date.",
+    help="Look for the spec in this revision or date; without a spec, count the causes of this revision.",
 )
 @click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
 @REPO_OPTION
@@ -158,10 +158,16 @@ def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
 
 def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
     from cachewatch.causes.step_causes import Step  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.catalogue import require_tag  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
-    between = [resolve(repository, name) for name in scope.between or ("HEAD~1", "HEAD")]
+    newer = resolve(repository, scope.between[1] if scope.between else scope.rev)
+    older = resolve(repository, scope.between[0] if scope.between else f"{newer.commit}~1")
+    between = older, newer
     before, after = ((each.commit, each.tag or scope.tag) for each in between)
+    for each in between:
+        if each.tag is not None or each is newer:  # a tag may be new
+            require_tag(repository, each, each.tag or scope.tag)
     step = Step.between(repository, before, after, scope.stacks)
     found = list(step.explain_packages(lambda _: True))
     for what in step.unreadable:

@@ -114,7 +114,8 @@ class Push(Section):
     """A bare repository in which hosts share what they record of a build cache."""
 
     address: Annotated[str, FromTextInContext(_repository)] = key(
-        "URL or path of a bare repository, of this source alone; a path that does not exist is created", name="git"
+        "URL or path of a bare repository; each source needs one of its own. A path that does not exist is created",
+        name="git",
     )
     credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in there", {})
 
@@ -158,10 +159,10 @@ class Source(Section):
     )
     credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in", {})
     push: Push | None = key(
-        "bare repository to which the recorded history is pushed, and from which the next host goes on"
+        "bare repository in which hosts share the recorded history: fetched before, pushed after"
         " ([shared histories](service.md#shared-histories))",
         None,
-        if_left_out="each host records its own history",
+        if_left_out="each host has its own, and the first digest after a takeover cannot say what changed",
     )
     max_index: Size | None = key(
         "maximum unpacked size of an index of a build cache or catalogue; a larger index is not read,"

@@ -208,10 +208,19 @@ def _nothing_to_compare(repository: Repository, had: Folders, has: Folders, want
     return f"{where}no tag matches{''.join(f' {pattern}' for pattern in patterns)}; {listed}{hint}"
 
 
+def require_tag(repository: Repository, revision: Revision, tag: str) -> None:
+    """Raise UnknownRevision, with the tags that there are, if a revision has no such tag."""
+    _check_tag(revision, tag, folders(repository, f"{revision.commit}:{CATALOGUE}").ids)
+
+
 def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
+    _check_tag(revision, tag, trees)
+    return State(revision, tag, trees[tag])
+
+
+def _check_tag(revision: Revision, tag: str, trees: Collection[str]) -> None:
     if tag not in trees:
         raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}{_instead(tag, trees)}")
-    return State(revision, tag, trees[tag])
 
 
 def _instead(tag: str, trees: Collection[str]) -> str:

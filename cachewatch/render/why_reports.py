@@ -100,8 +100,9 @@ def _no_rebuilds(others: Sequence[Explanation]) -> Iterator[str]:
     for difference, found in ordered[:_MOST_DIFFERENCES]:
         names = listed(sorted({safe(one.spec.name) for one in found}))
         yield f"{number(len(found), 'new spec')}, {difference}: {names}"
-    if rest := sum(len(found) for _, found in ordered[_MOST_DIFFERENCES:]):
-        yield f"{number(rest, 'new spec')}, with other differences; `cachewatch why PACKAGE` names them"
+    if rest := [one for _, found in ordered[_MOST_DIFFERENCES:] for one in found]:
+        names = listed(sorted({safe(one.spec.name) for one in rest}))
+        yield f"{number(len(rest), 'new spec')}, with other differences: {names}"
 
 
 def _difference(one: Explanation) -> str:

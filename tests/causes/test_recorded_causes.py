@@ -75,6 +75,14 @@ def test_the_way_to_the_cause(run: Run, histories: dict[str, History]) -> None:
     assert [(one["package"], one["path"]) for one in found["causes"]] == [("zlib", ["cw-stack", "cw-torch", "zlib"])]
 
 
+def test_the_causes_of_an_older_revision(run: Run, histories: dict[str, History]) -> None:
+    """Without a spec, `--rev` is the end of the step."""
+    revisions = [histories["v3"].revisions[V3[number]] for number in (5, 6)]
+    between = run("why", "--between", *revisions, "--repo", histories["v3"].folder)
+    assert run("why", "--rev", revisions[1], "--repo", histories["v3"].folder).output == between.output
+    assert "zlib 1.3 -> 1.3.1" in between.output
+
+
 def test_a_hash_that_is_gone(run: Run, histories: dict[str, History]) -> None:
     """It came in state 3 and went in state 7."""
     result = run("why", "huhld2m", "--repo", histories["v3"].folder)
@@ -146,7 +154,7 @@ def test_a_stack_is_equal_to_itself(run: Run, two_caches: Path) -> None:
     same = run("why", "--stacks", "new", "new", "--tag", "both", "--repo", two_caches)
     assert "the specs of all packages that both have are equal" in same.output
     wrong = run("why", "--stacks", "new", "nosuch", "--tag", "both", "--repo", two_caches)
-    assert (wrong.exit_code, "both has no stack 'nosuch'" in wrong.error) == (2, True)
+    assert (wrong.exit_code, "both has no stack 'nosuch'; it has new, old" in wrong.error) == (2, True)
 
 
 def test_packages_that_one_cache_alone_has_are_named(run: Run, buildcaches: Path, tmp_path: Path) -> None:
@@ -215,7 +223,9 @@ def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path) -> N
     [
         (["nosuch"], "has no package and no hash 'nosuch'"),
         (["zlib@99"], "zlib@99: has no specs"),
-        (["zlib", "--tag", "nosuch"], "has no package"),
+        (["zlib", "--tag", "nosuch"], "has no tag 'nosuch'; it has develop"),
+        (["--tag", "nosuch"], "has no tag 'nosuch'; it has develop"),
+        (["--between", "HEAD:develp", "HEAD"], "has no tag 'develp'; did you mean develop?"),
         (["--lock", "a", "b", "zlib"], "leave out the spec"),
         (["--lock", "a", "b"], "name a spack.lock"),
     ],
