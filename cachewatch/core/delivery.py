@@ -22,10 +22,9 @@ class Attachment(Struct, frozen=True):
 
 
 class Form(StrEnum):
-    """A form of a digest that only some channels want; all of them want text, HTML and bullets."""
+    """A form of a digest that only some channels want; all others are made for each digest."""
 
     MARKDOWN = "md"
-    JSON = "json"
     FEED = "feed.html"
     PAGE = "page.html"
 
@@ -52,7 +51,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     page: str = ""  # all of it as a page of an archive, with a place for neighbours.py
     feed: str = ""  # the same as HTML for inside of another page, without any styles
     markdown: str = ""
-    json: bytes = b""
+    json: bytes
     attachments: tuple[Attachment, ...] = ()
 
 

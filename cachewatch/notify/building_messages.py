@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import ChannelConfig, Config, FeedConfig, FileConfig, MailConfig, WebhookConfig
+from cachewatch.config.model import ChannelConfig, Config, FeedConfig, FileConfig, MailConfig
 from cachewatch.core.delivery import Form, Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
@@ -18,11 +18,10 @@ from cachewatch.report.digest import Digest
 from cachewatch.runtime.log import Log
 
 _LOG = Log()
-# Beside text, HTML and bullets.
+# Beside what is made of each digest.
 _FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
     FeedConfig: {Form.FEED},
-    FileConfig: {Form.MARKDOWN, Form.JSON, Form.PAGE},
-    WebhookConfig: {Form.JSON},
+    FileConfig: {Form.MARKDOWN, Form.PAGE},
 }
 
 

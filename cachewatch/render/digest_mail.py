@@ -143,7 +143,7 @@ class DigestRenderer:
             page=page,
             feed=_STYLES.sub("", compact(made.get(Form.FEED, ""))),
             markdown=made.get(Form.MARKDOWN, ""),
-            json=self._json if Form.JSON in self._wanted else b"",
+            json=self._json,
             attachments=(table,) if table else (),
         )
 
