@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import sqlite3
 from email import message_from_bytes, policy
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, records
+from sqlite_files import opened
 from station import Site
 
 from cachewatch.store import health
@@ -100,6 +100,6 @@ def _ids(site: Site) -> set[str]:
 
 
 def _seen(path: Path) -> float:
-    with sqlite3.connect(path) as connection:
+    with opened(path) as connection:
         (found,) = connection.execute("SELECT coalesce(sum(value), 0) FROM counters WHERE name = 'seen'").fetchone()
     return float(found)

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import Run
 from indexes import build
+from sqlite_files import opened
 
 HASH = "22xqlomma3rncrgywukvxs53oiorwmgd"
 QUESTIONS = ["when py-ml-dtypes", "blame 22xqlom", "log", "churn", "churn --by stack", "stacks --at 2025-05-25"]
@@ -156,7 +156,7 @@ def test_ranges(run: Run) -> None:
 def test_causes(run: Run, asked: Path) -> None:
     """Their specs are added up, most first; where there is no graph, the sentence says how to have one."""
     assert "Not recorded: " in run("churn", "--by", "cause").output
-    with sqlite3.connect(asked / "cachewatch-history.db") as connection:
+    with opened(asked / "cachewatch-history.db") as connection:
         (develop,) = connection.execute("SELECT id FROM tag WHERE name = 'develop'").fetchone()
         rows = [
             (develop, revision, package, "version", "1.0", "1.1", 3, 2)

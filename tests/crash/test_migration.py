@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from sqlite_files import opened
 
 from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import NAME
@@ -26,13 +26,21 @@ _EXPECTED = {_NOTHING, 3, 5}  # 3 is for what it prints, 5 for the state
 Rows = dict[str, list[tuple[object, ...]]]
 
 
+class Filled(NamedTuple):
+    """A state that holds digests and deliveries; threads copy the folder, so nobody opens its database again."""
+
+    folder: Path
+    rows: Rows
+
+
 @pytest.fixture(scope="module")
-def filled(world: World) -> Case:
-    """A state that holds digests and deliveries."""
+def filled(world: World) -> Filled:
+    """A state, and what it holds."""
     case = world.case()
     assert world.zygotes[0].run(case) == 0
-    assert _rows(case.folder / "state" / NAME)["deliveries"]
-    return case
+    filled = Filled(case.folder / "state", _rows(case.folder / "state" / NAME))
+    assert filled.rows["deliveries"]
+    return filled
 
 
 @pytest.mark.parametrize(
@@ -40,7 +48,7 @@ def filled(world: World) -> Case:
     [(KILLED, "signal=SIGKILL"), (FULL, "error=ENOSPC"), (BROKEN, "error=EIO")],
     ids=["killed", "out of space", "input/output errors"],
 )
-def test_an_upgrade_is_done_or_not(world: World, filled: Case, names: tuple[str, ...], action: str) -> None:
+def test_an_upgrade_is_done_or_not(world: World, filled: Filled, names: tuple[str, ...], action: str) -> None:
     faults = [(call, number, action) for call, number in calls(world, names, _copy(world, filled), **_NEWER)]
 
     def one(zygote: Zygote, fault: Fault) -> tuple[int, list[str]]:
@@ -58,16 +66,16 @@ def test_an_upgrade_is_done_or_not(world: World, filled: Case, names: tuple[str,
     assert not [problem for _, problems in done for problem in problems]
 
 
-def _copy(world: World, filled: Case) -> Case:
+def _copy(world: World, filled: Filled) -> Case:
     case = world.case()
     shutil.rmtree(case.folder / "state")
-    shutil.copytree(filled.folder / "state", case.folder / "state")
+    shutil.copytree(filled.folder, case.folder / "state")
     return case
 
 
-def _problems(zygote: Zygote, case: Case, filled: Case) -> Iterator[str]:
+def _problems(zygote: Zygote, case: Case, filled: Filled) -> Iterator[str]:
     """Yield what must not be: after the fault, and after the next start."""
-    path, before = case.folder / "state" / NAME, _rows(filled.folder / "state" / NAME)
+    path, before = case.folder / "state" / NAME, filled.rows
     if _form(path) == OLD and zygote.run(case, command=["status"]):
         yield "the version of before does not open it"
     if _rows(path) != before:
@@ -84,13 +92,13 @@ def _problems(zygote: Zygote, case: Case, filled: Case) -> Iterator[str]:
 
 
 def _form(path: Path) -> int:
-    with sqlite3.connect(path) as connection:
+    with opened(path) as connection:
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _rows(path: Path) -> Rows:
     """Return all that the old form has a place for."""
-    with sqlite3.connect(path) as connection:
+    with opened(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return {
             table: connection.execute(

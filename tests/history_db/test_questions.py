@@ -1,6 +1,5 @@
 """Every question, asked of the index, is answered as all documents answer it."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +8,7 @@ from random import Random
 import pytest
 from history_questions import Everything, Row
 from indexes import Catalogue, Key, build, write
+from sqlite_files import opened
 
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import UsageError
@@ -39,7 +39,7 @@ class Case:
         build(repository, folder / "h.db")
         most = 25 if seed in INTERRUPTED else None
         if most:
-            with sqlite3.connect(folder / "h.db") as connection:
+            with opened(folder / "h.db") as connection:
                 connection.execute("UPDATE progress SET indexed = ?", (most - 1,))
         self.all = Everything(repository, most)
         self.index = Index(folder / "h.db")

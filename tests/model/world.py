@@ -1,7 +1,6 @@
 """One site in one folder: an upstream, a service with several subscriptions, a mail server, and a clock of our own."""
 
 import signal
-import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from helpers import START
+from sqlite_files import opened
 from upstream import Upstream
 
 from cachewatch.core.filter_patterns import Globs
@@ -307,7 +307,7 @@ class World:
         return [f"the log: {line}" for line in self.log().splitlines() if " error " in line or "Error" in line][-5:]
 
     def _rows(self, query: str) -> Iterator[Any]:
-        with sqlite3.connect(self.folder / "state" / "cachewatch.db") as connection:
+        with opened(self.folder / "state" / "cachewatch.db") as connection:
             yield from connection.execute(query).fetchall()
 
 

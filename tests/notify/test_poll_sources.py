@@ -1,10 +1,10 @@
 """Sources are polled side by side: what stops one poll stops no other, and no result is lost."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 from helpers import catalogue, records
+from sqlite_files import opened
 from station import Site
 
 from cachewatch.errors import StateError
@@ -45,14 +45,14 @@ def told(site: Site) -> list[str]:
 @pytest.mark.only_sqlite
 def test_a_result_that_cannot_be_stored_stops_no_other_poll(site: Site) -> None:
     """The pass ends with the error when all else is done; the next one goes on from there."""
-    with sqlite3.connect(site.folder / "state" / "cachewatch.db") as connection:
+    with opened(site.folder / "state" / "cachewatch.db") as connection:
         connection.execute(
             "CREATE TRIGGER jam BEFORE UPDATE ON sources WHEN new.name = 'bad' BEGIN SELECT raise(ABORT, 'jam'); END"
         )
     with pytest.raises(StateError, match="jam"):
         site.run()
     assert told(site) == ["ml"]
-    with sqlite3.connect(site.folder / "state" / "cachewatch.db") as connection:
+    with opened(site.folder / "state" / "cachewatch.db") as connection:
         connection.execute("DROP TRIGGER jam")
     assert site.run().failed_sources == 0
     assert told(site) == ["ml", "theirs"]

@@ -1,7 +1,6 @@
 """How long the state keeps what is done: bytes for a month, what became of them for a year, what waits for good."""
 
 import re
-import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import post
+from sqlite_files import opened
 from station import Site
 
 from cachewatch.errors import UsageError
@@ -37,7 +37,7 @@ subscriptions:
 def payloads(site: Site) -> dict[str, list[int]]:
     """Return how many bytes are kept of each delivery, by channel."""
     found: dict[str, list[int]] = {}
-    with sqlite3.connect(site.folder / "state" / "cachewatch.db") as connection:
+    with opened(site.folder / "state" / "cachewatch.db") as connection:
         for channel, size in connection.execute("SELECT channel, length(payload) FROM deliveries ORDER BY id"):
             found.setdefault(channel, []).append(size)
     return found
@@ -67,7 +67,7 @@ def test_a_tag_that_was_gone_for_longer_than_anything_is_kept_is_forgotten(tmp_p
     site = Site(tmp_path, [both, STATES[0]])
 
     def vanished() -> int:
-        with sqlite3.connect(site.folder / "state" / "cachewatch.db") as connection:
+        with opened(site.folder / "state" / "cachewatch.db") as connection:
             (count,) = connection.execute("SELECT count(*) FROM cursors WHERE vanished_at IS NOT NULL").fetchone()
         return int(count)
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import NoReturn
 import pytest
 from conftest import Result, Run
 from helpers import catalogue, records
+from sqlite_files import opened
 from station import Site, log, running, wait_for
 
 from cachewatch.cli import main
@@ -95,7 +95,7 @@ def names(site: Site) -> list[str]:
 
 def forget_polls(site: Site) -> None:
     """Let a daemon poll at once, though the clock of the site stood still; let all may read what it writes."""
-    with sqlite3.connect(site.folder / "state" / NAME) as connection:
+    with opened(site.folder / "state" / NAME) as connection:
         connection.execute("UPDATE sources SET polled_at = '2020-01-01T00:00:00.000000Z'")
     connection.close()
     let_others_read(site.folder / "state")
@@ -185,7 +185,7 @@ def test_a_read_only_mount_is_read(
             done = run(*command, "--config", config)
             assert (done.exit_code, expected in done.output) == (0, True), (command, done)
         assert run("backup", tmp_path / "copy.db", "--config", config).exit_code == 0
-    with sqlite3.connect(tmp_path / "copy.db") as connection:
+    with opened(tmp_path / "copy.db") as connection:
         assert connection.execute("SELECT state FROM deliveries").fetchall() == [("sent",)]
     connection.close()
 
@@ -247,7 +247,7 @@ def test_who_only_reads_upgrades_nothing_that_is_in_use(tmp_path: Path, run: Run
     assert names(site) == [NAME]
     assert run("status", "--config", tmp_path / "cachewatch.yaml").exit_code == 0
     assert names(site) == [NAME, f"{NAME}.form-1", f"{NAME}.upgrade"]
-    with sqlite3.connect(tmp_path / "state" / NAME) as connection:
+    with opened(tmp_path / "state" / NAME) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     done = run("status", "--config", tmp_path / "cachewatch.yaml")

@@ -2,7 +2,6 @@
 
 import gc
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, event, inspect
+from sqlite_files import opened
 from stored import LEASE, NOW, next_form, queue
 
 from cachewatch.errors import AnotherInstance, StateError
@@ -164,7 +164,7 @@ def test_a_claim_takes_as_many_steps_after_many_digests_as_after_few(database: S
 def test_an_alert_of_0_1_stays_open(tmp_path: Path, topic: str, key: AlertKey) -> None:
     """Under the key by which it is found now, and not as news: operators were notified of it."""
     shutil.copy(OLD, tmp_path / NAME)
-    with sqlite3.connect(tmp_path / NAME) as connection:
+    with opened(tmp_path / NAME) as connection:
         connection.execute("DELETE FROM troubles")
         connection.execute("INSERT INTO troubles VALUES (?, ?, ?)", (topic, to_text(NOW), "what 0.1 said"))
     with SqliteDatabase(tmp_path).read() as connection:
@@ -176,7 +176,7 @@ def test_the_form_before_keeps_what_is_held(tmp_path: Path) -> None:
     """Its time begins with the first pass; what is not held any more needs none."""
     engine = create_engine(f"sqlite:///{tmp_path / NAME}")
     take_steps(engine, version_of, note, form=2)
-    with sqlite3.connect(tmp_path / NAME) as connection:
+    with opened(tmp_path / NAME) as connection:
         for key, state in (("one", "held"), ("two", "held"), ("three", "dropped")):
             values = (key, "ml", key, state, "title", "2026-07-27", to_text(NOW), "9 changed specs", b"", b"", b"")
             connection.execute(f"INSERT INTO digests VALUES ({', '.join('?' * 11)}, NULL, 1)", values)
@@ -233,7 +233,7 @@ def test_the_log_is_cut_when_no_reader_needs_it(database: SqliteDatabase) -> Non
 
 def test_a_newer_form_is_refused_and_left_alone(tmp_path: Path) -> None:
     SqliteDatabase(tmp_path).close()
-    with sqlite3.connect(tmp_path / NAME) as connection:
+    with opened(tmp_path / NAME) as connection:
         connection.execute(f"PRAGMA user_version = {FORM + 1}")
     with pytest.raises(StateError, match="newer cachewatch"):
         SqliteDatabase(tmp_path)
@@ -248,13 +248,13 @@ def test_an_older_form_is_copied_aside_before_it_is_changed(database: SqliteData
     with pytest.raises(RuntimeError, match="killed"):
         bring_up(database._engine, database.path, FORM + 1, folders)
     copy = database.path.with_name(f"{NAME}.form-{FORM}")
-    with sqlite3.connect(copy) as old, sqlite3.connect(database.path) as now:
-        for opened in (old, now):
-            assert opened.execute("SELECT value FROM counters").fetchall() == [(1.0,)]
-            assert opened.execute("PRAGMA user_version").fetchone() == (FORM,)
+    with opened(copy) as old, opened(database.path) as now:
+        for connection in (old, now):
+            assert connection.execute("SELECT value FROM counters").fetchall() == [(1.0,)]
+            assert connection.execute("PRAGMA user_version").fetchone() == (FORM,)
         assert not now.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
     bring_up(database._engine, database.path, FORM + 1, next_form(tmp_path / "right", half))
-    with sqlite3.connect(database.path) as now:
+    with opened(database.path) as now:
         assert now.execute("PRAGMA user_version").fetchone() == (FORM + 1,)
 
 
@@ -301,14 +301,14 @@ def _shape(connection: Connection) -> dict[str, object]:
 
 def test_several_that_upgrade_at_once_take_turns(tmp_path: Path) -> None:
     """One does it; the others find it done, and what was copied aside is the old form."""
-    opened = [SqliteDatabase(tmp_path) for _ in range(6)]
+    databases = [SqliteDatabase(tmp_path) for _ in range(6)]
     copy = tmp_path / f"{NAME}.form-{FORM}"
 
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
     folders = next_form(tmp_path / "next", f'op.execute("CREATE TABLE filled AS {numbers} SELECT i FROM n")')
-    with ThreadPoolExecutor(len(opened)) as pool:
-        list(pool.map(lambda each: bring_up(each._engine, each.path, FORM + 1, folders), opened))
-    with sqlite3.connect(copy) as old, sqlite3.connect(tmp_path / NAME) as now:
+    with ThreadPoolExecutor(len(databases)) as pool:
+        list(pool.map(lambda each: bring_up(each._engine, each.path, FORM + 1, folders), databases))
+    with opened(copy) as old, opened(tmp_path / NAME) as now:
         assert old.execute("PRAGMA user_version").fetchone() == (FORM,)
         assert now.execute("SELECT count(*) FROM filled").fetchone() == (20000,)
 

@@ -4,7 +4,6 @@ tests/data/make_state_0_1.py says what is in it.
 """
 
 import shutil
-import sqlite3
 from datetime import timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from conftest import Run
 from data.make_state_0_1 import CONFIG, STATES
 from mailservers import header, post
+from sqlite_files import opened
 from station import Site
 
 from cachewatch.notify import operator_actions
@@ -54,7 +54,7 @@ def of(site: Site, reader: str) -> list[State]:
 
 
 def test_what_waited_is_delivered_with_its_bytes_and_ids(site: Site) -> None:
-    with sqlite3.connect(OLD) as connection:
+    with opened(OLD) as connection:
         waiting = dict(
             connection.execute("SELECT target, message_id FROM deliveries WHERE state IN ('sending', 'deferred')")
         )
@@ -141,7 +141,7 @@ def test_the_old_form_is_kept_aside(site: Site) -> None:
     site.configure(CONFIG.replace("{port}", "25"))
     site.open().database.close()
     aside = site.folder / "state" / "cachewatch.db.form-1"
-    with sqlite3.connect(aside) as old, sqlite3.connect(OLD) as before:
+    with opened(aside) as old, opened(OLD) as before:
         assert list(old.execute("SELECT * FROM deliveries")) == list(before.execute("SELECT * FROM deliveries"))
 
 
