@@ -249,9 +249,9 @@ def test_an_older_form_is_copied_aside_before_it_is_changed(database: SqliteData
         bring_up(database._engine, database.path, FORM + 1, folders)
     copy = database.path.with_name(f"{NAME}.form-{FORM}")
     with opened(copy) as old, opened(database.path) as now:
-        for connection in (old, now):
-            assert connection.execute("SELECT value FROM counters").fetchall() == [(1.0,)]
-            assert connection.execute("PRAGMA user_version").fetchone() == (FORM,)
+        for reader in (old, now):
+            assert reader.execute("SELECT value FROM counters").fetchall() == [(1.0,)]
+            assert reader.execute("PRAGMA user_version").fetchone() == (FORM,)
         assert not now.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
     bring_up(database._engine, database.path, FORM + 1, next_form(tmp_path / "right", half))
     with opened(database.path) as now:
