@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.statements.values import is_of_tag
 from cachewatch.notify import notice_sentences
-from cachewatch.notify.comparison_notes import TagNotes
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.net_differences import SourceDiff, open_source
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.pinned_snapshots import environment_of, found_pins, joined
+from cachewatch.notify.remembered_tags import TagNews
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.render.first_screen import sentence_of_tag
 from cachewatch.report.digest import Digest, Silenced, TagDigest
@@ -65,8 +65,8 @@ def compose(
 
 def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> PendingDigest:
     """Assemble a digest of what changed in each source."""
-    hidden = sum((part.hidden for part in parts), start=Counter[str]())
-    tags = tuple(tag for part in parts for tag in part.tags)
+    hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
+    tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
     digest = Digest(
         key=_key(context, stream, parts, occasion),
@@ -147,25 +147,25 @@ def _suspicions(part: SourceDiff) -> Iterator[Hold]:
     if part.vanished and part.advance is not None:
         said = f"all watched tags are gone ({', '.join(part.vanished)})"
         yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
-    for tag, noted in zip(part.tags, part.notes, strict=True):
-        if noted.suspicion:
-            event = HoldEvent(tag.source, noted.tag, HoldKind.SUSPICIOUS)
-            yield Hold(event=event, said=noted.suspicion, content=tuple(_content(tag, noted)))
+    for each in part.news:
+        if each.notes.suspicion:
+            event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.SUSPICIOUS)
+            yield Hold(event=event, said=each.notes.suspicion, content=tuple(_content(each)))
 
 
 def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     """Yield the tags in which too much changed, or the sources if no tag alone did."""
-    pairs = [pair for part in parts for pair in zip(part.tags, part.notes, strict=True)]
-    changed = sum(_changed(tag) for tag, _ in pairs)
+    news = [each for part in parts for each in part.news]
+    changed = sum(_changed(each.tag) for each in news)
     if changed <= limit:
         return
     said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
-    tags = [(tag, noted) for tag, noted in pairs if _changed(tag) > limit]
-    for tag, noted in tags:
-        event = HoldEvent(tag.source, noted.tag, HoldKind.LARGE)
-        yield Hold(event=event, said=said, content=tuple(_content(tag, noted)))
-    if not tags:
-        for source in sorted({tag.source for tag, _ in pairs if _changed(tag)}):
+    large = [each for each in news if _changed(each.tag) > limit]
+    for each in large:
+        event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.LARGE)
+        yield Hold(event=event, said=said, content=tuple(_content(each)))
+    if not large:
+        for source in sorted({each.tag.source for each in news if _changed(each.tag)}):
             yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=said)
 
 
@@ -173,11 +173,11 @@ def _changed(tag: TagDigest) -> int:
     return tag.report.specs.net_added + tag.report.specs.net_removed
 
 
-def _content(tag: TagDigest, noted: TagNotes) -> Iterator[str]:
-    for one in tag.statements:
+def _content(news: TagNews) -> Iterator[str]:
+    for one in news.tag.statements:
         if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
             yield sentence_of_tag(one)
-    yield from noted.facts
+    yield from news.notes.facts
 
 
 def _reason(holds: tuple[Hold, ...]) -> str:

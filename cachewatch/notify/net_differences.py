@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from cachewatch.config.model import Source
 from cachewatch.core.changesets import Changeset
@@ -22,7 +22,7 @@ from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, count_between, lacks, resolve, times_between, times_until
 from cachewatch.notify import notice_sentences, rebuild_causes, removed_since, stale_sources
-from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, Wants, unwrapped
+from cachewatch.notify.comparison_notes import NotesCollector, Packages, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.match_to_selection import selection_of
@@ -31,7 +31,7 @@ from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_r
 from cachewatch.notify.pinned_snapshots import find_pin
 from cachewatch.notify.remembered_tags import TagNews, what_is_asked
 from cachewatch.notify.returned_after_removal import find_returns, names_of
-from cachewatch.notify.shared_comparisons import Comparisons, TagDiffs, has_table, question_of
+from cachewatch.notify.shared_comparisons import Comparisons, Found, has_table, question_of
 from cachewatch.notify.silences import Silencing
 from cachewatch.notify.unread_documents import NO_BASES, UnreadAfter, UnreadDocuments, named
 from cachewatch.render.digest_collector import MOST_CSV, DigestCollector, read_tag_digest
@@ -53,11 +53,9 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     """What one source gives to a digest."""
 
     spans: tuple[Span, ...] = ()
-    tags: tuple[TagDigest, ...] = ()
-    notes: tuple[TagNotes, ...] = ()  # of the same tags
+    news: tuple[TagNews, ...] = ()
     returns: tuple[Return, ...] = ()  # of what the stream was told is gone
     advance: Advance | None = None  # None where nothing was ever fetched
-    hidden: Counter[str] = field(default_factory=Counter)  # packages by the silence that kept them out
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     pinned: Pinned | None = None
@@ -84,51 +82,57 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def compare(self) -> SourceDiff:
         """Compare everything that the stream has not reported yet."""
-        found: list[tuple[PendingRange, TagDiffs]] = []
-        for each in self.ranges.ranges:
-            bases = self.documents.bases(each.tags)
-            diffs = self._known(each, bases)
-            if diffs is None:
-                diffs = self._compared(each.base, self.newest, each.tags.__contains__, bases)
-                if earlier := self.documents.earlier(diffs):
-                    # What the earlier state cannot tell is compared with the last version that could be read.
-                    diffs = self._compared(each.base, self.newest, each.tags.__contains__, _joined(bases, earlier))
-                self.comparisons.keep(self._key(each, bases), diffs)
-            found.append((each, diffs))
-        unread = self.documents.after(self.ranges, found)
-        told = [pair for _, each in found for pair in zip(each.tags, each.notes, strict=True)]
-        returns = self._returns(told)
+        news: list[TagNews] = []
+        bases: dict[str, Mapping[str, Revision]] = {}
+        for each in self.ranges.ranges:  # each tag is in one of them
+            of_range, bases_of_range = self._news_of(each)
+            news += of_range
+            bases.update(bases_of_range)
+        unread = self.documents.after(self.ranges, news, bases)
+        returns = self._returns(news)
         return SourceDiff(
             spans=tuple(self._spans(unread)),
-            tags=tuple(tag for tag, _ in told),
-            notes=tuple(noted for _, noted in told),
+            news=tuple(news),
             returns=returns,
-            hidden=sum((each.hidden for _, each in found), start=Counter[str]()),
-            advance=self._advance(unread, [noted for _, noted in told], returns),
+            advance=self._advance(unread, news, returns),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
                 for gap in self.ranges.ranges
                 for tag in sorted(gap.tags)
             ),
-            coverage=self._coverage(found),
+            coverage=self._coverage(bases),
             pinned=self._pinned(),
             is_lost=bool(self.ranges.lost or unread.unknown),
             has_returned=bool(self.ranges.returned) and Kind.TAG_REMOVED in self.stream.changes,
             vanished=self.ranges.vanished,
         )
 
-    def _returns(self, told: Iterable[tuple[TagDigest, TagNotes]]) -> tuple[Return, ...]:
+    def _news_of(self, gap: PendingRange) -> Found:
+        """Return the news of the tags of a range, and which packages were compared with which other versions."""
+        bases = self.documents.bases(gap.tags)
+        key = self._key(gap, bases)
+        known = self.comparisons.find(question_of(self.stream, self.context.config), key)
+        if known is not None:
+            return known
+        news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
+        if earlier := self.documents.earlier(news, bases):
+            # What the earlier state cannot tell is compared with the last version that could be read.
+            bases = _joined(bases, earlier)
+            news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
+        self.comparisons.keep(key, (news, bases))
+        return news, bases
+
+    def _returns(self, news: Iterable[TagNews]) -> tuple[Return, ...]:
         stream = self.stream.subscription.name, self.stream.name, self.source.name
         returned = self.ranges.returned if Kind.TAG_REMOVED in self.stream.changes else {}
         with self.context.database.read() as connection:
-            return tuple(find_returns(connection, stream, told, returned))
+            return tuple(find_returns(connection, stream, news, returned))
 
-    def _coverage(self, found: Iterable[tuple[PendingRange, TagDiffs]]) -> tuple[Coverage, Coverage] | None:
+    def _coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
         """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
-        bases = {tag: packages for _, each in found for tag, packages in each.bases.items()}
         before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
         after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
         had, has = cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
@@ -157,7 +161,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
             move = compare_coverage(*held)
             return structs.replace(found, move=move)
-        return structs.replace(found, whole_move=next(iter(self._compared(before, after, lambda _: True).tags), None))
+        whole = next(iter(self._compared(before, after, lambda _: True)), None)
+        return structs.replace(found, whole_move=whole.tag if whole is not None else None)
 
     def _key(self, gap: PendingRange, bases: Bases) -> Hashable:
         """Return what tells this comparison from others of the same question."""
@@ -165,13 +170,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         needed = ours and (ours.packages, ours.oses, ours.targets)
         return self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases))
 
-    def _known(self, gap: PendingRange, bases: Bases) -> TagDiffs | None:
-        """Return what was just compared for another stream."""
-        return self.comparisons.find(question_of(self.stream, self.context.config), self._key(gap, bases))
-
     def _compared(
         self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
-    ) -> TagDiffs:
+    ) -> tuple[TagNews, ...]:
         selection = self._selection()
         comparison = compare_revisions(
             self.repository,
@@ -182,31 +183,27 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             bases=bases,
             trees=self.comparisons.trees(self.source.name),
         )
-        hidden: Counter[str] = Counter()
-        found: list[TagDigest] = []
-        facts: list[TagNotes] = []
+        news: list[TagNews] = []
         room = MOST_CSV if has_table(self.stream, self.context.config) else None
         # What is compared with other versions of some documents is not what others ask for.
         compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
         for pair in comparison.pairs:
             one = structs.replace(comparison, pairs=(pair,))
-            tag, noted = self._tag_digest(one, selection, hidden, room, compare)
-            found.append(tag)
-            facts.append(noted)
-            room = _left(room, tag.table)
-        return TagDiffs(self._with_stays(found, comparison.pairs), tuple(facts), hidden, bases)
+            news.append(self._tag_news(one, selection, room, compare))
+            room = _left(room, news[-1].tag.table)
+        return self._with_stays(news, comparison.pairs)
 
-    def _with_stays(self, tags: Sequence[TagDigest], pairs: Sequence[TagPair]) -> tuple[TagDigest, ...]:
+    def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
         """Say since when removed versions were there, where the source has a history index that knows."""
-        if not any(map(removed_since.is_concerned, tags)):
-            return tuple(tags)
+        if not any(removed_since.is_concerned(each.tag) for each in news):
+            return tuple(news)
         log, room, found = self.context.log.bind(source=self.source.name), removed_since.MOST, []
         with removed_since.open_index(self.repository, log) as index:
             if index is None:
-                return tuple(tags)
-            for tag, pair in zip(tags, pairs, strict=True):
-                told, room = removed_since.add_stays(tag, pair, index, room, log)
-                found.append(told)
+                return tuple(news)
+            for each, pair in zip(news, pairs, strict=True):
+                tag, room = removed_since.add_stays(each.tag, pair, index, room, log)
+                found.append(structs.replace(each, tag=tag))
         return tuple(found)
 
     def _selection(self) -> Selection:
@@ -227,14 +224,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         needed = self.environment.packages
         return lambda package: package in needed and selection.packages(package)
 
-    def _tag_digest(
-        self,
-        comparison: Comparison,
-        selection: Selection,
-        hidden: Counter[str],
-        room: int | None,
-        compare: Callable[..., Changeset],
-    ) -> tuple[TagDigest, TagNotes]:
+    def _tag_news(
+        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
+    ) -> TagNews:
         """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
         find = partial(self._news, comparison, selection, room, compare)
         if room is None and compare == self.comparisons.changeset:
@@ -242,10 +234,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             news = self.comparisons.remembered.get((self.source.name, day, what_is_asked(comparison, selection)), find)
         else:
             news = find()
-        hidden.update(news.hidden)
         if news.notes.told or self._asks_for_whole_tags(selection):
-            return news.tag, news.notes
-        return _untold(news.tag), news.notes
+            return news
+        return structs.replace(news, tag=_untold(news.tag))
 
     def _news(
         self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
@@ -338,8 +329,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return self.source.address
         return str(self.context.clone_folder(self.source.name))
 
-    def _advance(self, unread: UnreadAfter, found: Iterable[TagNotes], returns: tuple[Return, ...]) -> Advance:
-        gone = {noted.tag: noted.gone for noted in found}
+    def _advance(self, unread: UnreadAfter, news: Iterable[TagNews], returns: tuple[Return, ...]) -> Advance:
+        gone = {each.notes.tag: each.notes.gone for each in news}
         updates = (
             CursorUpdate(
                 tag=tag,

@@ -19,7 +19,7 @@ _LARGEST = _MOST // 10
 
 
 class TagNews(Struct, frozen=True):
-    """What is told of a tag, what is noted of it, and how many packages silences kept from it."""
+    """What is told of a tag, what is noted of it, and how many packages silences kept from it, by their names."""
 
     tag: TagDigest
     notes: TagNotes

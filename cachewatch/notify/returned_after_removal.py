@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from cachewatch.notify.comparison_notes import TagNotes
+from cachewatch.notify.remembered_tags import TagNews
 from cachewatch.report.digest import Return, TagDigest
 from cachewatch.store import reported_removals
 from cachewatch.store.database import Connection
@@ -13,22 +13,24 @@ from cachewatch.store.reported_removals import Departure, DepartureKind, Reporte
 def find_returns(
     connection: Connection,
     stream: tuple[str, str, str],
-    told: Iterable[tuple[TagDigest, TagNotes]],
+    news: Iterable[TagNews],
     returned: Mapping[str, datetime],
 ) -> Iterator[Return]:
     """Yield what is back of a source, whole tags among it.
 
-    `stream` is a subscription, its stream and a source, `told` what a digest tells of each tag, and `returned` are the
+    `stream` is a subscription, its stream and a source, `news` what a digest tells of its tags, and `returned` are the
     tags that are back.
     """
-    found = {noted.tag: (tag, noted) for tag, noted in told}
+    found = {each.notes.tag: each for each in news}
     for tag in sorted({*found, *returned}):
-        digest, noted = found.get(tag, (None, None))
-        now = {(each.kind, each.name): each for each in noted.joined} if noted is not None else {}
+        ours = found.get(tag)
+        now = {(each.kind, each.name): each for each in ours.notes.joined} if ours is not None else {}
         names = {*now, *([(DepartureKind.TAG, tag)] if tag in returned else [])}
         for was in reported_removals.told(connection, reported_removals.stream_key(*stream, tag), names):
             key = was.departure.kind, was.departure.name
-            yield _return(stream[-1], tag, was, now.get(key) or _whole(was.departure, digest))
+            yield _return(
+                stream[-1], tag, was, now.get(key) or _whole(was.departure, ours.tag if ours is not None else None)
+            )
 
 
 def names_of(returns: Collection[Return], tag: str) -> tuple[tuple[DepartureKind, str], ...]:

@@ -3,7 +3,6 @@
 Such streams are dealt with one after the other, so that only what was found last has to be kept.
 """
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,11 +24,9 @@ from cachewatch.git.remembered_trees import RememberedTrees
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
 from cachewatch.notify.compared_tags import ComparedTags
-from cachewatch.notify.comparison_notes import TagNotes
 from cachewatch.notify.digest_streams import Stream
-from cachewatch.notify.remembered_tags import RememberedTags
+from cachewatch.notify.remembered_tags import RememberedTags, TagNews
 from cachewatch.render.tag_views import TagViews
-from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Isolation
 
 Fact = TypeVar("Fact")
@@ -43,13 +40,8 @@ class Question(Struct, frozen=True, kw_only=True):
     has_table: bool  # whether all changes are attached
 
 
-class TagDiffs(Struct, frozen=True):
-    """What is told of each tag, and how many packages silences kept from it, by their names."""
-
-    tags: tuple[TagDigest, ...]
-    notes: tuple[TagNotes, ...]  # of the same tags
-    hidden: Counter[str]
-    bases: Bases  # packages that were compared with another version than that of the revision told last
+# What is told of each tag, and which packages were compared with another version than that of the revision told last.
+Found = tuple[tuple[TagNews, ...], Bases]
 
 
 class Comparisons:
@@ -64,7 +56,7 @@ class Comparisons:
         self._kept = kept
         self._compared: dict[str, ComparedTags] = {}
         self._question: Question | None = None
-        self._found: dict[Hashable, TagDiffs] = {}
+        self._found: dict[Hashable, Found] = {}
         self._trees: dict[str, RememberedTrees] = {}
         self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
         self._repositories: dict[str, Repository] = {}
@@ -150,13 +142,13 @@ class Comparisons:
             self._rebuilt[of] = find()
         return self._rebuilt[of]
 
-    def find(self, question: Question, of: Hashable) -> TagDiffs | None:
+    def find(self, question: Question, of: Hashable) -> Found | None:
         """Return what was found between the revisions that `of` names; forget what another question found."""
         if question != self._question:
             self._question, self._found = question, {}
         return self._found.get(of)
 
-    def keep(self, of: Hashable, found: TagDiffs) -> None:
+    def keep(self, of: Hashable, found: Found) -> None:
         """Keep what was found for the question that was asked last."""
         self._found[of] = found
 

@@ -12,8 +12,8 @@ from cachewatch.git.last_readable import last_readable
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
-from cachewatch.notify.pending_ranges import PendingRange, PendingRanges
-from cachewatch.notify.shared_comparisons import TagDiffs
+from cachewatch.notify.pending_ranges import PendingRanges
+from cachewatch.notify.remembered_tags import TagNews
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Isolation
 from cachewatch.store.cursors import Unread
@@ -53,13 +53,13 @@ class UnreadDocuments:
             except UnknownRevision:
                 continue  # upstream rewrote its history, and our copy was lost: nobody can know
 
-    def earlier(self, found: TagDiffs) -> Bases:
-        """Return the last readable versions of what the earlier state of `found` could not tell."""
-        names = ((digest.report.after.tag or "", digest) for digest in found.tags)
+    def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
+        """Return the last readable versions of what the earlier state of each tag could not tell, compared with `bases`."""
+        digests = {each.tag.report.after.tag or "": each.tag for each in news}
         return {
-            tag: bases
-            for tag, digest in names
-            if (bases := dict(self._last_readable(digest, found.bases.get(tag, {}))))
+            tag: found
+            for tag, digest in digests.items()
+            if (found := dict(self._last_readable(digest, bases.get(tag, {}))))
         }
 
     def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
@@ -79,21 +79,20 @@ class UnreadDocuments:
         side = digest.report.before
         return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
-    def after(self, gaps: PendingRanges, found: Iterable[tuple[PendingRange, TagDiffs]]) -> UnreadAfter:
-        """Return what is left to be compared later, once everything in `gaps` was compared."""
+    def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases) -> UnreadAfter:
+        """Return what is left to be compared later, once everything in `gaps` was compared, with `bases`."""
         left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
-        for gap, each in found:
-            seen = {digest.report.after.tag: digest for digest in each.tags}
-            for tag in gap.tags:
-                known = {entry.package: entry for entry in self._known.get(tag, ())}
-                now = dict(self._unread(seen[tag], known, each.bases.get(tag, {}))) if tag in seen else {}
-                left[tag] = tuple(now.values())
-                if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
-                    unknown[tag] = lacking
-                done = known.keys() - now.keys() - set(lacking)
-                resolved[tag] = tuple(entry for package, entry in known.items() if package in done)
+        seen = {each.tag.report.after.tag: each.tag for each in news}
+        for tag in (tag for gap in gaps.ranges for tag in gap.tags):
+            known = {entry.package: entry for entry in self._known.get(tag, ())}
+            now = dict(self._unread(seen[tag], known, bases.get(tag, {}))) if tag in seen else {}
+            left[tag] = tuple(now.values())
+            if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
+                unknown[tag] = lacking
+            done = known.keys() - now.keys() - set(lacking)
+            resolved[tag] = tuple(entry for package, entry in known.items() if package in done)
         return UnreadAfter(left, resolved, unknown)
 
     def _unread(
