@@ -18,10 +18,10 @@ from graph_specs import graph_spec
 from helpers import Record, document, record, records
 
 from cachewatch.core.causes import Cause, Explanation, What
-from cachewatch.core.dates import as_datetime
 from cachewatch.core.graph import Dependency, GraphNode, Nodes
 from cachewatch.core.graph_walk import Walk
 from cachewatch.core.model import Side
+from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.core.schedule import parse_days, parse_when
 from cachewatch.core.untrusted_text import safe
 from cachewatch.documents import limits

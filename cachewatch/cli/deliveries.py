@@ -12,7 +12,7 @@ from cachewatch.cli.open_state import reading, working_on
 from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.config.model import Config
-from cachewatch.core.moments import minute, second
+from cachewatch.core.showing_times import minute, second
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import UsageError
 from cachewatch.notify import operator_actions

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cachewatch.core.dates import as_datetime
 from cachewatch.core.model import Side
+from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.core.repository_layout import CATALOGUE
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Object, Repository

@@ -92,7 +92,7 @@ class Index:
         HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
         before all revisions is -1 if it `may_precede` them.
         """
-        from cachewatch.core.dates import as_datetime  # noqa: PLC0415  most questions name no revision
+        from cachewatch.core.parsing_dates import as_datetime  # noqa: PLC0415  most questions name no revision
 
         moment = as_datetime(name, datetime.now(UTC))
         if moment is not None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from cachewatch.core.moments import minute
+from cachewatch.core.showing_times import minute
 from cachewatch.notify.operator_notices import Notice, queue_within
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import alerts

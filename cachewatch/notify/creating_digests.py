@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.schedule import is_quiet
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
-from cachewatch.notify import alerts, due
+from cachewatch.notify import alerts, due_digests
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.assembling_digests import PendingDigest, compose, unconfirmed
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
@@ -36,17 +36,17 @@ class _Held(Struct, frozen=True):
 def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
     """Create and store the digest of `stream` if it is due; operators are notified of a failure."""
     with _failures(context, stream):
-        due.begin(context, stream)
+        due_digests.begin(context, stream)
         now = context.clock()
-        slot = due.due_slot(context, stream, now)
+        slot = due_digests.due_slot(context, stream, now)
         if is_quiet(context.config.quiet, now):
             return  # held, and merged into the first digest afterwards
         was_held = _held(context, stream, now)
         has_waited = bool(was_held.keys) and waits_no_more(context.config, stream, was_held.holds, was_held.holds, now)
-        if slot is None and not has_waited and not (stream.is_each_revision and due.has_news(context, stream)):
+        if slot is None and not has_waited and not (stream.is_each_revision and due_digests.has_news(context, stream)):
             return
         draft = compose(context, stream, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
-        if draft.hold and not has_waited and due.is_held(context, stream, draft.advances):
+        if draft.hold and not has_waited and due_digests.is_held(context, stream, draft.advances):
             # Operators were asked about this very step, and have not answered yet.
             if slot is not None:
                 with context.database.write() as connection:

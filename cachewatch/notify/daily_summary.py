@@ -3,7 +3,7 @@
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from cachewatch.core.moments import minute
+from cachewatch.core.showing_times import minute
 from cachewatch.notify.operator_notices import Notice, notify_within
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import alerts

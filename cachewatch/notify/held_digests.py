@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from cachewatch.config.model import Config
-from cachewatch.core.moments import minute
+from cachewatch.core.showing_times import minute
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.digest_streams import URGENT, Stream
 from cachewatch.store.held import HeldDigest, Hold, HoldEvent, HoldKind, first_held

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from cachewatch.config.model import Match
 from cachewatch.core.change_kinds import GROUPS
 from cachewatch.core.model import Kind
-from cachewatch.core.moments import minute
+from cachewatch.core.showing_times import minute
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.render.elapsed_time import how_long
 from cachewatch.report.digest import Span

@@ -7,7 +7,7 @@ from msgspec import structs
 from cachewatch.channels import open_channel
 from cachewatch.core.delivery import Message
 from cachewatch.core.durations import duration_in_words
-from cachewatch.core.moments import minute
+from cachewatch.core.showing_times import minute
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.notify.alert_review import resolve_settled
 from cachewatch.notify.damaged_rows import set_aside

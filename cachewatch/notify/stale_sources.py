@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from cachewatch.config.model import Source
-from cachewatch.core.moments import minute
+from cachewatch.core.showing_times import minute
 from cachewatch.notify import alerts
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.notice_sentences import days

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from cachewatch.notify import building_messages, creating_digests, due, poll_source, run_pass, sending_deliveries
+from cachewatch.notify import (
+    building_messages,
+    creating_digests,
+    due_digests,
+    poll_source,
+    run_pass,
+    sending_deliveries,
+)
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.sqlite import SqliteDatabase
@@ -28,8 +35,8 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (building_messages, "_packed"),
     (run_pass, "clean_up"),
     (poll_source, "_succeeded"),
-    (due, "begin"),
-    (due, "has_news"),
+    (due_digests, "begin"),
+    (due_digests, "has_news"),
 )
 
 POINTS = {

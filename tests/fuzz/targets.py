@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cachewatch.config.reading import read_config
 from cachewatch.core.compare import compare
-from cachewatch.core.dates import as_datetime
+from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.core.schedule import Quiet, parse_days, parse_when, quiet_until
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.tagsfile import read_tags_file

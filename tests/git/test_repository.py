@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, document, history, record, records
 
-from cachewatch.core.dates import as_datetime
+from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import addresses, clone_cache
 from cachewatch.git.repository import Repository, ask
