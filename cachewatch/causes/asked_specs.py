@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ from cachewatch.git.resolving_revisions import Revision, resolve
 _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
 _PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
 _SHORTEST_HASH = 7
+_MOST_NAMES = 3
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -41,14 +43,21 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
     if found is None:
         require_tag(repository, after, tag)
         raise UnknownRevision(
-            f"{after.name}: {tag} has no package and no hash {text!r}; name a package, package@version or a hash of at"
-            f" least {_SHORTEST_HASH} characters (cachewatch show PACKAGE lists what there is)"
+            f"{after.name}: {tag} has no package and no hash {text!r}; {_near(repository, after, tag, text)}"
+            f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"
+            " (cachewatch show PACKAGE lists what there is)"
         )
     package, hashes = found
     if between:
         return Asked(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
     before, after = _birth(repository, after, tag, package, hashes)
     return Asked(package=package, hashes=hashes, before=before, after=after)
+
+
+def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:
+    name, _, versions = text.partition("@")
+    near = get_close_matches(name, RecordedGraph(repository, revision.commit, tag).packages, _MOST_NAMES)
+    return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
 
 
 def explain_asked(step: Step, asked: Asked) -> Iterator[Explanation]:

@@ -61,7 +61,12 @@ def package_report(package: str, before: Side | None, after: Side, found: Sequen
 def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) -> WhyReport:
     """Return the causes of all rebuilt specs between two revisions."""
     rebuilt = tuple(one for one in found if _is_rebuilt(one))
-    notes = [] if rebuilt else ["no specs were rebuilt between these revisions"]
+    names = " ".join((side.revision or "")[:SHORT] for side in (before, after))
+    notes = (
+        []
+        if rebuilt
+        else [f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {names}"]
+    )
     return WhyReport(
         heading=_heading(after.tag or "", before, after),
         counted=rebuilt,

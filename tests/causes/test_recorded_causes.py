@@ -83,6 +83,19 @@ def test_the_causes_of_an_older_revision(run: Run, histories: dict[str, History]
     assert "zlib 1.3 -> 1.3.1" in between.output
 
 
+def test_a_step_that_rebuilt_nothing(run: Run, histories: dict[str, History]) -> None:
+    """What else changed is one command away, which names the same two revisions."""
+    history = histories["v3"]
+    before, after = (history.revisions[V3[number]] for number in (4, 5))
+
+    found = run("why", "--between", before, after, "--repo", history.folder).output
+
+    assert (
+        f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {before[:7]} {after[:7]}\n"
+        in found
+    )
+
+
 def test_a_hash_that_is_gone(run: Run, histories: dict[str, History]) -> None:
     """It came in state 3 and went in state 7."""
     result = run("why", "huhld2m", "--repo", histories["v3"].folder)
@@ -222,6 +235,8 @@ def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path) -> N
     ("arguments", "message"),
     [
         (["nosuch"], "has no package and no hash 'nosuch'"),
+        (["zlbi"], "did you mean zlib?"),
+        (["cw-stakc@1.0"], "did you mean cw-stack@1.0 or "),
         (["zlib@99"], "zlib@99: has no specs"),
         (["zlib", "--tag", "nosuch"], "has no tag 'nosuch'; it has develop"),
         (["--tag", "nosuch"], "has no tag 'nosuch'; it has develop"),
