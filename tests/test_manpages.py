@@ -1,12 +1,11 @@
 """The manual pages: what the commands say, in a form that roff reads without complaint."""
 
 import re
-import shutil
 import subprocess
 import tomllib
 
-import pytest
 from manpages import FOLDER, ROOT, pages
+from tools import program
 
 
 def test_the_pages_are_what_the_commands_say() -> None:
@@ -31,10 +30,9 @@ def test_no_line_is_a_request_by_accident() -> None:
             assert not line.startswith(".") or re.split(r"\s", line)[0] in requests
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff checks the pages")
 def test_roff_has_no_complaints() -> None:
     """Every page is formatted without a warning."""
-    groff = ["groff", "-man", "-Tutf8", "-ww", "-z"]
+    groff = [program("groff"), "-man", "-Tutf8", "-ww", "-z"]
     for page in pages().values():
         done = subprocess.run(groff, input=page, capture_output=True, text=True, check=True)
         assert done.stderr == ""

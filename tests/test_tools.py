@@ -1,5 +1,6 @@
 """What is said, and what fails, where tools of the tests are missing."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,18 @@ def test_what_is_skipped_for_another_reason_has_a_line_of_its_own() -> None:
         "2 tests were skipped because tools are missing (jq, strace); `make test-tools` installs them",
         "2 tests were skipped: mounting takes root",
     ]
+
+
+def test_the_container_has_the_scripts_that_install_the_tools() -> None:
+    """What `install-tools` calls beside itself is copied before it runs."""
+    copied = re.findall(
+        r"tests/[\w./-]+[\w-]", "\n".join(re.findall(r"^COPY (.*)", _read("Containerfile"), re.MULTILINE))
+    )
+    called = re.findall(r"^tests/[\w./-]+", _read("tests/install-tools"), re.MULTILINE)
+
+    assert len(called) >= 2
+    assert set(called) <= set(copied)
+
+
+def _read(name: str) -> str:
+    return Path(__file__).parents[1].joinpath(name).read_text("utf-8")

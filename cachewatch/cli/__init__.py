@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
@@ -66,8 +65,11 @@ def cli(*, no_pager: bool) -> None:  # output.py asks the context for it
 
 def _fail(code: int, say: Callable[[], object]) -> NoReturn:
     """End with `code`, also where there is no room for the sentence."""
-    with suppress(OSError):
+    try:
         say()
+    except OSError:
+        # Some versions of Python would try to write it again when they end, and exit with 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.exit(code)
 
 

@@ -28,14 +28,13 @@ def parse_mail(text: str) -> str:
 
 def parse_sender(text: str) -> str:
     """Return a mail address with or without a name: `Cachewatch <cachewatch@example.org>`."""
-    name, address = parseaddr(text)
-    if not text.isprintable() or not address:
-        raise ConfigError(f"{text!r} is not a mail address; write Name <name@example.org>")
-    parse_mail(address)
-    if not text.rstrip().endswith(f"<{address}>") and (name or text.strip() != address):
+    name, address = parseaddr(text)  # of two addresses, some versions of Python return the first, others none
+    is_one = text.rstrip().endswith(f"<{address}>") or (not name and text.strip() == address)
+    if not text.isprintable() or not address or not is_one:
         raise ConfigError(
-            f"{text!r} is ambiguous; write Name <name@example.org>, with quotes around special characters"
+            f"{text!r} is not a mail address; write Name <name@example.org>, with quotes around special characters"
         )
+    parse_mail(address)
     return text
 
 

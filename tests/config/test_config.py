@@ -238,7 +238,7 @@ WRONG = {
     "channels: {a: {type: webhook, url_env: NOT_SET_AT_ALL}}": "the environment variable NOT_SET_AT_ALL is not set",
     "channels: {a: {type: sendmail, from: 'kim@exämple.org'}}": "channels.a.from: 'kim@exämple.org' is not plain ASCII",
     "channels: {a: {type: sendmail, from: 'kim'}}": "channels.a.from: 'kim' is not a mail address",
-    "channels: {a: {type: sendmail, from: 'a@b.org, c@d.org'}}": "is ambiguous; write Name <name@example.org>",
+    "channels: {a: {type: sendmail, from: 'a@b.org, c@d.org'}}": "'a@b.org, c@d.org' is not a mail address; write Name <name@example.org>",
     "channels: {a: {type: sendmail, from: a@b.org, max_html: 1kB}}": "is too small for any mail",
     "channels: {a: {type: sendmail, from: a@b.org, max_html: 1 mile}}": "'1 mile' is not a size",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: 'smtp://x'}}}": "'smtp://x' is not a host",

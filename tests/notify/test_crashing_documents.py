@@ -37,7 +37,9 @@ subscriptions:
 
 @pytest.fixture
 def _little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little processor time, and as long as others need to share the processor."""
     limits = Limits(seconds=1, seconds_per_megabyte=0)
+    monkeypatch.setattr(limited_process, "_PATIENCE", 120.0)
     monkeypatch.setattr(run_pass, "Worker", partial(limited_process.Worker, limits=limits))
 
 
