@@ -142,7 +142,7 @@ def cut_hashes(records: Sequence[str], end: str = "") -> tuple[list[str], list[s
     Whether it is a hash, `are_hashes` says.
     """
     parts = [record.partition(_HASH_KEY) for record in records]
-    if not all([key for _, key, _ in parts]) or (end and not all(record.endswith(end) for record in records)):
+    if "" in {key for _, key, _ in parts} or (end and not all(record.endswith(end) for record in records)):
         return None
     cut = -len(end) if end else None
     hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]
@@ -206,9 +206,7 @@ def records_of(details: Any, known: Known) -> Records:
     specs: dict[str, Signature] = {}
     counts = Counter(record.hash for record in records)
     for record in records:
-        signature = _signature(
-            record, spack_spellings.variants(record.variants), spack_spellings.stacks(record.stacks)
-        )
+        signature = _signature(record, spack_spellings.variants(record.variants), spack_spellings.stacks(record.stacks))
         if any("\0" in text for text in _texts(signature)):
             raise UnreadableDocument("holds a NUL character")
         specs.setdefault(record.hash, known.one(signature))

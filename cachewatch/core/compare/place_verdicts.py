@@ -4,6 +4,7 @@ A place is one stack and one target. What a package has there are combinations o
 compiler, operating system and variants; where compilers cannot be told apart, without them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
@@ -62,12 +63,10 @@ class PlaceJudgement(Struct, frozen=True):
         return {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
 
 
-def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> frozenset[Combination]:
+def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
     """Return what a spec of `signature` is, once for each of its versions."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
-    return frozenset(
-        Combination(version, compiler, signature.os, signature.variants) for version in signature.versions or ("",)
-    )
+    return [Combination(version, compiler, signature.os, signature.variants) for version in signature.versions or ("",)]
 
 
 def places_of(signature: Signature) -> list[Place]:
@@ -75,8 +74,13 @@ def places_of(signature: Signature) -> list[Place]:
     return [Place(stack, signature.target) for stack in signature.stacks]
 
 
+def places_of_all(signatures: Iterable[Signature]) -> set[Place]:
+    """Return the places of all these specs. Many are built for the same, so equal ones are found first."""
+    return {Place(stack, target) for stacks, target in {(s.stacks, s.target) for s in signatures} for stack in stacks}
+
+
 def judge_places(
-    touched: Set[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
+    touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> dict[Place, PlaceJudgement]:
     """Return the verdict of each of the `touched` places in which something happened."""
     if not touched:
@@ -102,15 +106,17 @@ def place_changes(judged: Mapping[Place, PlaceJudgement]) -> tuple[PlaceChange, 
 
 
 def _contents(
-    touched: Set[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
+    touched: frozenset[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> Mapping[Place, set[Combination]]:
-    contents: dict[Place, set[Combination]] = {}
+    # Many specs are built for the same places, so those come together first.
+    together: defaultdict[tuple[tuple[str, ...], str], list[Combination]] = defaultdict(list)
     for signature in signatures:
-        places = touched & set(places_of(signature))
-        if places:
-            combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-            for place in places:
-                contents.setdefault(place, set()).update(combinations)
+        combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
+        together[signature.stacks, signature.target] += combinations
+    contents: defaultdict[Place, set[Combination]] = defaultdict(set)
+    for (stacks, target), combinations in together.items():
+        for place in touched.intersection([Place(stack, target) for stack in stacks]):
+            contents[place].update(combinations)
     return contents
 
 

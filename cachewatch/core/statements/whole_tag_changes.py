@@ -155,7 +155,7 @@ class Observation(Struct):
 
 
 def _places(specs: Specs) -> set[tuple[str, str]]:
-    return {(stack, signature.target) for signature in specs.counts for stack in signature.stacks}
+    return {(stack, target) for stacks, target in {(s.stacks, s.target) for s in specs.counts} for stack in stacks}
 
 
 def _lost_places(change: PackageChange) -> int:
