@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from cachewatch.core.model import Kind, Place, PlaceChange, Signature, Verdict
+from cachewatch.core.model import Kind, Place, PlaceChange, Signature, Verdict, places_in
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import is_newer, newest, sorted_versions
 
@@ -69,14 +69,9 @@ def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[
     return [Combination(version, compiler, signature.os, signature.variants) for version in signature.versions or ("",)]
 
 
-def places_of(signature: Signature) -> list[Place]:
+def places_of(signature: Signature) -> frozenset[Place]:
     """Return the places of a spec; one that no stack builds has none."""
-    return [Place(stack, signature.target) for stack in signature.stacks]
-
-
-def places_of_all(signatures: Iterable[Signature]) -> set[Place]:
-    """Return the places of all these specs. Many are built for the same, so equal ones are found first."""
-    return {Place(stack, target) for stacks, target in {(s.stacks, s.target) for s in signatures} for stack in stacks}
+    return places_in(signature.stacks, signature.target)
 
 
 def judge_places(
@@ -109,13 +104,13 @@ def _contents(
     touched: frozenset[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> Mapping[Place, set[Combination]]:
     # Many specs are built for the same places, so those come together first.
-    together: defaultdict[tuple[tuple[str, ...], str], list[Combination]] = defaultdict(list)
+    together: defaultdict[frozenset[Place], list[Combination]] = defaultdict(list)
     for signature in signatures:
         combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-        together[signature.stacks, signature.target] += combinations
+        together[places_of(signature)] += combinations
     contents: defaultdict[Place, set[Combination]] = defaultdict(set)
-    for (stacks, target), combinations in together.items():
-        for place in touched.intersection([Place(stack, target) for stack in stacks]):
+    for places, combinations in together.items():
+        for place in touched & places:
             contents[place].update(combinations)
     return contents
 

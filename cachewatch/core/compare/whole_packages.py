@@ -15,7 +15,7 @@ from msgspec import Struct
 from cachewatch.core.compare.added_and_removed import Matched, SpecSide, find_deltas, known_compilers, load_deepdiff
 from cachewatch.core.compare.normalizing import in_one_form
 from cachewatch.core.compare.package_kinds import count_specs, kinds_of, moves_of
-from cachewatch.core.compare.place_verdicts import judge_places, place_changes, places_of_all
+from cachewatch.core.compare.place_verdicts import judge_places, place_changes, places_of
 from cachewatch.core.compare.rebuilt_and_upgraded import account
 from cachewatch.core.compare.replacements import matched_across
 from cachewatch.core.compare.spec_classes import class_of_new, class_of_vanished
@@ -31,6 +31,7 @@ from cachewatch.core.model import (
     Specs,
     StackChange,
     Status,
+    places_in,
 )
 from cachewatch.core.package_facts import NO_FACTS, Facts, facts_of
 
@@ -183,9 +184,9 @@ def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
 
 def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) -> frozenset[Place]:
     """Return the places in which something may have happened."""
-    touched = places_of_all(signatures)
-    touched |= {Place(stack, kept.after.target) for kept in restacked for stack in kept.gained + kept.lost}
-    return frozenset(touched)
+    touched = {places_of(signature) for signature in signatures}
+    touched |= {places_in(kept.gained + kept.lost, kept.after.target) for kept in restacked}
+    return frozenset[Place]().union(*touched)
 
 
 def _applied(

@@ -26,6 +26,8 @@ from cachewatch.core.model import (
     StackChange,
     Status,
     Verdict,
+    place_in,
+    places_in,
 )
 from cachewatch.core.package_facts import VALUES
 from cachewatch.core.spack_spellings import NO_COMPILER
@@ -121,16 +123,17 @@ class _Sum(Struct):
 
 def items_of(change: PackageChange, sees_stack: SeesStack | None = None) -> tuple[Items, ...]:
     """Return all items of `change`; of stacks, only those that are seen are named."""
-    return _Reader(change, sees_stack or (lambda _: True)).items()
+    return _Reader(change, sees_stack).items()
 
 
 class _Reader:
     """Reads one change; equal items become one."""
 
-    def __init__(self, change: PackageChange, sees_stack: SeesStack) -> None:
+    def __init__(self, change: PackageChange, sees_stack: SeesStack | None) -> None:
         self._change = change
-        self._sees = sees_stack
-        self._judged: Mapping[Place, PlaceChange] = {Place(p.stack, p.target): p for p in change.places}
+        self._sees_all = sees_stack is None
+        self._sees = sees_stack or (lambda _: True)
+        self._judged: Mapping[Place, PlaceChange] = {place_in(p.stack, p.target): p for p in change.places}
         self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
         self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
         self._regraded = self._regraded_places()
@@ -433,7 +436,8 @@ class _Reader:
     def _places(self, signature: Signature | None) -> frozenset[Place]:
         if signature is None:
             return frozenset()
-        return frozenset(Place(stack, signature.target) for stack in signature.stacks if self._sees(stack))
+        places = places_in(signature.stacks, signature.target)
+        return places if self._sees_all else frozenset(place for place in places if self._sees(place.stack))
 
     def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
         """Return the stacks of `one` that `other` is not in."""
