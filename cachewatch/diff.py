@@ -100,6 +100,8 @@ def changesets(
         if isolation is not None:
             make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
         elif assistant is None or enough > 1:
+            if enough > 1:
+                load_deepdiff()  # of so much, something differs; before the fork, so that it is loaded once
             make_work = partial(_alone, comparison.readers, pair, selection, make_collector, is_forked=enough > 1)
         else:
             make_work = partial(_assisted, comparison.readers, pair, assistant)
@@ -117,8 +119,6 @@ def _alone(
     """Compare in the process that we are in, which reads for itself if it was forked."""
     is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
     own = readers.again() if is_forked else readers
-    if is_forked:
-        load_deepdiff()  # of so much, something differs
     return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
 
 

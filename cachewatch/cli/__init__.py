@@ -36,7 +36,7 @@ class LazyCommands(SuggestingGroup):
         """Load one command."""
         if name not in COMMANDS:
             return None
-        with garbage_collection.loading():
+        with garbage_collection.paused():
             module = importlib.import_module(f"cachewatch.cli.{COMMANDS[name].module}")
         command = getattr(module, name)
         return command if isinstance(command, click.Command) else None

@@ -179,13 +179,12 @@ def diff(
         return opened[-1]
 
     with ExitStack() as stack:
-        stack.enter_context(garbage_collection.searching_seldom())
-        with garbage_collection.loading():
-            is_of_git = named is None or needs_git(*named)
-            assistant = stack.enter_context(
-                companion(assistance(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
-            )
-            comparison = stack.enter_context(_opened(named, open_repository, selection))
+        stack.enter_context(garbage_collection.paused())
+        is_of_git = named is None or needs_git(*named)
+        assistant = stack.enter_context(
+            companion(assistance(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
+        )
+        comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
         found: Iterable[Changeset] = changesets(

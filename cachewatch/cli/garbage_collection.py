@@ -9,14 +9,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """Load something, and count it among what is never garbage."""
+def paused() -> Iterator[None]:
+    """Load, compare or walk something without searching, and count what there is then among what is never garbage.
+
+    That makes up to a million values and no cycles.
+    """
+    was_searching = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         keep()
-        gc.enable()
+        if was_searching:
+            gc.enable()
 
 
 def keep() -> None:
@@ -26,20 +31,10 @@ def keep() -> None:
 
 @contextmanager
 def searching_seldom() -> Iterator[None]:
-    """Search for garbage less often while something is compared: that makes many values and few cycles."""
+    """Search for garbage less often while something is recorded: that makes many values and few cycles."""
     usual = gc.get_threshold()
     gc.set_threshold(100_000, 20, 50)
     try:
         yield
     finally:
         gc.set_threshold(*usual)
-
-
-@contextmanager
-def paused() -> Iterator[None]:
-    """Do not search at all while a graph is read and walked: that makes a million values and no cycles."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -7,7 +7,7 @@ the README; a spec is one built binary, its signature all that is known of it bu
 from collections import Counter
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import add
 from typing import NamedTuple
 
@@ -272,6 +272,18 @@ class Place(NamedTuple):
 
     stack: str
     target: str
+
+
+@lru_cache(maxsize=1024)
+def places_in(stacks: tuple[str, ...], target: str) -> frozenset[Place]:
+    """Return the place of each of `stacks`. Few differ in a whole tag, so whoever asks gets the same values."""
+    return frozenset([place_in(stack, target) for stack in stacks])
+
+
+@lru_cache(maxsize=1024)
+def place_in(stack: str, target: str) -> Place:
+    """Return a place; the same value for whoever asks, which crosses to another process once."""
+    return Place(stack, target)
 
 
 class PlaceChange(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """What a package consists of: the values of each fact over its specs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import chain
 
 from cachewatch.core.model import FACTS, Signature
 
@@ -21,29 +22,19 @@ VALUES: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
 NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 
-def facts_of(signatures: Iterable[Signature]) -> Facts:
+def facts_of(signatures: Collection[Signature]) -> Facts:
     """Return the values of each fact over `signatures`."""
-    versions: set[str] = set()
-    stacks: set[str] = set()
-    compilers: set[str] = set()
-    oses: set[str] = set()
-    platforms: set[str] = set()
-    targets: set[str] = set()
-    variants: set[str] = set()
-    for signature in signatures:
-        versions.update(signature.versions)
-        stacks.update(signature.stacks)
-        compilers.add(signature.compiler)
-        oses.add(signature.os)
-        platforms.add(signature.platform)
-        targets.add(signature.target)
-        variants.update(signature.variants)
     return {
-        "versions": frozenset(versions),
-        "stacks": frozenset(stacks),
-        "compilers": frozenset(compilers),
-        "oses": frozenset(oses),
-        "platforms": frozenset(platforms),
-        "targets": frozenset(targets),
-        "variants": frozenset(variants),
+        # Many have the same, so equal lists are found first.
+        "versions": _all_of({s.versions for s in signatures}),
+        "stacks": _all_of({s.stacks for s in signatures}),
+        "compilers": frozenset([s.compiler for s in signatures]),
+        "oses": frozenset([s.os for s in signatures]),
+        "platforms": frozenset([s.platform for s in signatures]),
+        "targets": frozenset([s.target for s in signatures]),
+        "variants": _all_of({s.variants for s in signatures}),
     }
+
+
+def _all_of(lists: Iterable[Iterable[str]]) -> frozenset[str]:
+    return frozenset(chain.from_iterable(lists))

@@ -44,7 +44,8 @@ def _problems(signatures: Mapping[Signature, int], facts: Facts) -> Iterator[str
         longest = max(map(len, values), default=0)
         if longest > most:
             yield f"names one of its {name} with {longest:,} characters; the limit is {most:,}"
-    for kind in ("variants", "versions"):
-        longest = max((len(getattr(signature, kind)) for signature in signatures), default=0)
+    lists = {"variants": [s.variants for s in signatures], "versions": [s.versions for s in signatures]}
+    for kind, found in lists.items():
+        longest = max(map(len, found), default=0)
         if longest > MAX_IN_RECORD:
             yield f"has a spec of {longest:,} {kind}; the limit is {MAX_IN_RECORD:,}"

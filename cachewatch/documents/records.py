@@ -6,7 +6,8 @@ left, and decodes, and checks, each of them once as JSON.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -35,8 +36,8 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     target: str
     size: str | int | float | None
     versions: tuple[str, ...]
-    variants: tuple[str, ...]
-    stacks: tuple[str, ...]
+    variants: msgspec.Raw  # lists of texts, of which few differ: `_list` decodes each once
+    stacks: msgspec.Raw
 
 
 class _RecordWithTarball(_Record, forbid_unknown_fields=True):
@@ -60,6 +61,8 @@ class _AnyRecord(msgspec.Struct):
 
 _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
+_decode_list = msgspec.json.Decoder(tuple[str, ...]).decode
+_LONGEST_KEPT = 2048  # bytes of a list, so that no document fills the memory with lists
 
 _HASH_LENGTH = 32
 _HASH_KEY = '"hash": "'
@@ -138,12 +141,12 @@ def cut_hashes(records: Sequence[str], end: str = "") -> tuple[list[str], list[s
 
     Whether it is a hash, `are_hashes` says.
     """
-    places = [record.find(_HASH_KEY) + len(_HASH_KEY) for record in records]
-    if places and (min(places) < len(_HASH_KEY) or not all(record.endswith(end) for record in records)):
+    parts = [record.partition(_HASH_KEY) for record in records]
+    if "" in {key for _, key, _ in parts} or (end and not all(record.endswith(end) for record in records)):
         return None
     cut = -len(end) if end else None
-    hashes = [record[place : place + _HASH_LENGTH] for record, place in zip(records, places, strict=True)]
-    texts = [record[:place] + record[place + _HASH_LENGTH : cut] for record, place in zip(records, places, strict=True)]
+    hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]
+    texts = [start + key + rest[_HASH_LENGTH:cut] for start, key, rest in parts]
     return hashes, texts
 
 
@@ -164,8 +167,27 @@ def learn(text: str, known: Known) -> Signature | None:
         return None
     if spack_spellings.is_old_compiler(record.compiler):
         known.old.add(text)
-    signature = known.by_text[text] = known.one(_signature(record))
+    variants, stacks = _variants(record.variants), _stacks(record.stacks)
+    signature = known.by_text[text] = known.one(_signature(record, variants, stacks))
     return signature
+
+
+def _spelled(spell: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[msgspec.Raw], tuple[str, ...]]:
+    """Return what decodes a list as a record has it, and spells it in one way; it knows the last few thousand lists."""
+
+    def spelled(written: bytes) -> tuple[str, ...]:
+        return spell(_decode_list(written))
+
+    kept = lru_cache(maxsize=4096)(spelled)
+
+    def find(raw: msgspec.Raw) -> tuple[str, ...]:
+        written = bytes(raw)
+        return kept(written) if len(written) <= _LONGEST_KEPT else spelled(written)
+
+    return find
+
+
+_variants, _stacks = _spelled(spack_spellings.variants), _spelled(spack_spellings.stacks)
 
 
 def are_hashes(hashes: Collection[str]) -> bool:
@@ -184,7 +206,7 @@ def records_of(details: Any, known: Known) -> Records:
     specs: dict[str, Signature] = {}
     counts = Counter(record.hash for record in records)
     for record in records:
-        signature = _signature(record)
+        signature = _signature(record, spack_spellings.variants(record.variants), spack_spellings.stacks(record.stacks))
         if any("\0" in text for text in _texts(signature)):
             raise UnreadableDocument("holds a NUL character")
         specs.setdefault(record.hash, known.one(signature))
@@ -197,15 +219,15 @@ def records_of(details: Any, known: Known) -> Records:
     )
 
 
-def _signature(record: "_Record | _AnyRecord") -> Signature:
+def _signature(record: "_Record | _AnyRecord", variants: tuple[str, ...], stacks: tuple[str, ...]) -> Signature:
     return Signature(
         versions=record.versions,
         compiler=spack_spellings.compiler(record.compiler),
         os=record.os,
         platform=record.platform,
         target=record.target,
-        variants=spack_spellings.variants(record.variants),
-        stacks=spack_spellings.stacks(record.stacks),
+        variants=variants,
+        stacks=stacks,
     )
 
 

@@ -37,10 +37,12 @@ def package_json(change: PackageChange) -> bytes:
     counts = asdict(change.counts)
     # Under a package these are lists; their lengths are the counts.
     del counts["added"], counts["removed"], counts["unreferenced"]
+    # What was rebuilt is on both sides.
+    bodies = {signature: _body(signature) for signature in change.came.counts.keys() | change.went.counts.keys()}
     specs = [
         _members(counts),
-        b'"added":' + _specs(change.came),
-        b'"removed":' + _specs(change.went),
+        b'"added":' + _specs(change.came, bodies),
+        b'"removed":' + _specs(change.went, bodies),
         b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
         b'"unreferenced":' + _encode(change.unreferenced),
         b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced]),
@@ -140,9 +142,13 @@ def _members(values: Mapping[str, Any]) -> bytes:
     return _encode(values)[1:-1]
 
 
-def _specs(specs: Specs) -> bytes:
-    rest = {signature: f'",{_members(spec_values(signature)).decode()}}}' for signature in specs.counts}
-    parts = [f'{{"hash":"{spec_hash}{rest[signature]}' for spec_hash, signature in specs.in_order()]
+def _body(signature: Signature) -> str:
+    """Return a spec as JSON, but for what is before the end of its hash."""
+    return f'",{_members(spec_values(signature)).decode()}}}'
+
+
+def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
+    parts = [f'{{"hash":"{spec_hash}{bodies[signature]}' for spec_hash, signature in specs.in_order()]
     return f"[{','.join(parts)}]".encode()
 
 

@@ -1,5 +1,6 @@
 """DeepDiff decides what came and went: it says what set arithmetic says, and nothing is said without it."""
 
+import gc
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -145,3 +146,24 @@ def test_many_packages_are_one_call(calls: list[tuple[object, object]]) -> None:
     for n, sides in enumerate(everything()):
         alone.append(compare(f"p{n}", *(side if side is None else parsed(side) for side in sides)))
     assert [json.loads(package_json(one)) for one in alone] == [json.loads(package_json(one)) for one in together]
+
+
+def test_answers_leave_no_garbage() -> None:
+    """What DeepDiff makes for each difference is freed at once: Python's collector has nothing to find of it."""
+
+    def garbage_of(count: int) -> int:
+        came = SpecSide(dict.fromkeys(FACTS, frozenset({"x"})), Counter({signature(n): 1 for n in range(count)}))
+        find_deltas([(SpecSide(None, Counter()), came)])
+        return gc.collect()
+
+    garbage_of(1)  # what is made only once
+    gc.disable()
+    try:
+        assert garbage_of(100) == garbage_of(1)
+    finally:
+        gc.enable()
+
+
+def signature(number: int) -> Signature:
+    """Return one of many signatures."""
+    return Signature((f"1.{number}",), "gcc@13", "ubuntu22.04", "linux", "x86_64_v3", ("+mpi",), ("e4s",))

@@ -95,17 +95,26 @@ def _differing(before: SpecSide, after: SpecSide) -> tuple[list[Entry], list[Ent
 
 def _answers(entries: Sequence[tuple[list[Entry], list[Entry]]]) -> list[tuple[list[Entry], list[Entry]]]:
     """Return what DeepDiff says went and came, of each package."""
+    # A number stands for a value, because DeepDiff writes out every key as text, and signatures are long.
+    numbers: dict[Hashable, int] = {}
     # As keys, not as sets, of which DeepDiff would hash every item again.
     before, after = (
-        {(number, *entry): None for number, sides in enumerate(entries) for entry in sides[side]} for side in (0, 1)
+        {
+            (package, name, numbers.setdefault(value, len(numbers))): None
+            for package, sides in enumerate(entries)
+            for name, value in sides[side]
+        }
+        for side in (0, 1)
     )
+    values = list(numbers)
     diff = _deep_diff(before, after)
     answers: list[tuple[list[Entry], list[Entry]]] = [([], []) for _ in entries]
     for side, report in enumerate(("dictionary_item_removed", "dictionary_item_added")):
         for level in diff.get(report, ()):
             relation = level.up.t1_child_rel or level.up.t2_child_rel
-            number, name, value = relation.param  # the key; level.path() makes a text of it first
-            answers[number][side].append((name, value))
+            package, name, number = relation.param  # the key; level.path() makes a text of it first
+            answers[package][side].append((name, values[number]))
+            level.up.down = None  # the two name each other, and nobody may search for such garbage for long
     return answers
 
 

@@ -144,5 +144,5 @@ def _facts(facts: Mapping[str, Delta], chosen: _Chosen, is_seen: SeesStack) -> M
 
 
 def _facts_of(specs: Specs, chooses: Chooses, is_seen: SeesStack) -> Mapping[str, frozenset[str]]:
-    facts = facts_of(filter(chooses, specs.counts))
+    facts = facts_of(list(filter(chooses, specs.counts)))
     return {**facts, "stacks": frozenset(filter(is_seen, facts["stacks"]))}

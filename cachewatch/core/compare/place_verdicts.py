@@ -4,12 +4,13 @@ A place is one stack and one target. What a package has there are combinations o
 compiler, operating system and variants; where compilers cannot be told apart, without them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from cachewatch.core.model import Kind, Place, PlaceChange, Signature, Verdict
+from cachewatch.core.model import Kind, Place, PlaceChange, Signature, Verdict, places_in
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import is_newer, newest, sorted_versions
 
@@ -62,21 +63,19 @@ class PlaceJudgement(Struct, frozen=True):
         return {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
 
 
-def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> frozenset[Combination]:
+def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
     """Return what a spec of `signature` is, once for each of its versions."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
-    return frozenset(
-        Combination(version, compiler, signature.os, signature.variants) for version in signature.versions or ("",)
-    )
+    return [Combination(version, compiler, signature.os, signature.variants) for version in signature.versions or ("",)]
 
 
-def places_of(signature: Signature) -> list[Place]:
+def places_of(signature: Signature) -> frozenset[Place]:
     """Return the places of a spec; one that no stack builds has none."""
-    return [Place(stack, signature.target) for stack in signature.stacks]
+    return places_in(signature.stacks, signature.target)
 
 
 def judge_places(
-    touched: Set[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
+    touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> dict[Place, PlaceJudgement]:
     """Return the verdict of each of the `touched` places in which something happened."""
     if not touched:
@@ -102,15 +101,17 @@ def place_changes(judged: Mapping[Place, PlaceJudgement]) -> tuple[PlaceChange, 
 
 
 def _contents(
-    touched: Set[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
+    touched: frozenset[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> Mapping[Place, set[Combination]]:
-    contents: dict[Place, set[Combination]] = {}
+    # Many specs are built for the same places, so those come together first.
+    together: defaultdict[frozenset[Place], list[Combination]] = defaultdict(list)
     for signature in signatures:
-        places = touched & set(places_of(signature))
-        if places:
-            combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-            for place in places:
-                contents.setdefault(place, set()).update(combinations)
+        combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
+        together[places_of(signature)] += combinations
+    contents: defaultdict[Place, set[Combination]] = defaultdict(set)
+    for places, combinations in together.items():
+        for place in touched & places:
+            contents[place].update(combinations)
     return contents
 
 

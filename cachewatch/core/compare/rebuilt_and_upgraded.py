@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from cachewatch.core.model import MatchKind, Signature, SpecMatch
 from cachewatch.core.spack_spellings import NO_COMPILER
-from cachewatch.core.versions import VersionKey, version_key
+from cachewatch.core.versions import Prerelease, Segment, VersionKey, version_key
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]
-Ranks = Mapping[Signature, int]
+_Age = list[
+    tuple[bool, tuple[Segment, ...], Prerelease]
+]  # what versions are sorted by, without references and spellings
 
 
 # Operating system, platform and target are in every key: another machine is another thing.
@@ -46,6 +48,21 @@ _RUNGS: tuple[tuple[MatchKind, Key], ...] = (
 )
 
 
+class _Order(Struct, frozen=True):
+    """The one order in which every rung takes signatures, and how new each one is; found once for all rungs."""
+
+    ranks: Mapping[Signature, int]
+    ages: Mapping[Signature, _Age]
+
+    def of(self, signatures: Iterable[Signature]) -> list[Signature]:
+        """Return `signatures`, newest versions first."""
+        return sorted(signatures, key=self.ranks.__getitem__)
+
+    def rest(self, counts: Counts) -> tuple[tuple[Signature, int], ...]:
+        """Return what is left of `counts`, newest versions first."""
+        return tuple([(signature, counts[signature]) for signature in self.of(counts)])
+
+
 class Account(Struct, frozen=True):
     """Where every vanished and every new spec went, each once."""
 
@@ -61,18 +78,18 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     1.0 and the other does not: a spec without compiler then matches any compiler.
     """
     pairings = _take_equal(vanished, new)
-    if not vanished or not new:
-        return Account(tuple(pairings), _rest(vanished), _rest(new))
-    ranks = _ranks(vanished.keys() | new.keys())
+    if not vanished and not new:
+        return Account(tuple(pairings), (), ())
+    order = _order(vanished.keys() | new.keys())
     if is_compiler_unknown:
-        pairings += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, ranks)
+        pairings += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, order)
     for rung, key in _RUNGS:
         if not vanished or not new:
             break
-        pairings += _take(rung, vanished, new, (key, key), ranks)
+        pairings += _take(rung, vanished, new, (key, key), order)
         if is_compiler_unknown:
-            pairings += _take_without_compiler(rung, vanished, new, key, ranks)
-    return Account(tuple(pairings), _rest(vanished), _rest(new))
+            pairings += _take_without_compiler(rung, vanished, new, key, order)
+    return Account(tuple(pairings), order.rest(vanished), order.rest(new))
 
 
 def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
@@ -88,21 +105,23 @@ def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
     return pairings
 
 
-def _take(rung: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], ranks: Ranks) -> list[SpecMatch]:
+def _take(rung: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
     """Pair what is equal under its side's key, newest versions first, and take it off both counts."""
     key, key_of_new = keys
-    queues = _queues(new, key_of_new, ranks)
+    queues = _queues(new, key_of_new, order)
+    ages = order.ages
     pairings = []
-    for before in sorted(vanished, key=ranks.__getitem__):
+    for before in order.of(vanished):
         queue = queues.get(key(before), [])
         place = len(queue)
         while place and vanished[before]:
             place -= 1
             after = queue[place]
-            if rung is MatchKind.UPGRADED and _age(after) == _age(before):
+            judged = _regraded(ages[before], ages[after]) if rung is MatchKind.UPGRADED else rung
+            if judged is None:
                 continue  # another reference of the same number is neither newer nor older
             count = min(vanished[before], new[after])
-            pairings.append(SpecMatch(_judge(rung, before, after), before, after, count))
+            pairings.append(SpecMatch(judged, before, after, count))
             vanished[before] -= count
             new[after] -= count
             if not new[after]:
@@ -112,7 +131,7 @@ def _take(rung: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key],
     return pairings
 
 
-def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: Key, ranks: Ranks) -> list[SpecMatch]:
+def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
     """Pair specs of unknown compiler with those of a known one, and take them off both counts."""
 
     def blind(signature: Signature) -> Hashable:
@@ -122,44 +141,35 @@ def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: 
         lambda before: (before.compiler == NO_COMPILER, blind(before)),
         lambda after: (after.compiler != NO_COMPILER, blind(after)),
     )
-    return _take(rung, vanished, new, keys, ranks)
+    return _take(rung, vanished, new, keys, order)
 
 
-def _queues(counts: Counts, key: Key, ranks: Ranks) -> dict[Hashable, list[Signature]]:
+def _queues(counts: Counts, key: Key, order: _Order) -> dict[Hashable, list[Signature]]:
     queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
-    for signature in sorted(counts, key=ranks.__getitem__, reverse=True):
+    for signature in reversed(order.of(counts)):
         queues[key(signature)].append(signature)
     return queues
 
 
-def _ranks(signatures: Iterable[Signature]) -> Ranks:
-    """Return the place of each signature; every rung takes them in one order."""
-    return {signature: rank for rank, signature in enumerate(_in_order(signatures))}
-
-
-def _in_order(counts: Iterable[Signature]) -> list[Signature]:
+def _order(signatures: Iterable[Signature]) -> _Order:
     # The newest version first, so that an upgrade starts from the version that it replaces;
     # then by everything else, so that the order of a document never matters.
-    return sorted(sorted(counts), key=_newest_first, reverse=True)
+    newest_first = {signature: _newest_first(signature) for signature in sorted(signatures)}
+    ranked = sorted(newest_first, key=newest_first.__getitem__, reverse=True)
+    # Without the reference of a git version, and without its spelling.
+    ages = {signature: [key[:3] for key in keys] for signature, keys in newest_first.items()}
+    return _Order({signature: rank for rank, signature in enumerate(ranked)}, ages)
 
 
 def _newest_first(signature: Signature) -> list[VersionKey]:
     return sorted(map(version_key, signature.versions), reverse=True)
 
 
-def _judge(rung: MatchKind, before: Signature, after: Signature) -> MatchKind:
-    if rung is not MatchKind.UPGRADED:
-        return rung
-    return MatchKind.UPGRADED if _age(after) > _age(before) else MatchKind.DOWNGRADED
-
-
-def _age(signature: Signature) -> list[tuple[object, ...]]:
-    # Without the reference of a git version, and without its spelling.
-    return [key[:3] for key in _newest_first(signature)]
-
-
-def _rest(counts: Counts) -> tuple[tuple[Signature, int], ...]:
-    return tuple((signature, counts[signature]) for signature in _in_order(counts))
+def _regraded(before: _Age, after: _Age) -> MatchKind | None:
+    """Return in which direction a version changed, if it did."""
+    if before == after:
+        return None
+    return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
 
 
 def _drop_empty(counts: Counts) -> None:

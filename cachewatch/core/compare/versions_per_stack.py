@@ -1,5 +1,6 @@
 """What became of the versions of a package in each stack."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from cachewatch.core.model import Direction, Signature, StackVersions
@@ -7,7 +8,7 @@ from cachewatch.core.versions import is_newer, newest, sorted_versions
 
 
 def judge_versions(
-    stacks: Set[str], before: Iterable[Signature], after: Iterable[Signature]
+    stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
 ) -> Iterator[StackVersions]:
     """Judge versions stack by stack: one package can go up in one and down in another."""
     if not stacks:
@@ -19,12 +20,12 @@ def judge_versions(
             yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), _direction(old, new))
 
 
-def _versions(stacks: Set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
+def _versions(stacks: set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
     """Return the versions that each of `stacks` has."""
-    versions: dict[str, set[str]] = {}
-    for signature in signatures:
-        for stack in stacks & set(signature.stacks):
-            versions.setdefault(stack, set()).update(signature.versions)
+    versions: defaultdict[str, set[str]] = defaultdict(set)
+    for those, has in {(signature.stacks, signature.versions) for signature in signatures}:
+        for stack in stacks.intersection(those):
+            versions[stack].update(has)
     return versions
 
 

@@ -31,6 +31,7 @@ from cachewatch.core.model import (
     Specs,
     StackChange,
     Status,
+    places_in,
 )
 from cachewatch.core.package_facts import NO_FACTS, Facts, facts_of
 
@@ -183,9 +184,9 @@ def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
 
 def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) -> frozenset[Place]:
     """Return the places in which something may have happened."""
-    touched = {place for signature in signatures for place in places_of(signature)}
-    touched |= {Place(stack, kept.after.target) for kept in restacked for stack in kept.gained + kept.lost}
-    return frozenset(touched)
+    touched = {places_of(signature) for signature in signatures}
+    touched |= {places_in(kept.gained + kept.lost, kept.after.target) for kept in restacked}
+    return frozenset[Place]().union(*touched)
 
 
 def _applied(

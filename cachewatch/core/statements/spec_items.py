@@ -6,7 +6,7 @@ is lost because its stack left is the stack's story.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -26,6 +26,8 @@ from cachewatch.core.model import (
     StackChange,
     Status,
     Verdict,
+    place_in,
+    places_in,
 )
 from cachewatch.core.package_facts import VALUES
 from cachewatch.core.spack_spellings import NO_COMPILER
@@ -95,6 +97,16 @@ class _Step(Struct, frozen=True, kw_only=True):
     is_prunable: bool = False
 
 
+class _Told(Struct, frozen=True):
+    """What the places of an item have to say, and which they are."""
+
+    stories: tuple[Story, ...]
+    left: frozenset[str]
+    joined: frozenset[str]
+    stacks: frozenset[str]
+    kinds: frozenset[Kind]
+
+
 class _Others(Struct, frozen=True):
     """What the specs of one side of some places are built with."""
 
@@ -111,20 +123,22 @@ class _Sum(Struct):
 
 def items_of(change: PackageChange, sees_stack: SeesStack | None = None) -> tuple[Items, ...]:
     """Return all items of `change`; of stacks, only those that are seen are named."""
-    return _Reader(change, sees_stack or (lambda _: True)).items()
+    return _Reader(change, sees_stack).items()
 
 
 class _Reader:
     """Reads one change; equal items become one."""
 
-    def __init__(self, change: PackageChange, sees_stack: SeesStack) -> None:
+    def __init__(self, change: PackageChange, sees_stack: SeesStack | None) -> None:
         self._change = change
-        self._sees = sees_stack
-        self._judged: Mapping[Place, PlaceChange] = {Place(p.stack, p.target): p for p in change.places}
+        self._sees_all = sees_stack is None
+        self._sees = sees_stack or (lambda _: True)
+        self._judged: Mapping[Place, PlaceChange] = {place_in(p.stack, p.target): p for p in change.places}
         self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
         self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
         self._regraded = self._regraded_places()
         self._sums: dict[_Key, _Sum] = {}
+        self._known_told: dict[tuple[Hashable, ...], _Told] = {}
         self._found_others: dict[tuple[str, tuple[str, ...], bool], _Others] = {}
 
     def items(self) -> tuple[Items, ...]:
@@ -153,14 +167,16 @@ class _Reader:
             otherwise = Story(kind=kind, before=before.versions)
         else:
             otherwise = Story(kind=kind, before=before.versions, after=after.versions)
-        moved = {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
-        moved |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
+        kinds = {_KINDS_OF_RUNG[pairing.rung]}
+        if pairing.rung is MatchKind.MOVED:
+            kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
+            kinds |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
         return _Step(
             before=before,
             after=after,
             counts=Counts(pairing.count, pairing.count),
             otherwise=otherwise,
-            kinds=frozenset({_KINDS_OF_RUNG[pairing.rung]}) | (moved if pairing.rung is MatchKind.MOVED else set()),
+            kinds=frozenset(kinds),
             counterpart=after,
         )
 
@@ -209,18 +225,41 @@ class _Reader:
         )
 
     def _add(self, step: _Step) -> None:
+        told = self._told(step)
+        replacement = _replacement(step.before, step.after, step.counterpart)
+        stories = (*told.stories, step.otherwise)
+        key = _Key(stories, told.left, told.joined, replacement, step.is_again, step.is_prunable)
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = _Sum()
+        found.counts += step.counts
+        found.stacks |= told.stacks
+        found.kinds |= step.kinds | told.kinds
+        self._add_kinds_of_facts(step, found.kinds)
+
+    def _told(self, step: _Step) -> _Told:
+        """Return what the places of an item have to say: the same for all of a version that are built for the same."""
+        key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
+        found = self._known_told.get(key)
+        if found is None:
+            found = self._known_told[key] = self._tell(step)
+        return found
+
+    def _tell(self, step: _Step) -> _Told:
         before, after = step.before, step.after
         old, new = (self._places(side) for side in (before, after))
-        stories = (*self._stories(step, old, new), step.otherwise)
+        places = old | new
         is_moved = not (old and new) or old != new
-        left = self._stacks(before, after) if is_moved else frozenset()
-        joined = self._stacks(after, before) if is_moved else frozenset()
-        replacement = _replacement(before, after, step.counterpart)
-        key = _Key(stories, left, joined, replacement, step.is_again, step.is_prunable)
-        found = self._sums.setdefault(key, _Sum())
-        found.counts += step.counts
-        found.stacks.update(place.stack for place in (*old, *new))
-        found.kinds |= self._kinds(step, old | new)
+        kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
+        if self._change.status is not Status.CHANGED:
+            kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
+        return _Told(
+            tuple(self._stories(step, old, new)),
+            left=self._stacks(before, after) if is_moved else frozenset(),
+            joined=self._stacks(after, before) if is_moved else frozenset(),
+            stacks=frozenset(place.stack for place in places),
+            kinds=frozenset(kinds),
+        )
 
     def _add_rebuilt(self, count: int) -> None:
         key = _Key((Story(kind=StatementKind.REBUILT),), is_again=True)
@@ -380,28 +419,25 @@ class _Reader:
     @cached_property
     def _newest_in(self) -> Mapping[str, str]:
         """The newest version of each stack that has the package now."""
-        versions: dict[str, set[str]] = {}
-        for signature in self._change.specs_after.counts:
-            for stack in filter(self._sees, signature.stacks if signature.versions else ()):
-                versions.setdefault(stack, set()).update(signature.versions)
+        versions: defaultdict[str, set[str]] = defaultdict(set)
+        for stacks, has in {(s.stacks, s.versions) for s in self._change.specs_after.counts if s.versions}:
+            for stack in filter(self._sees, stacks):
+                versions[stack].update(has)
         return {stack: newest(has) for stack, has in versions.items()}
 
-    def _kinds(self, step: _Step, places: Iterable[Place]) -> set[Kind]:
-        kinds = set(step.kinds)
-        for place in places:
-            if place in self._judged:
-                kinds |= self._judged[place].kinds
+    def _add_kinds_of_facts(self, step: _Step, kinds: set[Kind]) -> None:
+        """Add the kinds of the values that came or went with an item."""
         for signature, changed in ((step.before, self._went), (step.after, self._came)):
-            if signature is not None and changed:
-                kinds |= {kind for kind, values, names in changed if not values.isdisjoint(names(signature))}
-        if self._change.status is not Status.CHANGED:
-            kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
-        return kinds
+            if signature is not None:
+                for kind, values, names in changed:
+                    if kind not in kinds and not values.isdisjoint(names(signature)):
+                        kinds.add(kind)
 
     def _places(self, signature: Signature | None) -> frozenset[Place]:
         if signature is None:
             return frozenset()
-        return frozenset(Place(stack, signature.target) for stack in signature.stacks if self._sees(stack))
+        places = places_in(signature.stacks, signature.target)
+        return places if self._sees_all else frozenset(place for place in places if self._sees(place.stack))
 
     def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
         """Return the stacks of `one` that `other` is not in."""
@@ -460,6 +496,11 @@ def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFac
 def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """Return the versions of one side of a package, oldest first."""
     return tuple(sorted_versions(facts["versions"]))
+
+
+def _built_for(signature: Signature | None) -> Hashable:
+    """Return all of a spec that matters to what its places have to say."""
+    return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 
 def build_of(signature: Signature) -> Build:

@@ -41,6 +41,8 @@ class StatementKind(StrEnum):
     EXTRA_COPY = "extra-copy"
     REBUILT = "rebuilt"
 
+    __hash__ = str.__hash__  # it is hashed with every story; an enumeration's own takes longer
+
 
 class Severity(StrEnum):
     """Whether readers have to act on a statement, want to know it, or may ignore it."""
@@ -124,7 +126,7 @@ class Remains(IntEnum):
     NOTHING = 3  # it must be built from source
 
 
-class Story(Struct, frozen=True, kw_only=True):
+class Story(Struct, frozen=True, kw_only=True, cache_hash=True):
     """What happened to some items, seen from their package: one line of a report."""
 
     kind: StatementKind

@@ -15,11 +15,13 @@ from cachewatch.core.model import (
     MatchKind,
     PackageChange,
     PackageCounts,
+    Place,
     Signature,
     SignatureCount,
     SpecClass,
     Specs,
     Verdict,
+    places_in,
 )
 from cachewatch.core.statements.spec_items import build_of
 from cachewatch.core.statements.values import Build, Items, Replacement, StatementKind
@@ -154,8 +156,8 @@ class Observation(Struct):
                 self.leaving[_leaving(gone)] += gone.count
 
 
-def _places(specs: Specs) -> set[tuple[str, str]]:
-    return {(stack, signature.target) for signature in specs.counts for stack in signature.stacks}
+def _places(specs: Specs) -> frozenset[Place]:
+    return frozenset[Place]().union(*{places_in(s.stacks, s.target) for s in specs.counts})
 
 
 def _lost_places(change: PackageChange) -> int:
