@@ -62,6 +62,8 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 
 _HASH_LENGTH = 32
+# Texts of a few hundred characters, and their signatures: some 20 MB.
+_MANY = 20_000
 _HASH_KEY = '"hash": "'
 _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 END = "}, "
@@ -78,6 +80,13 @@ class Known:
     def one(self, signature: Signature) -> Signature:
         """Return the one object that stands for `signature`."""
         return self._signatures.setdefault(signature, signature)
+
+    def forget_many(self) -> None:
+        """Forget all of them if there are so many that they take memory; between documents only."""
+        if len(self.by_text) > _MANY:
+            self.by_text.clear()
+            self.old.clear()
+            self._signatures.clear()
 
 
 def read_records(details: str, known: Known) -> Records | None:
