@@ -27,7 +27,7 @@ from cachewatch.history_db.engines import Causes, Engine, Found, Unit, units_of
 from cachewatch.history_db.indexed_document import IndexedDocument, KnownDocument, OpenInterval, Task
 from cachewatch.history_db.names import signature_of
 from cachewatch.history_db.rewriting import common_length, cut
-from cachewatch.history_db.schema import check_is_index, error_of, open_for_writing
+from cachewatch.history_db.schema import add_indexes, check_is_index, error_of, open_for_writing
 from cachewatch.history_db.writing import Writer, fill_specs
 from cachewatch.runtime.atomic_files import open_lock
 
@@ -205,6 +205,7 @@ def finish(connection: sqlite3.Connection, *, part: Part | None = None) -> None:
     """Say that all documents, or those of a part, are done up to the last revision, once they are."""
     if part is None and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
         fill_specs(connection)
+    add_indexes(connection)
     name = str(part) if part else None
     connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision), part = ?", (name,))
     connection.execute("DELETE FROM unit")

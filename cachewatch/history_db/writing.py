@@ -9,12 +9,19 @@ from msgspec.structs import astuple
 
 from cachewatch.causes.night_causes import CountedCause, Night
 from cachewatch.core.model import Signature
-from cachewatch.history_db.hashes import prefixes
+from cachewatch.history_db.hashes import BYTES, PREFIX_BYTES, prefixes
 from cachewatch.history_db.indexed_document import IndexedDocument, Interval, OpenInterval, Tally, Task
 from cachewatch.history_db.names import Numbers
 
 _TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET added = added + excluded.added, removed = removed + excluded.removed, rebuilt = rebuilt + excluded.rebuilt"""
+
+# SQLite cuts the prefixes out itself; of rows with more hashes, it would copy all of them for each one.
+_MOST_AT_ONCE = 1000
+_SPECS = f"""INSERT OR IGNORE INTO spec
+    SELECT substr(hashes, start, {PREFIX_BYTES}), id FROM interval CROSS JOIN place
+    WHERE start < {BYTES} * size AND size <= {_MOST_AT_ONCE} AND typeof(hashes) = 'blob'
+    UNION ALL SELECT prefix, interval FROM other ORDER BY 1, 2"""  # noqa: S608  our own numbers
 
 
 class Writer:
@@ -144,12 +151,12 @@ class _Rows:
         ]
 
 
-def add_specs(connection: sqlite3.Connection, interval: int, found: Iterable[int]) -> None:
+def add_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
     """Let hashes with these prefixes lead to an interval."""
     connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", [(prefix, interval) for prefix in found])
 
 
-def remove_specs(connection: sqlite3.Connection, interval: int, found: Iterable[int]) -> None:
+def remove_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
     """Let hashes with these prefixes not lead to an interval any more."""
     connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", [(p, interval) for p in found])
 
@@ -157,13 +164,17 @@ def remove_specs(connection: sqlite3.Connection, interval: int, found: Iterable[
 def fill_specs(connection: sqlite3.Connection) -> None:
     """Fill the table `spec` from the intervals, in its own order, which is faster and smaller than row by row."""
     connection.execute("DELETE FROM spec")
-    connection.execute("CREATE TEMP TABLE unsorted(prefix INTEGER, interval INTEGER)")
-    connection.executemany("INSERT INTO unsorted VALUES (?, ?)", _all_specs(connection))
-    connection.execute("INSERT INTO spec SELECT DISTINCT prefix, interval FROM unsorted ORDER BY prefix, interval")
-    connection.execute("DROP TABLE unsorted")
+    connection.execute("CREATE TEMP TABLE place(start INTEGER PRIMARY KEY)")
+    connection.executemany("INSERT INTO place VALUES (?)", [(1 + BYTES * n,) for n in range(_MOST_AT_ONCE)])
+    connection.execute("CREATE TEMP TABLE other(prefix BLOB, interval INTEGER)")
+    connection.executemany("INSERT INTO other VALUES (?, ?)", _other_specs(connection))
+    connection.execute(_SPECS)
+    connection.execute("DROP TABLE place")
+    connection.execute("DROP TABLE other")
 
 
-def _all_specs(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
-    for interval, hashes in connection.execute("SELECT id, hashes FROM interval"):
+def _other_specs(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int]]:
+    query = "SELECT id, hashes FROM interval WHERE size > ? OR typeof(hashes) = 'text'"
+    for interval, hashes in connection.execute(query, (_MOST_AT_ONCE,)):
         for prefix in prefixes(hashes):
             yield prefix, interval

@@ -10,6 +10,7 @@ import pytest
 from conftest import Run
 from indexes import Catalogue, Dump, build, dump, write
 
+from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed
 from cachewatch.git.repository import Repository
 from cachewatch.history_db import engines
@@ -50,11 +51,11 @@ def test_a_worker_that_is_killed_loses_nothing(
 ) -> None:
     follow, killed = engines._follow_all, tmp_path / "killed"
 
-    def killing(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit) and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return follow(repository, unit)
+        return follow(repository, unit, known)
 
     serial = build(catalogue, tmp_path / "serial.db")
     monkeypatch.setattr(engines, "_follow_all", killing)
@@ -68,10 +69,10 @@ def test_a_document_that_kills_every_worker_is_named(
 ) -> None:
     follow = engines._follow_all
 
-    def killing(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit):
             os.kill(os.getpid(), signal.SIGKILL)
-        return follow(repository, unit)
+        return follow(repository, unit, known)
 
     monkeypatch.setattr(engines, "_follow_all", killing)
     with pytest.raises(WorkFailed, match=r"develop/\S*gcc.*3 worker processes ended"):
