@@ -147,6 +147,8 @@ class _Build:
         nights = _in_part(find_nights(self._repository, commits, sorted(changed)), self._part, lambda night: night.name)
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
         states = _States(self._connection) if indexed >= 0 else None
+        # The documents of a package, one in each tag, have much in common that is then decoded once.
+        documents = sorted(documents, key=lambda one: (one.package, one.tag))
         tasks = [task for one in documents if (task := _task(one, states)).name not in done]
         asked = [night for night in nights if night.is_recorded and night.name not in done]
         total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)

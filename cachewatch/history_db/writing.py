@@ -3,7 +3,6 @@
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 
 from msgspec.structs import astuple
 
@@ -46,8 +45,11 @@ class Writer:
             rows.add((numbers.tag(task.tag), numbers.package(task.package)), one)
             self._add_intervals(rows, task, one)
         self._write(rows)
-        for tag, of_tag in groupby(found, key=lambda pair: pair[0].tag):
-            self.add_tallies(tag, (tally for _, one in of_tag for tally in one.tallies))
+        tallies: defaultdict[str, list[Tally]] = defaultdict(list)
+        for task, one in found:
+            tallies[task.tag] += one.tallies
+        for tag, of_tag in tallies.items():
+            self.add_tallies(tag, of_tag)
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
 
     def store_causes(self, nights: Iterable[tuple[Night, Iterable[CountedCause]]]) -> None:
