@@ -8,7 +8,7 @@ from msgspec import Struct
 from cachewatch.errors import UnreadableDocument
 
 _BOM = b"\xef\xbb\xbf"
-_META, _DETAILS, _DETAILS_END = b"meta: {", b"\nspec_details: [{", b"}]"
+_META_LINE, _DETAILS, _DETAILS_END = b"\nmeta: {", b"\nspec_details: [{", b"}]"
 _LFS_POINTER = b"version https://git-lfs"
 _PLAIN_TITLE = re.compile(r'"([^"\\]*)"|([^"\'&*!|>{\[%@`#,:][^#:]*)')
 _PLAIN_CATEGORIES = re.compile(r"\[([A-Za-z0-9._+@ ,-]*)\]")
@@ -72,7 +72,7 @@ class UsualDocuments:
     """
 
     def __init__(self) -> None:
-        self._checked: tuple[list[bytes], bytes] | None = None
+        self._checked: tuple[bytes, bytes] | None = None  # what is before the value of `meta`, and behind the records
 
     def details(self, data: bytes) -> str | None:
         """Return the value of `spec_details`, or None if `split` has to look at the whole document."""
@@ -87,13 +87,12 @@ class UsualDocuments:
         return details.decode("ascii")
 
     def _check(self, before: bytes, after: bytes) -> None:
-        lines = before.split(b"\n")
-        others = [line for line in lines if not line.startswith(_META)]
-        is_usual = len(others) == len(lines) - 1 and before.isascii()
-        if is_usual and (others, after) == self._checked:
+        head, meta, value = before.rpartition(_META_LINE)
+        is_usual = bool(meta) and b"\n" not in value and before.isascii()
+        if is_usual and (head, after) == self._checked:
             return
         split(before + _DETAILS[:-2] + b"[]" + after)
-        self._checked = (others, after) if is_usual else None
+        self._checked = (head, after) if is_usual else None
 
 
 def front_lines(data: bytes) -> list[str]:

@@ -148,7 +148,7 @@ def cut_hashes(records: Sequence[str], end: str = "") -> tuple[list[str], list[s
     Whether it is a hash, `are_hashes` says.
     """
     places = [record.find(_HASH_KEY) + len(_HASH_KEY) for record in records]
-    if places and (min(places) < len(_HASH_KEY) or not all(record.endswith(end) for record in records)):
+    if places and (min(places) < len(_HASH_KEY) or (end and {record[-len(end) :] for record in records} != {end})):
         return None
     cut = -len(end) if end else None
     hashes = [record[place : place + _HASH_LENGTH] for record, place in zip(records, places, strict=True)]

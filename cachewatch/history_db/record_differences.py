@@ -112,7 +112,7 @@ class DocumentReader:
             self._records = {}
         else:
             removed = set(map(hash_in, gone))
-            if any(one in self.specs and one not in removed for one in added):
+            if not removed.issuperset(added.keys() & self.specs.keys()):
                 return None  # a hash is there twice
             found = self._exchange(removed, added)
         for record in gone:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import astuple
 
@@ -19,8 +19,7 @@ SET added = added + excluded.added, removed = removed + excluded.removed, rebuil
 _MOST_AT_ONCE = 1000
 _SPECS = f"""INSERT OR IGNORE INTO spec
     SELECT substr(hashes, start, {PREFIX_BYTES}), id FROM interval CROSS JOIN place
-    WHERE start < {BYTES} * size AND size <= {_MOST_AT_ONCE} AND typeof(hashes) = 'blob'
-    UNION ALL SELECT prefix, interval FROM other ORDER BY 1, 2"""  # noqa: S608  our own numbers
+    WHERE start < {BYTES} * size AND size <= {_MOST_AT_ONCE} AND typeof(hashes) = 'blob' ORDER BY 1, 2"""  # noqa: S608  our own numbers
 
 
 class Writer:
@@ -168,15 +167,8 @@ def fill_specs(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM spec")
     connection.execute("CREATE TEMP TABLE place(start INTEGER PRIMARY KEY)")
     connection.executemany("INSERT INTO place VALUES (?)", [(1 + BYTES * n,) for n in range(_MOST_AT_ONCE)])
-    connection.execute("CREATE TEMP TABLE other(prefix BLOB, interval INTEGER)")
-    connection.executemany("INSERT INTO other VALUES (?, ?)", _other_specs(connection))
     connection.execute(_SPECS)
     connection.execute("DROP TABLE place")
-    connection.execute("DROP TABLE other")
-
-
-def _other_specs(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int]]:
     query = "SELECT id, hashes FROM interval WHERE size > ? OR typeof(hashes) = 'text'"
     for interval, hashes in connection.execute(query, (_MOST_AT_ONCE,)):
-        for prefix in prefixes(hashes):
-            yield prefix, interval
+        add_specs(connection, interval, sorted(prefixes(hashes)))
