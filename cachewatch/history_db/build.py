@@ -7,7 +7,7 @@ are done up to the last revision, the index says so, and forgets the names.
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain, groupby
 from pathlib import Path
@@ -23,7 +23,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.errors import AnotherInstance, DocumentError, UsageError
 from cachewatch.git.document_versions import DocumentVersions, Moment, find_versions, first_parents
 from cachewatch.git.repository import Repository
-from cachewatch.history_db.engines import Causes, Engine, Found, Unit, units_of
+from cachewatch.history_db.engines import Answer, Causes, Engine, units_of
 from cachewatch.history_db.indexed_document import IndexedDocument, KnownDocument, OpenInterval, Task
 from cachewatch.history_db.names import signature_of
 from cachewatch.history_db.rewriting import common_length, cut
@@ -53,6 +53,9 @@ class Progress(Struct, frozen=True):
 
 
 _TELL_NOBODY = Progress()
+# Versions whose rows are committed together: what a build that is killed has to do again.
+_VERSIONS_AT_ONCE = 512
+_Answered = tuple[Task | Night, IndexedDocument | Causes]
 
 
 class Built(Struct, frozen=True):
@@ -156,12 +159,11 @@ class _Build:
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
         writer = Writer(self._connection, has_specs=indexed >= 0 and self._part is None)
-        for unit, answers in self._engine(units_of(tasks, asked)):
+        for run in _in_runs(self._engine(units_of(tasks, asked))):
             with self._transaction():
-                _store(writer, unit, answers)
-            size = sum(map(_size, unit))
-            self._versions += sum(_size(one) for one in unit if isinstance(one, Task))
-            self._progress.advance(size)
+                _store(writer, run)
+            self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
+            self._progress.advance(sum(_size(one) for one, _ in run))
         with self._transaction():
             for tag, of_tag in groupby(nights, key=lambda night: night.tag):
                 writer.add_nights(tag, [(night.revision, night.is_recorded) for night in of_tag])
@@ -284,10 +286,23 @@ def _in_part(found: Sequence[Item], part: Part | None, name_of: Callable[[Item],
     return [one for one in found if crc32(name_of(one).encode()) % part.of == part.number - 1]
 
 
-def _store(writer: Writer, unit: Unit, answers: Found) -> None:
-    pairs: list[tuple[Task | Night, IndexedDocument | Causes]] = list(zip(unit, answers, strict=True))
-    writer.store((one, found) for one, found in pairs if isinstance(one, Task) and isinstance(found, IndexedDocument))
-    writer.store_causes((one, found) for one, found in pairs if isinstance(one, Night) and isinstance(found, tuple))
+def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
+    """Put answers together that are stored in one transaction."""
+    run: list[_Answered] = []
+    size = 0
+    for unit, found in answers:
+        run += zip(unit, found, strict=True)
+        size += sum(map(_size, unit))
+        if size >= _VERSIONS_AT_ONCE:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+def _store(writer: Writer, run: Sequence[_Answered]) -> None:
+    writer.store((one, found) for one, found in run if isinstance(one, Task) and isinstance(found, IndexedDocument))
+    writer.store_causes((one, found) for one, found in run if isinstance(one, Night) and isinstance(found, tuple))
 
 
 def _size(one: Task | Night) -> int:
