@@ -80,11 +80,12 @@ class UsualDocuments:
         end = data.find(b"\n", start + 1)
         if start < 0 or end < 0 or not data.endswith(_DETAILS_END, start, end):
             return None
-        details = data[start + len(_DETAILS) - 2 : end]
-        if not details.isascii():
+        try:
+            details = str(memoryview(data)[start + len(_DETAILS) - 2 : end], "ascii")
+        except UnicodeDecodeError:
             return None
         self._check(data[:start], data[end:])
-        return details.decode("ascii")
+        return details
 
     def _check(self, before: bytes, after: bytes) -> None:
         head, meta, value = before.rpartition(_META_LINE)

@@ -137,8 +137,9 @@ def split_at_braces(details: str) -> list[str]:
 
     Every piece is a record and `END` if no value of it has a brace, and `cut_hashes` finds out those of which one has.
     """
-    pieces = details[len(_OPENING) : -1].split("{")
-    pieces[-1] += END[1:]
+    pieces = details.split("{")
+    del pieces[0]  # what is before the first one
+    pieces[-1] = pieces[-1][:-1] + END[1:]
     return pieces
 
 

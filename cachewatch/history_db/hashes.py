@@ -6,6 +6,7 @@ SQLite's own type (BLOB or TEXT) says which of the two it is.
 
 import base64
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import accumulate, chain, pairwise
 from struct import Struct
 
@@ -17,8 +18,11 @@ _PREFIXES = Struct("5s15x").iter_unpack
 UNUSUAL = b""
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 _BASE32 = frozenset(_ALPHABET)
-# The letters of base32 as the digits of a number to the base of 32.
-_DIGITS = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
+# The letters of base32 as the digits of a number to the base of 32; all other bytes as what is no digit of any number.
+_DIGITS = bytes(
+    ord("0123456789abcdefghijklmnopqrstuv"[_ALPHABET.index(letter)]) if (letter := chr(byte)) in _BASE32 else ord("!")
+    for byte in range(256)
+)
 
 
 def pack(hashes: Iterable[str]) -> bytes | str:
@@ -30,13 +34,14 @@ def pack_all(sets: Iterable[Iterable[str]]) -> list[bytes | str]:
     """Return each set of hashes as it is stored; all together, because each by itself takes five times as long."""
     found = [sorted(hashes) for hashes in sets]
     flat = list(chain.from_iterable(found))
-    together = "".join(flat)
-    if not flat or (set(map(len, flat)) == {_LETTERS} and _BASE32.issuperset(together)):
+    if {*map(len, flat)} <= {_LETTERS}:
         # Eight letters are five bytes, so 32 letters end where a byte does, and all of them are one number. Python's
         # base64 decodes base32 one letter at a time.
-        whole = int(together.translate(_DIGITS) or "0", 32).to_bytes(BYTES * len(flat))
-        ends = list(accumulate(map(len, found), initial=0))
-        return [whole[BYTES * start : BYTES * end] for start, end in pairwise(ends)]
+        with suppress(ValueError):
+            digits = "".join(flat).encode().translate(_DIGITS)
+            whole = int(digits or b"0", 32).to_bytes(BYTES * len(flat))
+            ends = list(accumulate(map(len, found), initial=0))
+            return [whole[BYTES * start : BYTES * end] for start, end in pairwise(ends)]
     if len(found) == 1:
         return [encode(found[0]).decode()]
     return [pack(hashes) for hashes in found]
