@@ -206,7 +206,8 @@ def _bring_up_to_date(
             raise _missing(path)
         _warn_of_loose_objects(repository)
         progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
-        done = bring_up_to_date(repository, path, _engine(repository, jobs, cluster), part=part, progress=progress)
+        engine = _engine(repository, jobs, cluster)
+        done = bring_up_to_date(repository, path, engine, jobs=jobs, part=part, progress=progress)
     if not is_quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
 

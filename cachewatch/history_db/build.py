@@ -24,6 +24,7 @@ from cachewatch.errors import AnotherInstance, DocumentError, UsageError
 from cachewatch.git.document_versions import DocumentVersions, Moment, find_versions, first_parents
 from cachewatch.git.repository import Repository
 from cachewatch.history_db.engines import Answer, Causes, Engine, units_of
+from cachewatch.history_db.finding import find_in_jobs
 from cachewatch.history_db.indexed_document import IndexedDocument, KnownDocument, OpenInterval, Task
 from cachewatch.history_db.names import signature_of
 from cachewatch.history_db.rewriting import common_length, cut
@@ -71,15 +72,16 @@ def bring_up_to_date(
     path: Path,
     engine: Engine,
     *,
+    jobs: int = 1,
     part: Part | None = None,
     progress: Progress = _TELL_NOBODY,
 ) -> Built:
-    """Index all revisions up to HEAD at `path`, or with a `part` some of their documents.
+    """Index all revisions up to HEAD at `path`, or with a `part` some of their documents; `jobs` processes find them.
 
     Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
     """
     with locked(path), closing(open_for_writing(path)) as connection, explained(path):
-        return _Build(repository, connection, engine, part, progress).run()
+        return _Build(repository, connection, engine, jobs=jobs, part=part, progress=progress).run()
 
 
 class _Build:
@@ -88,12 +90,15 @@ class _Build:
         repository: Repository,
         connection: sqlite3.Connection,
         engine: Engine,
+        *,
+        jobs: int,
         part: Part | None,
         progress: Progress,
     ) -> None:
         self._repository = repository
         self._connection = connection
         self._engine = engine
+        self._jobs = jobs
         self._part = part
         self._progress = progress
         self._chain: list[Moment] = []
@@ -144,7 +149,7 @@ class _Build:
         """Index all documents up to revision number `newest`."""
         indexed = self._indexed()
         commits = [moment.commit for moment in self._chain[: newest + 1]]
-        found = find_versions(self._repository, commits, indexed + 1)
+        found = find_in_jobs(self._repository, commits, indexed + 1, self._jobs)
         documents = _in_part(found, self._part, lambda one: f"{one.tag}/{one.package}")
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
         nights = _in_part(find_nights(self._repository, commits, sorted(changed)), self._part, lambda night: night.name)
