@@ -18,7 +18,7 @@ from random import Random
 
 from benchmarks.measuring import Figures
 from cachewatch.history_db.hashes import unpack
-from cachewatch.history_db.schema import open_for_writing
+from cachewatch.history_db.schema import add_indexes, open_for_writing
 
 REVISIONS, PACKAGES, SNAPSHOTS = 1_500, 1_250, 40
 LIVE_SPECS, GROUP = 100_000, 8
@@ -41,7 +41,7 @@ class Synthetic:
         self.connection = open_for_writing(path)
         self.ids = count(1)
         self.open: dict[int, list[tuple[int, int, int, bytes]]] = {}  # by package: id, build, stacks, hashes
-        self.prefixes: list[tuple[int, int]] = []
+        self.prefixes: list[tuple[bytes, int]] = []
         self.events = 0
 
     def make(self) -> None:
@@ -55,6 +55,7 @@ class Synthetic:
                 self._snapshot(number)
         self.prefixes.sort()
         self.connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", self.prefixes)
+        add_indexes(self.connection)
         self.connection.execute("UPDATE progress SET indexed = ?", (self.revisions - 1,))
         self.connection.execute("COMMIT")
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -96,7 +97,7 @@ class Synthetic:
         hashes = like[3] if like and tag else b"".join(sorted(self.random.randbytes(20) for _ in range(GROUP)))
         row = (number, tag, package, build, stacks, first, None, len(hashes) // 20, hashes)
         self.connection.execute("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self.prefixes += [(int.from_bytes(hashes[at : at + 5]), number) for at in range(0, len(hashes), 20)]
+        self.prefixes += [(hashes[at : at + 5], number) for at in range(0, len(hashes), 20)]
         self.events += len(hashes) // 20
         return number, build, stacks, hashes
 

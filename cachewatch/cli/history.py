@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cachewatch.cli.garbage_collection import searching_seldom
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.open_history import DB_OPTION, find_history
@@ -199,13 +200,14 @@ def _bring_up_to_date(
     from cachewatch.history_db.build import Progress, bring_up_to_date  # noqa: PLC0415
 
     line = progress_line(is_wanted=is_shown, doing="indexing")
-    with closing(line), closing(open_catalogue(repo, line)) as repository:
+    with closing(line), searching_seldom(), closing(open_catalogue(repo, line)) as repository:
         path = find_history(repo, db)
         if must_exist and not path.exists():
             raise _missing(path)
         _warn_of_loose_objects(repository)
         progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
-        done = bring_up_to_date(repository, path, _engine(repository, jobs, cluster), part=part, progress=progress)
+        engine = _engine(repository, jobs, cluster)
+        done = bring_up_to_date(repository, path, engine, jobs=jobs, part=part, progress=progress)
     if not is_quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
 

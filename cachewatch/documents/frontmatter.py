@@ -8,7 +8,7 @@ from msgspec import Struct
 from cachewatch.errors import UnreadableDocument
 
 _BOM = b"\xef\xbb\xbf"
-_META, _DETAILS, _DETAILS_END = b"meta: {", b"\nspec_details: [{", b"}]"
+_META_LINE, _DETAILS, _DETAILS_END = b"\nmeta: {", b"\nspec_details: [{", b"}]"
 _LFS_POINTER = b"version https://git-lfs"
 _PLAIN_TITLE = re.compile(r'"([^"\\]*)"|([^"\'&*!|>{\[%@`#,:][^#:]*)')
 _PLAIN_CATEGORIES = re.compile(r"\[([A-Za-z0-9._+@ ,-]*)\]")
@@ -72,7 +72,7 @@ class UsualDocuments:
     """
 
     def __init__(self) -> None:
-        self._checked: tuple[list[bytes], bytes] | None = None
+        self._checked: tuple[bytes, bytes] | None = None  # what is before the value of `meta`, and behind the records
 
     def details(self, data: bytes) -> str | None:
         """Return the value of `spec_details`, or None if `split` has to look at the whole document."""
@@ -80,20 +80,20 @@ class UsualDocuments:
         end = data.find(b"\n", start + 1)
         if start < 0 or end < 0 or not data.endswith(_DETAILS_END, start, end):
             return None
-        details = data[start + len(_DETAILS) - 2 : end]
-        if not details.isascii():
+        try:
+            details = str(memoryview(data)[start + len(_DETAILS) - 2 : end], "ascii")
+        except UnicodeDecodeError:
             return None
         self._check(data[:start], data[end:])
-        return details.decode("ascii")
+        return details
 
     def _check(self, before: bytes, after: bytes) -> None:
-        lines = before.split(b"\n")
-        others = [line for line in lines if not line.startswith(_META)]
-        is_usual = len(others) == len(lines) - 1 and before.isascii()
-        if is_usual and (others, after) == self._checked:
+        head, meta, value = before.rpartition(_META_LINE)
+        is_usual = bool(meta) and b"\n" not in value and before.isascii()
+        if is_usual and (head, after) == self._checked:
             return
         split(before + _DETAILS[:-2] + b"[]" + after)
-        self._checked = (others, after) if is_usual else None
+        self._checked = (head, after) if is_usual else None
 
 
 def front_lines(data: bytes) -> list[str]:

@@ -65,6 +65,8 @@ _decode_list = msgspec.json.Decoder(tuple[str, ...]).decode
 _LONGEST_KEPT = 2048  # bytes of a list, so that no document fills the memory with lists
 
 _HASH_LENGTH = 32
+# Texts of a few hundred characters, and their signatures: some 20 MB.
+_MANY = 20_000
 _HASH_KEY = '"hash": "'
 _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 END = "}, "
@@ -81,6 +83,13 @@ class Known:
     def one(self, signature: Signature) -> Signature:
         """Return the one object that stands for `signature`."""
         return self._signatures.setdefault(signature, signature)
+
+    def forget_many(self) -> None:
+        """Forget all of them if there are so many that they take memory; between documents only."""
+        if len(self.by_text) > _MANY:
+            self.by_text.clear()
+            self.old.clear()
+            self._signatures.clear()
 
 
 def read_records(details: str, known: Known) -> Records | None:
@@ -131,8 +140,9 @@ def split_at_braces(details: str) -> list[str]:
 
     Every piece is a record and `END` if no value of it has a brace, and `cut_hashes` finds out those of which one has.
     """
-    pieces = details[len(_OPENING) : -1].split("{")
-    pieces[-1] += END[1:]
+    pieces = details.split("{")
+    del pieces[0]  # what is before the first one
+    pieces[-1] = pieces[-1][:-1] + END[1:]
     return pieces
 
 
@@ -142,7 +152,7 @@ def cut_hashes(records: Sequence[str], end: str = "") -> tuple[list[str], list[s
     Whether it is a hash, `are_hashes` says.
     """
     parts = [record.partition(_HASH_KEY) for record in records]
-    if "" in {key for _, key, _ in parts} or (end and not all(record.endswith(end) for record in records)):
+    if "" in {key for _, key, _ in parts} or (end and {record[-len(end) :] for record in records} - {end}):
         return None
     cut = -len(end) if end else None
     hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]

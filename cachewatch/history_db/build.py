@@ -7,7 +7,7 @@ are done up to the last revision, the index says so, and forgets the names.
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain, groupby
 from pathlib import Path
@@ -23,11 +23,12 @@ from cachewatch.documents.parsing import parse
 from cachewatch.errors import AnotherInstance, DocumentError, UsageError
 from cachewatch.git.document_versions import DocumentVersions, Moment, find_versions, first_parents
 from cachewatch.git.repository import Repository
-from cachewatch.history_db.engines import Causes, Engine, Found, Unit, units_of
+from cachewatch.history_db.engines import Answer, Causes, Engine, units_of
+from cachewatch.history_db.finding import find_in_jobs
 from cachewatch.history_db.indexed_document import IndexedDocument, KnownDocument, OpenInterval, Task
 from cachewatch.history_db.names import signature_of
 from cachewatch.history_db.rewriting import common_length, cut
-from cachewatch.history_db.schema import check_is_index, error_of, open_for_writing
+from cachewatch.history_db.schema import add_indexes, check_is_index, error_of, open_for_writing
 from cachewatch.history_db.writing import Writer, fill_specs
 from cachewatch.runtime.atomic_files import open_lock
 
@@ -53,6 +54,9 @@ class Progress(Struct, frozen=True):
 
 
 _TELL_NOBODY = Progress()
+# Versions whose rows are committed together: what a build that is killed has to do again.
+_VERSIONS_AT_ONCE = 512
+_Answered = tuple[Task | Night, IndexedDocument | Causes]
 
 
 class Built(Struct, frozen=True):
@@ -68,15 +72,16 @@ def bring_up_to_date(
     path: Path,
     engine: Engine,
     *,
+    jobs: int = 1,
     part: Part | None = None,
     progress: Progress = _TELL_NOBODY,
 ) -> Built:
-    """Index all revisions up to HEAD at `path`, or with a `part` some of their documents.
+    """Index all revisions up to HEAD at `path`, or with a `part` some of their documents; `jobs` processes find them.
 
     Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
     """
     with locked(path), closing(open_for_writing(path)) as connection, explained(path):
-        return _Build(repository, connection, engine, part, progress).run()
+        return _Build(repository, connection, engine, jobs=jobs, part=part, progress=progress).run()
 
 
 class _Build:
@@ -85,12 +90,15 @@ class _Build:
         repository: Repository,
         connection: sqlite3.Connection,
         engine: Engine,
+        *,
+        jobs: int,
         part: Part | None,
         progress: Progress,
     ) -> None:
         self._repository = repository
         self._connection = connection
         self._engine = engine
+        self._jobs = jobs
         self._part = part
         self._progress = progress
         self._chain: list[Moment] = []
@@ -141,12 +149,14 @@ class _Build:
         """Index all documents up to revision number `newest`."""
         indexed = self._indexed()
         commits = [moment.commit for moment in self._chain[: newest + 1]]
-        found = find_versions(self._repository, commits, indexed + 1)
+        found = find_in_jobs(self._repository, commits, indexed + 1, self._jobs)
         documents = _in_part(found, self._part, lambda one: f"{one.tag}/{one.package}")
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
         nights = _in_part(find_nights(self._repository, commits, sorted(changed)), self._part, lambda night: night.name)
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
         states = _States(self._connection) if indexed >= 0 else None
+        # The documents of a package, one in each tag, have much in common that is then decoded once.
+        documents = sorted(documents, key=lambda one: (one.package, one.tag))
         tasks = [task for one in documents if (task := _task(one, states)).name not in done]
         asked = [night for night in nights if night.is_recorded and night.name not in done]
         total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)
@@ -154,12 +164,11 @@ class _Build:
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
         writer = Writer(self._connection, has_specs=indexed >= 0 and self._part is None)
-        for unit, answers in self._engine(units_of(tasks, asked)):
+        for run in _in_runs(self._engine(units_of(tasks, asked))):
             with self._transaction():
-                _store(writer, unit, answers)
-            size = sum(map(_size, unit))
-            self._versions += sum(_size(one) for one in unit if isinstance(one, Task))
-            self._progress.advance(size)
+                _store(writer, run)
+            self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
+            self._progress.advance(sum(_size(one) for one, _ in run))
         with self._transaction():
             for tag, of_tag in groupby(nights, key=lambda night: night.tag):
                 writer.add_nights(tag, [(night.revision, night.is_recorded) for night in of_tag])
@@ -205,6 +214,7 @@ def finish(connection: sqlite3.Connection, *, part: Part | None = None) -> None:
     """Say that all documents, or those of a part, are done up to the last revision, once they are."""
     if part is None and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
         fill_specs(connection)
+    add_indexes(connection)
     name = str(part) if part else None
     connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision), part = ?", (name,))
     connection.execute("DELETE FROM unit")
@@ -281,10 +291,23 @@ def _in_part(found: Sequence[Item], part: Part | None, name_of: Callable[[Item],
     return [one for one in found if crc32(name_of(one).encode()) % part.of == part.number - 1]
 
 
-def _store(writer: Writer, unit: Unit, answers: Found) -> None:
-    pairs: list[tuple[Task | Night, IndexedDocument | Causes]] = list(zip(unit, answers, strict=True))
-    writer.store((one, found) for one, found in pairs if isinstance(one, Task) and isinstance(found, IndexedDocument))
-    writer.store_causes((one, found) for one, found in pairs if isinstance(one, Night) and isinstance(found, tuple))
+def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
+    """Put answers together that are stored in one transaction."""
+    run: list[_Answered] = []
+    size = 0
+    for unit, found in answers:
+        run += zip(unit, found, strict=True)
+        size += sum(map(_size, unit))
+        if size >= _VERSIONS_AT_ONCE:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+def _store(writer: Writer, run: Sequence[_Answered]) -> None:
+    writer.store((one, found) for one, found in run if isinstance(one, Task) and isinstance(found, IndexedDocument))
+    writer.store_causes((one, found) for one, found in run if isinstance(one, Night) and isinstance(found, tuple))
 
 
 def _size(one: Task | Night) -> int:

@@ -53,7 +53,8 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
 
     def make_work() -> Callable[[Unit], Found]:
         own = repository.again() if jobs > 1 else repository
-        return lambda unit: _answer(own, unit)
+        known = Known()
+        return lambda unit: _answer(own, unit, known)
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
         left, attempts = list(units), 0
@@ -98,21 +99,21 @@ def follow_unit(git_dir: str, unit: Unit) -> Found:
     """Answer `unit` in a process that has nothing open yet."""
     repository = Repository(Path(git_dir))
     try:
-        return _answer(repository, unit)
+        return _answer(repository, unit, Known())
     finally:
         repository.close()
 
 
-def _answer(repository: Repository, unit: Unit) -> Found:
+def _answer(repository: Repository, unit: Unit, known: Known) -> Found:
+    known.forget_many()
     tasks = [one for one in unit if isinstance(one, Task)]
     nights = [one for one in unit if isinstance(one, Night)]
-    return list(count_all(repository, nights)) if nights else _follow_all(repository, tasks)
+    return list(count_all(repository, nights)) if nights else _follow_all(repository, tasks, known)
 
 
-def _follow_all(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
+def _follow_all(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
     blobs = [version.blob for task in unit for version in task.versions if version.blob]
     contents = repository.objects().readable(blobs, kind="blob", most=MAX_BYTES)
-    known = Known()
     found = [follow(task, contents, known) for task in unit]
     next(contents, None)
     return found

@@ -1,7 +1,7 @@
 """Follow one document through its versions, and tell since when and until when each of its specs was there."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from cachewatch.core.model import Signature
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
@@ -10,7 +10,7 @@ from cachewatch.documents.parsing import TOO_LARGE
 from cachewatch.documents.records import Known
 from cachewatch.errors import DocumentError
 from cachewatch.git.document_versions import Version
-from cachewatch.history_db.hashes import pack, unpack
+from cachewatch.history_db.hashes import pack_all, unpack
 from cachewatch.history_db.indexed_document import IndexedDocument, Interval, KnownDocument, Step, Tally, Task
 from cachewatch.history_db.record_differences import Difference, DocumentReader
 from cachewatch.history_db.step_counts import count_step
@@ -109,16 +109,14 @@ class _Follower:
     def _intervals(self) -> Iterator[Interval]:
         for one, signature in self._reader.specs.items():
             self._ended[signature, self._first[one], None].append(one)
-        for (signature, first, last), hashes in sorted(self._ended.items(), key=_order):
-            yield Interval(signature, first, last, pack(hashes), len(hashes))
+        ranks = {signature: rank for rank, signature in enumerate(sorted({place[0] for place in self._ended}))}
+        places = sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2]))
+        found = [self._ended[place] for place in places]
+        for (signature, first, last), hashes, packed in zip(places, found, pack_all(found), strict=True):
+            yield Interval(signature, first, last, packed, len(hashes))
 
 
 def _before(after: Mapping[str, Signature], found: Difference) -> dict[str, Signature]:
     """Return the specs before `found`, of those after it."""
     kept = {one: signature for one, signature in after.items() if one not in found.came}
     return kept | dict(found.went) | {one: before for one, (before, _) in found.changed.items()}
-
-
-def _order(item: tuple[tuple[Signature, int, int | None], Iterable[str]]) -> tuple[object, ...]:
-    (signature, first, last), _ = item
-    return signature, first, last is None, last

@@ -20,11 +20,11 @@ class Numbers:
         self._packages: dict[str, int] = {}
         self._builds: dict[_Build, int] = {}
         self._stacks: dict[tuple[str, ...], int] = {}
-
-    def forget(self) -> None:
-        """Forget what a transaction that was rolled back may have numbered."""
-        for known in (self._tags, self._packages, self._builds, self._stacks):
-            known.clear()
+        # A table that was empty has nothing that is not remembered here.
+        self._was_empty = {
+            table: connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None  # noqa: S608  ours
+            for table in ("tag", "package", "build", "stacks")
+        }
 
     def tag(self, name: str) -> int:
         """Return the number of a tag."""
@@ -42,11 +42,12 @@ class Numbers:
         """Return the number of a signature without its stacks."""
         s = signature
         build = (s.versions, s.compiler, s.os, s.platform, s.target, s.variants)
-        if build not in self._builds:
+        number = self._builds.get(build)
+        if number is None:
             columns = ("versions", "compiler", "os", "platform", "target", "variants")
             values = (_json(s.versions), s.compiler, s.os, s.platform, s.target, _json(s.variants))
-            self._builds[build] = self._number("build", columns, values)
-        return self._builds[build]
+            number = self._builds[build] = self._number("build", columns, values)
+        return number
 
     def stacks(self, names: tuple[str, ...]) -> int:
         """Return the number of a set of stacks, whose members are then in the table `stack`."""
@@ -58,10 +59,11 @@ class Numbers:
         return self._stacks[names]
 
     def _number(self, table: str, columns: Iterable[str], values: tuple[str, ...]) -> int:
-        where = " AND ".join(f"{column} = ?" for column in columns)
-        found = self._connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()  # noqa: S608  ours
-        if found is not None:
-            return int(found[0])
+        if not self._was_empty[table]:
+            where = " AND ".join(f"{column} = ?" for column in columns)
+            found = self._connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()  # noqa: S608
+            if found is not None:
+                return int(found[0])
         marks = ", ".join("?" for _ in values)
         insert = f"INSERT INTO {table}({', '.join(columns)}) VALUES ({marks})"  # noqa: S608  our own names
         return int(self._connection.execute(insert, values).lastrowid or 0)
@@ -79,5 +81,6 @@ def names_of(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+@lru_cache(maxsize=4096)
 def _json(names: tuple[str, ...]) -> str:
     return json.dumps(names)

@@ -6,7 +6,7 @@ or, with many changes, of all. Whatever is not of the form that the generator wr
 the two ways give one answer.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -14,12 +14,15 @@ from msgspec import Struct
 from cachewatch.core.model import Signature
 from cachewatch.core.package_facts import facts_of
 from cachewatch.documents.frontmatter import NotPlain, UsualDocuments
-from cachewatch.documents.limits import MAX_BYTES, check
+from cachewatch.documents.limits import MAX_BYTES, MAX_STACKS, MAX_UNLIKE, check
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import END, Known, are_hashes, cut_hashes, hash_in, learn, split_at_braces
 from cachewatch.history_db.changed_records import changed_records
 
 BySpec = Mapping[str, Signature]
+
+# The names of the keys leave less than 900 characters of such a record to its values; a compiler may get a name that is 30 longer.
+_SHORT = 1000
 
 
 class Difference(Struct, frozen=True):
@@ -109,7 +112,7 @@ class DocumentReader:
             self._records = {}
         else:
             removed = set(map(hash_in, gone))
-            if any(one in self.specs and one not in removed for one in added):
+            if not removed.issuperset(added.keys() & self.specs.keys()):
                 return None  # a hash is there twice
             found = self._exchange(removed, added)
         for record in gone:
@@ -132,12 +135,16 @@ class DocumentReader:
                 del copies[text]
         return copies if not unseen or self._is_understood(copies) else None
 
-    def _is_understood(self, texts: Iterable[str]) -> bool:
+    def _is_understood(self, texts: Collection[str]) -> bool:
         """Learn what is new of `texts`, and check all of them against the limits."""
-        if any(text not in self._known.by_text and learn(text, self._known) is None for text in texts):
+        by_text = self._known.by_text
+        if any(text not in by_text and learn(text, self._known) is None for text in texts):
             return False
-        signatures = dict.fromkeys((self._known.by_text[text] for text in texts), 1)
-        check(signatures, facts_of(signatures))
+        # What is so short has no value, and no number of them, beyond a limit.
+        is_small = len(texts) <= MAX_UNLIKE and max(map(len, texts), default=0) <= _SHORT
+        if not is_small or sum(len(by_text[text].stacks) for text in texts) > MAX_STACKS:
+            signatures = dict.fromkeys((by_text[text] for text in texts), 1)
+            check(signatures, facts_of(signatures))
         return True
 
     def _exchange(self, old: Iterable[str], new: Mapping[str, Signature]) -> Difference:

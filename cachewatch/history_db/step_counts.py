@@ -1,7 +1,7 @@
 """How many specs a version added, removed and rebuilt, by the laws of the comparison (docs/laws.md)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from cachewatch.core.compare import compare
 from cachewatch.core.model import Document, MatchKind, Signature, Specs
@@ -10,7 +10,7 @@ from cachewatch.core.versions import version_identity
 from cachewatch.history_db.indexed_document import Step, Tally
 from cachewatch.history_db.record_differences import BySpec, Difference
 
-Counts = Counter[Signature]
+Counts = Mapping[Signature, int]
 # The two states of a document, where the counts of a difference alone do not tell; with whether compilers are old.
 Sides = Callable[[], tuple[tuple[BySpec, bool], tuple[BySpec, bool]]]
 
@@ -19,24 +19,35 @@ def count_step(
     package: str, revision: int, found: Difference, sides: Sides, *, is_compiler_unknown: bool
 ) -> tuple[Step | None, list[Tally]]:
     """Return what `found` is in numbers; no step if it neither added nor removed specs."""
-    went, came = Counter(found.went.values()), Counter(found.came.values())
-    rebuilt = _compared(package, sides) if is_compiler_unknown or _is_written_variously(went + came) else went & came
-    step = Step(revision, came.total(), went.total(), rebuilt.total(), is_compiler_unknown)
+    went, came = _counted(found.went.values()), _counted(found.came.values())
+    if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
+        rebuilt = _compared(package, sides)
+    else:
+        rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
+    step = Step(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
     tallies = list(_tallies(revision, found, went, came, rebuilt))
     return step if step.added or step.removed else None, tallies
 
 
-def _is_written_variously(signatures: Counts) -> bool:
+def _counted(signatures: Iterable[Signature]) -> Counts:
+    """Count `signatures`; there are a few, for which a Counter takes several times as long."""
+    counts: dict[Signature, int] = {}
+    for signature in signatures:
+        counts[signature] = counts.get(signature, 0) + 1
+    return counts
+
+
+def _is_written_variously(signatures: Iterable[Signature]) -> bool:
     """Tell whether two versions are equal for Spack and written differently (1.2, 1-2)."""
     versions = {version for signature in signatures for version in signature.versions}
-    return len({version_identity(version) for version in versions}) < len(versions)
+    return len(versions) > 1 and len({version_identity(version) for version in versions}) < len(versions)
 
 
 def _compared(package: str, sides: Sides) -> Counts:
     """Return the rebuilt specs as the whole comparison finds them."""
     before, after = (_document(package, specs, is_old=is_old) for specs, is_old in sides())
     change = compare(package, before, after)
-    rebuilt: Counts = Counter()
+    rebuilt: Counter[Signature] = Counter()
     for match in change.pairings if change else ():
         if match.rung is MatchKind.REBUILT:
             rebuilt[match.before] += match.count

@@ -2,21 +2,24 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import astuple
 
 from cachewatch.causes.night_causes import CountedCause, Night
 from cachewatch.core.model import Signature
-from cachewatch.history_db.hashes import prefixes
+from cachewatch.history_db.hashes import BYTES, PREFIX_BYTES, prefixes
 from cachewatch.history_db.indexed_document import IndexedDocument, Interval, OpenInterval, Tally, Task
 from cachewatch.history_db.names import Numbers
 
-_INTERVAL = (
-    "INSERT INTO interval(tag, package, build, stacks, first, last, size, hashes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
 _TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET added = added + excluded.added, removed = removed + excluded.removed, rebuilt = rebuilt + excluded.rebuilt"""
+
+# SQLite cuts the prefixes out itself; of rows with more hashes, it would copy all of them for each one.
+_MOST_AT_ONCE = 1000
+_SPECS = f"""INSERT OR IGNORE INTO spec
+    SELECT substr(hashes, start, {PREFIX_BYTES}), id FROM interval CROSS JOIN place
+    WHERE start < {BYTES} * size AND size <= {_MOST_AT_ONCE} AND typeof(hashes) = 'blob' ORDER BY 1, 2"""  # noqa: S608  our own numbers
 
 
 class Writer:
@@ -28,18 +31,24 @@ class Writer:
         self._numbers = Numbers(connection)
         self._has_specs = has_specs
 
-    def forget(self) -> None:
-        """Take note that a transaction was rolled back."""
-        self._numbers.forget()
-
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
         """Write documents, which are done then. Signatures are numbered in their order, not as they were met."""
         found = list(documents)
-        for signature in sorted({interval.signature for _, one in found for interval in one.intervals}):
-            self._numbers.build(signature)
-            self._numbers.stacks(signature.stacks)
+        numbers = self._numbers
+        places = {
+            signature: (numbers.build(signature), numbers.stacks(signature.stacks))
+            for signature in sorted({interval.signature for _, one in found for interval in one.intervals})
+        }
+        rows = _Rows(places, self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0])
         for task, one in found:
-            self._store(task, one)
+            rows.add((numbers.tag(task.tag), numbers.package(task.package)), one)
+            self._add_intervals(rows, task, one)
+        self._write(rows)
+        tallies: defaultdict[str, list[Tally]] = defaultdict(list)
+        for task, one in found:
+            tallies[task.tag] += one.tallies
+        for tag, of_tag in tallies.items():
+            self.add_tallies(tag, of_tag)
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
 
     def store_causes(self, nights: Iterable[tuple[Night, Iterable[CountedCause]]]) -> None:
@@ -64,45 +73,34 @@ class Writer:
 
     def add_tallies(self, tag: str, tallies: Iterable[Tally]) -> None:
         """Add to the tallies of a tag."""
-        number = self._numbers.tag(tag)
-        rows = [(number, self._numbers.stacks(t.stacks), t.revision, t.added, t.removed, t.rebuilt) for t in tallies]
-        self._connection.executemany(_TALLY, rows)
+        number, stacks = self._numbers.tag(tag), self._numbers.stacks
+        sums: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        for tally in tallies:
+            counts = sums[stacks(tally.stacks), tally.revision]
+            counts[0] += tally.added
+            counts[1] += tally.removed
+            counts[2] += tally.rebuilt
+        self._connection.executemany(_TALLY, [(number, *place, *counts) for place, counts in sorted(sums.items())])
 
-    def _store(self, task: Task, one: IndexedDocument) -> None:
-        key = self._numbers.tag(task.tag), self._numbers.package(task.package)
-        write = self._connection.executemany
-        if one.document is not None:
-            d = one.document
-            row = (*key, d.blob, d.revision, d.baseline, d.has_old_compilers)
-            write("INSERT OR REPLACE INTO document VALUES (?, ?, ?, ?, ?, ?)", [row])
-        write("INSERT OR REPLACE INTO diagnostic VALUES (?, ?, ?, ?)", [(*key, *each) for each in one.diagnostics])
-        write(
-            "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(*key, *astuple(step)) for step in one.steps],
-        )
-        self.add_tallies(task.tag, one.tallies)
-        self._store_intervals(key, task, one)
-
-    def _store_intervals(self, key: tuple[int, int], task: Task, one: IndexedDocument) -> None:
-        """Write new intervals, and change the rows of those that were open."""
-        of_row: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
-        rows = {(row.signature, row.first): row for row in task.intervals}
-        for interval in one.intervals:
-            if (interval.signature, interval.first) in rows:
-                of_row[interval.signature, interval.first].append(interval)
-            else:
-                self._insert(key, interval)
-        for place, row in rows.items():
-            self._change(key, row, of_row[place])
-
-    def _change(self, key: tuple[int, int], row: OpenInterval, parts: list[Interval]) -> None:
-        """Let a row that was open be the largest part of what it became; the others are new rows."""
-        largest = max(parts, key=lambda part: (part.size, part.last is None))
-        for part in parts:
-            if part is not largest:
-                self._insert(key, part)
-        if largest.last is None and largest.hashes == row.hashes:
+    def _add_intervals(self, rows: "_Rows", task: Task, one: IndexedDocument) -> None:
+        """Take in new intervals, and change the rows of those that were open."""
+        if not task.intervals:
+            rows.add_intervals(one.intervals)
             return
+        of_row: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
+        opened = {(row.signature, row.first): row for row in task.intervals}
+        for interval in one.intervals:
+            of_row[interval.signature, interval.first].append(interval)
+        for place, intervals in of_row.items():
+            if place in opened:
+                intervals.remove(self._change(opened[place], intervals))
+            rows.add_intervals(intervals)
+
+    def _change(self, row: OpenInterval, parts: Sequence[Interval]) -> Interval:
+        """Let a row that was open be the largest part of what it became, and return that; the others are new rows."""
+        largest = max(parts, key=lambda part: (part.size, part.last is None))
+        if largest.last is None and largest.hashes == row.hashes:
+            return largest
         self._connection.execute(
             "UPDATE interval SET last = ?, size = ?, hashes = ? WHERE id = ?",
             (largest.last, largest.size, largest.hashes, row.id),
@@ -110,21 +108,56 @@ class Writer:
         if self._has_specs:
             gone = prefixes(row.hashes) - prefixes(largest.hashes)
             remove_specs(self._connection, row.id, gone)
+        return largest
 
-    def _insert(self, key: tuple[int, int], interval: Interval) -> None:
-        signature = interval.signature
-        values = (self._numbers.build(signature), self._numbers.stacks(signature.stacks), interval.first, interval.last)
-        row = self._connection.execute(_INTERVAL, (*key, *values, interval.size, interval.hashes)).lastrowid
+    def _write(self, rows: "_Rows") -> None:
+        write = self._connection.executemany
+        write("INSERT OR REPLACE INTO document VALUES (?, ?, ?, ?, ?, ?)", rows.documents)
+        write("INSERT OR REPLACE INTO diagnostic VALUES (?, ?, ?, ?)", rows.diagnostics)
+        write("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?)", rows.steps)
+        write("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.intervals)
         if self._has_specs:
-            add_specs(self._connection, int(row or 0), prefixes(interval.hashes))
+            for number, *_, hashes in rows.intervals:
+                add_specs(self._connection, number, prefixes(hashes))
 
 
-def add_specs(connection: sqlite3.Connection, interval: int, found: Iterable[int]) -> None:
+class _Rows:
+    """Rows to write together: a statement a row takes several times as long."""
+
+    def __init__(self, places: Mapping[Signature, tuple[int, int]], start: int) -> None:
+        """`places` has the numbers of signatures, and `start` is that of the first new interval."""
+        self.documents: list[tuple[object, ...]] = []
+        self.diagnostics: list[tuple[object, ...]] = []
+        self.steps: list[tuple[object, ...]] = []
+        self.intervals: list[tuple[int, int, int, int, int, int, int | None, int, bytes | str]] = []
+        self._places = places
+        self._start = start
+        self._key = (0, 0)
+
+    def add(self, key: tuple[int, int], one: IndexedDocument) -> None:
+        """Take in all of a document but its intervals."""
+        self._key = key
+        d = one.document
+        if d is not None:
+            self.documents.append((*key, d.blob, d.revision, d.baseline, d.has_old_compilers))
+        self.diagnostics += [(*key, *each) for each in one.diagnostics]
+        self.steps += [(*key, s.revision, s.added, s.removed, s.rebuilt, s.is_compiler_unknown) for s in one.steps]
+
+    def add_intervals(self, intervals: Iterable[Interval]) -> None:
+        """Take in new intervals of that document."""
+        key, places = self._key, self._places
+        self.intervals += [
+            (number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes)
+            for number, i in enumerate(intervals, self._start + len(self.intervals))
+        ]
+
+
+def add_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
     """Let hashes with these prefixes lead to an interval."""
     connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", [(prefix, interval) for prefix in found])
 
 
-def remove_specs(connection: sqlite3.Connection, interval: int, found: Iterable[int]) -> None:
+def remove_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
     """Let hashes with these prefixes not lead to an interval any more."""
     connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", [(p, interval) for p in found])
 
@@ -132,13 +165,10 @@ def remove_specs(connection: sqlite3.Connection, interval: int, found: Iterable[
 def fill_specs(connection: sqlite3.Connection) -> None:
     """Fill the table `spec` from the intervals, in its own order, which is faster and smaller than row by row."""
     connection.execute("DELETE FROM spec")
-    connection.execute("CREATE TEMP TABLE unsorted(prefix INTEGER, interval INTEGER)")
-    connection.executemany("INSERT INTO unsorted VALUES (?, ?)", _all_specs(connection))
-    connection.execute("INSERT INTO spec SELECT DISTINCT prefix, interval FROM unsorted ORDER BY prefix, interval")
-    connection.execute("DROP TABLE unsorted")
-
-
-def _all_specs(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
-    for interval, hashes in connection.execute("SELECT id, hashes FROM interval"):
-        for prefix in prefixes(hashes):
-            yield prefix, interval
+    connection.execute("CREATE TEMP TABLE place(start INTEGER PRIMARY KEY)")
+    connection.executemany("INSERT INTO place VALUES (?)", [(1 + BYTES * n,) for n in range(_MOST_AT_ONCE)])
+    connection.execute(_SPECS)
+    connection.execute("DROP TABLE place")
+    query = "SELECT id, hashes FROM interval WHERE size > ? OR typeof(hashes) = 'text'"
+    for interval, hashes in connection.execute(query, (_MOST_AT_ONCE,)):
+        add_specs(connection, interval, sorted(prefixes(hashes)))

@@ -1,9 +1,10 @@
 """Independent work in several processes, with the results in order.
 
-Each process takes every n-th item and answers through a pipe of its own. A pipe holds
-little, so a process that is ahead waits, and nothing piles up.
+Each process takes every n-th item and answers through a pipe of its own. A pipe holds at most
+a megabyte, so a process that is ahead waits, and nothing piles up.
 """
 
+import fcntl
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_PIPE_BYTES = 2**20
 
 
 class WorkerEnded(RuntimeError):
@@ -37,6 +39,8 @@ def in_processes(
     # Forked, so that nothing of what the work needs has to be sent.
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
+    for _, writer in pipes:
+        _widen(writer)
     processes = [
         context.Process(target=_serve, args=(make_work, items[number::jobs], number, pipes), daemon=True)
         for number in range(jobs)
@@ -95,6 +99,12 @@ def _answer(writer: "Connection", function: Callable[..., Any], arguments: tuple
             writer.send((function(*arguments), None))
         except Exception as error:  # noqa: BLE001  whatever it is, it is raised where it can be told
             writer.send((None, error))
+
+
+def _widen(writer: "Connection") -> None:
+    """Let a process work on while what it answered waits; only Linux can."""
+    with suppress(AttributeError, OSError):
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _is_started(process: "ForkProcess") -> bool:

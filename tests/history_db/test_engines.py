@@ -10,11 +10,14 @@ import pytest
 from conftest import Run
 from indexes import Catalogue, Dump, build, dump, write
 
+from cachewatch.documents import records as document_records
+from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed
 from cachewatch.git.repository import Repository
+from cachewatch.history_db import build as building
 from cachewatch.history_db import engines
 from cachewatch.history_db.build import bring_up_to_date
-from cachewatch.history_db.engines import on_cluster
+from cachewatch.history_db.engines import in_jobs, on_cluster
 from cachewatch.history_db.indexed_document import IndexedDocument, Task
 
 
@@ -50,11 +53,11 @@ def test_a_worker_that_is_killed_loses_nothing(
 ) -> None:
     follow, killed = engines._follow_all, tmp_path / "killed"
 
-    def killing(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit) and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return follow(repository, unit)
+        return follow(repository, unit, known)
 
     serial = build(catalogue, tmp_path / "serial.db")
     monkeypatch.setattr(engines, "_follow_all", killing)
@@ -68,10 +71,10 @@ def test_a_document_that_kills_every_worker_is_named(
 ) -> None:
     follow = engines._follow_all
 
-    def killing(repository: Repository, unit: Sequence[Task]) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit):
             os.kill(os.getpid(), signal.SIGKILL)
-        return follow(repository, unit)
+        return follow(repository, unit, known)
 
     monkeypatch.setattr(engines, "_follow_all", killing)
     with pytest.raises(WorkFailed, match=r"develop/\S*gcc.*3 worker processes ended"):
@@ -127,3 +130,42 @@ def test_a_cluster_makes_the_same_index_though_a_worker_is_killed(
 
         bring_up_to_date(repository, tmp_path / "dask.db", engine)  # type: ignore[arg-type]
     assert dump(tmp_path / "dask.db") == serial
+
+
+@pytest.mark.usefixtures("small_units")
+def test_how_much_is_committed_at_once_changes_nothing(
+    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[list[int]] = []
+    for most in (1, 10**9):
+        monkeypatch.setattr(building, "_VERSIONS_AT_ONCE", most)
+        commits.append([])
+        repository = Repository(catalogue)
+        progress = building.Progress(advance=commits[-1].append)
+        bring_up_to_date(repository, tmp_path / f"{most}.db", in_jobs(repository, 1), progress=progress)
+        repository.close()
+    each, together = commits
+    assert len(each) > 3
+    assert together == [sum(each)]
+    assert dump(tmp_path / "1.db") == dump(tmp_path / f"{10**9}.db")
+
+
+@pytest.mark.usefixtures("small_units")
+def test_a_process_that_forgets_what_records_mean_finds_the_same(
+    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remembering = build(catalogue, tmp_path / "remembering.db")
+    known: list[int] = []
+    follow = engines._follow_all
+
+    def counting(repository: Repository, unit: Sequence[Task], each: Known) -> list[IndexedDocument]:
+        known.append(len(each.by_text))
+        return follow(repository, unit, each)
+
+    monkeypatch.setattr(engines, "_follow_all", counting)
+    build(catalogue, tmp_path / "counting.db")
+    assert any(known)
+    known.clear()
+    monkeypatch.setattr(document_records, "_MANY", 0)
+    assert build(catalogue, tmp_path / "forgetting.db") == remembering
+    assert not any(known)

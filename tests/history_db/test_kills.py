@@ -33,7 +33,7 @@ def counted(path):
     connection.set_trace_callback(trace)
     return connection
 
-engines._VERSIONS_IN_UNIT = 1
+engines._VERSIONS_IN_UNIT = building._VERSIONS_AT_ONCE = 1
 building.open_for_writing = counted
 repository = Repository(building.Path(folder))
 building.bring_up_to_date(repository, building.Path(path), engines.in_jobs(repository, 2))

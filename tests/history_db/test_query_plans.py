@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cachewatch.history_db import best_snapshot, blame, churn, log, stacks_at, when
-from cachewatch.history_db.schema import open_for_writing
+from cachewatch.history_db.schema import add_indexes, open_for_writing
 
 _PACKAGE = "package = 1 AND tag = 1"
 
@@ -14,7 +14,9 @@ _PACKAGE = "package = 1 AND tag = 1"
 @pytest.fixture
 def connection(tmp_path: Path) -> sqlite3.Connection:
     """Return an empty index, of which SQLite knows nothing but the tables."""
-    return open_for_writing(tmp_path / "h.db")
+    connection = open_for_writing(tmp_path / "h.db")
+    add_indexes(connection)
+    return connection
 
 
 def test_when_does_not_sort(connection: sqlite3.Connection) -> None:

@@ -62,6 +62,9 @@ VARIANTS: dict[str, bytes] = {
     "a pointer": b"version https://git-lfs.github.com/spec/v1\n",
     "too many that are unlike": document([record(n, versions=[str(n)]) for n in range(5001)], meta={}),
     "a value that is too long": document([record(1, target="x" * 1100)]),
+    "a compiler that gets too long a name": document([record(1, compiler="intel@" + "1" * 1010)]),
+    "too many variants": document([record(1, variants=[f"v{n}" for n in range(1001)])]),
+    "too many stacks": document([record(n, stacks=[f"s{n}-{m}" for m in range(30)]) for n in range(40)]),
 }
 
 
