@@ -80,14 +80,16 @@ def _state(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let sites have their state in PostgreSQL, if the mark or the option says so."""
     if getattr(request, "param", request.config.getoption("--state")) == STATES[0]:
         yield
-        return
-    from station import Site  # noqa: PLC0415  few tests need it
+    else:
+        from station import Site  # noqa: PLC0415  few tests need it
 
-    Site.address = request.getfixturevalue("address")
-    yield
-    Site.address = None
-    while Site.opened:
-        Site.opened.pop().close()
+        Site.address = request.getfixturevalue("address")
+        yield
+        Site.address = None
+    if "station" in sys.modules:
+        opened = sys.modules["station"].Site.opened
+        while opened:
+            opened.pop().close()
 
 
 @pytest.fixture(autouse=True)

@@ -79,8 +79,7 @@ class Site:
         """Open the state as a new process would."""
         config = read_config(self.folder / "cachewatch.yaml")
         database = open_database(config.database, clock=self.clock)
-        if self.address is not None:
-            self.opened.append(database)
+        self.opened.append(database)
         return Context(config=config, database=database, log=self._log(), clock=self.clock)
 
     def clock(self) -> datetime:

@@ -54,10 +54,14 @@ class SqliteDatabase(Database):
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
         pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
         super().__init__(make_engine(self.path, pragmas), clock)
-        with self._explained():
-            if is_checked:
-                _check(self._engine, self.path, "quick_check")
-            bring_up(self._engine, self.path)
+        try:
+            with self._explained():
+                if is_checked:
+                    _check(self._engine, self.path, "quick_check")
+                bring_up(self._engine, self.path)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def size(self) -> int:

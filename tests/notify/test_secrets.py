@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -208,7 +208,7 @@ def test_no_secret_is_ever_said(site: Site, run: Run) -> None:
 
 def stored(folder: Path) -> bytes:
     """Return all that the database keeps compressed."""
-    with open_database(folder).read() as connection:
+    with closing(open_database(folder)) as database, database.read() as connection:
         numbers = [each.id for each in outbox.find(connection)]
         return (
             b"".join(outbox.message(connection, number).payload for number in numbers)

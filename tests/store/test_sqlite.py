@@ -1,11 +1,11 @@
 """The state in SQLite: its forms, its plans, its files, and what it says of damage."""
 
-import gc
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,9 @@ OLD = Path(__file__).parents[1] / "data" / "state-0.1.db"
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> SqliteDatabase:
-    return SqliteDatabase(tmp_path / "state", is_checked=True, clock=lambda: NOW)
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    with closing(SqliteDatabase(tmp_path / "state", is_checked=True, clock=lambda: NOW)) as made:
+        yield made
 
 
 # Of what is asked on the way of a delivery, again and again: how SQLite looks for it.
@@ -167,7 +168,7 @@ def test_an_alert_of_0_1_stays_open(tmp_path: Path, topic: str, key: AlertKey) -
     with opened(tmp_path / NAME) as connection:
         connection.execute("DELETE FROM troubles")
         connection.execute("INSERT INTO troubles VALUES (?, ?, ?)", (topic, to_text(NOW), "what 0.1 said"))
-    with SqliteDatabase(tmp_path).read() as connection:
+    with closing(SqliteDatabase(tmp_path)) as database, database.read() as connection:
         (alert,) = alerts.all_open(connection)
     assert (alert.key, alert.opened_at, alert.notified_at, alert.title) == (key, NOW, NOW, "what 0.1 said")
 
@@ -182,7 +183,8 @@ def test_the_form_before_keeps_what_is_held(tmp_path: Path) -> None:
             connection.execute(f"INSERT INTO digests VALUES ({', '.join('?' * 11)}, NULL, 1)", values)
         for key in ("one", "three"):
             connection.execute("INSERT INTO held_losses VALUES (?, 'public', 'develop', '40 -> 0 specs')", (key,))
-    with SqliteDatabase(tmp_path).read() as connection:
+    engine.dispose()
+    with closing(SqliteDatabase(tmp_path)) as database, database.read() as connection:
         found = {(digest.stream, hold) for digest in held.all_held(connection) for hold in digest.holds}
     assert found == {
         ("one", Hold(event=HoldEvent("public", "develop", HoldKind.SUSPICIOUS), said="40 -> 0 specs")),
@@ -203,14 +205,20 @@ def test_whoever_finds_the_database_locked_waits_for_ten_seconds(database: Sqlit
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 10_000
 
 
-def test_a_database_that_nobody_uses_any_more_holds_no_file_open(tmp_path: Path) -> None:
+def test_a_database_that_is_closed_or_cannot_be_used_holds_no_file_open(tmp_path: Path) -> None:
+    newer = tmp_path / "newer"
+    SqliteDatabase(newer).close()
+    with opened(newer / NAME) as connection:
+        connection.execute(f"PRAGMA user_version = {FORM + 1}")
+
     def files() -> int:
-        gc.collect()
         return len(list(Path("/proc/self/fd").iterdir()))
 
     def use() -> None:
-        with SqliteDatabase(tmp_path).read() as connection:
+        with closing(SqliteDatabase(tmp_path)) as database, database.read() as connection:
             health.counters(connection)
+        with pytest.raises(StateError):
+            SqliteDatabase(newer)
 
     before = files()
     for _ in range(5):
@@ -264,6 +272,7 @@ def test_the_steps_lead_to_the_tables_of_the_code(database: SqliteDatabase, tmp_
     take_steps(engine, version_of, note, form=FORM)
     with engine.connect() as led, database.read() as made:
         assert _shape(led) == _shape(made)
+    engine.dispose()
 
 
 def test_the_newest_form_is_the_last_revision() -> None:
@@ -308,6 +317,8 @@ def test_several_that_upgrade_at_once_take_turns(tmp_path: Path) -> None:
     folders = next_form(tmp_path / "next", f'op.execute("CREATE TABLE filled AS {numbers} SELECT i FROM n")')
     with ThreadPoolExecutor(len(databases)) as pool:
         list(pool.map(lambda each: bring_up(each._engine, each.path, FORM + 1, folders), databases))
+    for database in databases:
+        database.close()
     with opened(copy) as old, opened(tmp_path / NAME) as now:
         assert old.execute("PRAGMA user_version").fetchone() == (FORM,)
         assert now.execute("SELECT count(*) FROM filled").fetchone() == (20000,)
