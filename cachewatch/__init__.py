@@ -3,7 +3,7 @@
 Each is loaded when it is first used, so that importing the package costs nothing.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # As in `typing`, which takes longer to load than all of this.
 TYPE_CHECKING = False
