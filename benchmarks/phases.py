@@ -39,7 +39,7 @@ def main() -> None:
     repository, before, after = sys.argv[1:]
     load = _timed("load the command line", lambda: __import__("cachewatch.cli.diff"))
     load()
-    _timed("load GitPython", lambda: __import__("cachewatch.git.catalogue"))()
+    _timed("load what reads git", lambda: __import__("cachewatch.git.catalogue"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
     from cachewatch import diff  # noqa: PLC0415
     from cachewatch.cli import garbage_collection  # noqa: PLC0415

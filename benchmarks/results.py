@@ -11,7 +11,7 @@ from benchmarks.history_index import HistoryIndex
 from benchmarks.history_index import section as index_section
 from benchmarks.measuring import Figures
 from benchmarks.passes import Cost
-from benchmarks.suites import FLOOR, IGNORE_ORDER, IMPORT_GIT, PASS, Reads, Suite
+from benchmarks.suites import FLOOR, IGNORE_ORDER, PASS, Reads, Suite
 from benchmarks.tables import spread, table
 from benchmarks.year import Year
 
@@ -213,8 +213,8 @@ def _limits(results: Results) -> Iterator[str]:
     floor, start = far.seconds[FLOOR].middle, small.seconds[PASS].middle
     for bar in results.bars:
         if bar.number == 1 and not bar.is_reached:
-            yield f"- {bar.promise}: {bar.limit:.1f} x leaves {bar.limit * floor:.2f} s, of which starting Python and importing"
-            yield f"  GitPython take {small.seconds[IMPORT_GIT].middle:.2f} s; the phases from reading on have to share what is left."
+            yield f"- {bar.promise}: {bar.limit:.1f} x leaves {bar.limit * floor:.2f} s, of which starting Python takes"
+            yield f"  {start:.2f} s; all other phases have to share what is left."
         if bar.number == 4 and not bar.is_reached and IGNORE_ORDER in small.seconds:
             allowed = small.seconds[IGNORE_ORDER].middle / bar.limit
             yield f"- {bar.promise}: {bar.limit:.0f} x leaves {allowed:.3f} s; Python alone takes {start:.3f} s to start."

@@ -19,7 +19,7 @@ from cachewatch.daemon.monitor import Monitor, Page
 from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
-from cachewatch.git.repository import interrupt
+from cachewatch.git.processes import interrupt
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.history_index import update_history

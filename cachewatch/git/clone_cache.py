@@ -13,7 +13,8 @@ from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git.absent_objects import absent_of, at_once
 from cachewatch.git.addresses import clone_folder, is_url
 from cachewatch.git.hardening import git_command
-from cachewatch.git.repository import Repository, fetch
+from cachewatch.git.processes import fetch
+from cachewatch.git.repository import Repository
 from cachewatch.runtime.atomic_files import open_lock
 
 _SCHEMES = ("https", "http", "ssh", "git", "file")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.repository import handing_on
+from cachewatch.git.processes import handing_on
 from cachewatch.git.stale_files import unlock
 from cachewatch.runtime.atomic_files import open_lock
 

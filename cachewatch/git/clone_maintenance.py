@@ -12,7 +12,7 @@ from pathlib import Path
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.guarded_command import ENDED, GRACE_SECONDS, guarded
 from cachewatch.git.hardening import git_command
-from cachewatch.git.repository import GitResult, ask, explain
+from cachewatch.git.processes import GitResult, ask, explain
 
 logger = logging.getLogger(__name__)
 

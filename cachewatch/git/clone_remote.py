@@ -14,7 +14,7 @@ from cachewatch.git.clone_cache import check_url
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.guarded_command import ENDED, GRACE_SECONDS, guarded
 from cachewatch.git.hardening import git_command
-from cachewatch.git.repository import GitResult, ask, explain
+from cachewatch.git.processes import GitResult, ask, explain
 
 # The name by which git's configuration knows the other side. Its address is never written down.
 NAME = "up"

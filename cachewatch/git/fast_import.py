@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cachewatch.git.repository import make_repository
+from cachewatch.git.making_repository import make_repository
 
 AUTHOR = "cachewatch <cachewatch@localhost>"
 

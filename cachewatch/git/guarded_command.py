@@ -3,7 +3,7 @@
 from functools import cache
 from shutil import which
 
-from cachewatch.git.repository import works
+from cachewatch.git.processes import works
 
 # How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
 ENDED = (124, 128 + 9, 128 + 15, -9, -15)

@@ -24,7 +24,9 @@ from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.errors import BrokenSource, SourceError, UsageError
 from cachewatch.git import clone_maintenance
 from cachewatch.git.fast_import import AUTHOR, data_of, quoted
-from cachewatch.git.repository import Repository, handing_on, import_stream, init_repository, pack
+from cachewatch.git.making_repository import import_stream, init_repository, pack
+from cachewatch.git.processes import handing_on
+from cachewatch.git.repository import Repository
 from cachewatch.runtime.atomic_files import open_lock
 
 BRANCH = "main"

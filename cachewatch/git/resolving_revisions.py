@@ -12,7 +12,8 @@ from cachewatch.core.model import Side
 from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.core.repository_layout import CATALOGUE
 from cachewatch.errors import SourceError, UnknownRevision
-from cachewatch.git.repository import Object, Repository
+from cachewatch.git.object_pipe import Object
+from cachewatch.git.repository import Repository
 from cachewatch.git.trees import folders
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")

@@ -15,8 +15,9 @@ from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import clone_maintenance
 from cachewatch.git.clone_remote import Remote
 from cachewatch.git.credentials import Access
+from cachewatch.git.making_repository import init_repository
 from cachewatch.git.recorded_repository import BRANCH, Recording, keep_small, open_recording
-from cachewatch.git.repository import Repository, init_repository
+from cachewatch.git.repository import Repository
 from cachewatch.git.stale_files import unlock_refs
 
 # For a whole history; it ends earlier if nothing moves.

@@ -11,7 +11,7 @@ from typing import Self
 from msgspec import Struct
 
 from cachewatch.config.model import Source
-from cachewatch.git.repository import interrupt
+from cachewatch.git.processes import interrupt
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import has_answered, poll
 

@@ -22,7 +22,7 @@ from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import clone_locks, clone_maintenance, stale_files
-from cachewatch.git import repository as running
+from cachewatch.git.processes import interrupt
 from cachewatch.git.service_clone import Mirror
 
 
@@ -192,7 +192,7 @@ def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
         assert other.pins() == {"cursor": first}
         other.unpin("cursor")
         assert thread.is_alive()
-        running.interrupt()
+        interrupt()
         thread.join(180)
     assert caught
 
@@ -492,7 +492,7 @@ def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: 
         thread.start()
         wait_for(lambda: diagnostics.stalled > 0)
         begin = time.monotonic()
-        running.interrupt()
+        interrupt()
         thread.join(500)
         assert time.monotonic() - begin < 120
         (error,) = errors

@@ -10,7 +10,8 @@ import pytest
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import guarded_command
 from cachewatch.git.hardening import git_command
-from cachewatch.git.repository import Repository, git_version
+from cachewatch.git.processes import git_version
+from cachewatch.git.repository import Repository
 from cachewatch.git.service_clone import Mirror
 
 Git = Callable[[str], None]

@@ -1,9 +1,11 @@
 """Real repositories, honest and hostile."""
 
+import gc
 import json
 import os
 import subprocess
-from contextlib import ExitStack
+import sys
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from helpers import catalogue, document, history, record, records
 from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import addresses, clone_cache
-from cachewatch.git.repository import Repository, ask
+from cachewatch.git.processes import ask
+from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
@@ -737,3 +740,43 @@ def test_git_is_heard_where_a_thousand_files_are_open() -> None:
         while opened.enter_context(Path(os.devnull).open("rb")).fileno() < 1100:
             pass
         assert ask(["git", "--version"], seconds=20, silence=20).output.startswith(b"git version")
+
+
+def test_a_repository_in_use_stays_open_where_another_is_made_in_the_same_process(two: Path) -> None:
+    """As a build of the index does that turns out to be small enough for one process."""
+    repository = Repository(two)
+    before = repository.objects().get("HEAD")
+    with closing(repository.again()) as twin:
+        assert twin.objects().get("HEAD") == before is not None
+    assert repository.objects().get("HEAD") == before
+    repository.close()
+
+
+def test_a_forgotten_repository_leaves_no_process(two: Path) -> None:
+    """Whoever does not close it, as where an error ended the work, loses no process by that."""
+
+    def children() -> set[str]:
+        return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+    before = children()
+    repository = Repository(two)
+    repository.objects()
+    assert len(children() - before) == 1
+    del repository
+    gc.collect()
+    assert children() == before
+
+
+@pytest.mark.parametrize(("place", "is_loaded"), [("", False), (".git", False), ("_cache", True)])
+def test_gitpython_is_loaded_only_for_what_is_not_plainly_a_repository(
+    two: Path, tmp_path: Path, place: str, is_loaded: bool
+) -> None:
+    """Its import takes longer than a small comparison."""
+    git(tmp_path, "clone", "--quiet", str(two), "work")
+    code = (
+        "import sys; from pathlib import Path; from cachewatch.git.repository import Repository\n"
+        "print(Repository(Path(sys.argv[1])).git_dir, 'git' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "work" / place)]
+    printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert printed == f"{tmp_path}/work/.git {is_loaded}\n"

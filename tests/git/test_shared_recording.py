@@ -13,8 +13,8 @@ from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import recorded_repository
 from cachewatch.git.clone_remote import NotFollowed, Unreachable
 from cachewatch.git.credentials import Access
+from cachewatch.git.making_repository import init_repository
 from cachewatch.git.recorded_repository import open_recording
-from cachewatch.git.repository import init_repository
 from cachewatch.git.shared_recording import SharedRecording
 
 START = datetime(2026, 5, 1, tzinfo=UTC).timestamp()

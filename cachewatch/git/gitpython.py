@@ -1,0 +1,32 @@
+"""Find the git folder of a repository with GitPython, which is loaded here and nowhere else.
+
+It knows work trees, submodules and folders within a repository. Nothing else of it is used: its own diff loses every
+change of a commit when one file name is odd, and its objects are not safe to share; see docs/design.md.
+"""
+
+import configparser
+import os
+from pathlib import Path
+
+from cachewatch.errors import SourceError
+
+# Looking for git is our own business, with our own words.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+# It would run `git version` with our whole environment, and the secrets that nobody has taken out of it yet.
+os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
+
+import git
+from git.exc import GitError
+
+del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
+
+
+def git_dir_by_gitpython(path: Path) -> str:
+    """Return the absolute git folder of the repository that `path` is, or is in, or raise SourceError."""
+    try:
+        with git.Repo(path.absolute(), search_parent_directories=True, expand_vars=False) as repository:
+            return str(Path(repository.git_dir).absolute())
+    except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
+        raise SourceError(
+            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository with a folder _cache"
+        ) from error

@@ -1,0 +1,150 @@
+"""Read objects through one git process that stays open."""
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from weakref import finalize
+
+from msgspec import Struct
+
+from cachewatch.errors import SourceError
+from cachewatch.git.processes import Process, explain, lines_of, open_process, stop
+
+_PIPE_BYTES = 2**20
+# What an empty pipe takes on every system without anybody at its other end.
+_PIPE_LEAST = 4096
+_LARGEST = 32 * 2**20
+
+
+class Object(Struct, frozen=True):
+    """One object out of a repository."""
+
+    id: str
+    type: str
+    content: bytes
+
+
+class _Header(Struct, frozen=True):
+    """What git says before an object."""
+
+    id: str
+    type: str
+    size: int
+
+
+class ObjectPipe:
+    """One `git cat-file --batch`, asked for objects by name or, many at once, by id."""
+
+    def __init__(self, command: list[str], path: Path) -> None:
+        self._path = path
+        self._process = open_process(command)
+        self._owner = os.getpid()
+        # Who forgets the pipe without closing it leaves no process behind.
+        self._stop = finalize(self, stop, self._process)
+        _widen(self._process)
+
+    def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
+        """Return the object that `name` names in git's own notation, or None.
+
+        Raises SourceError where it has more than `most` bytes, without holding them.
+        """
+        if "\n" in name or "\0" in name:
+            return None
+        self._write(lines_of([name]))
+        header = self._header()
+        if header is None:
+            return None
+        content = self._content(header, most)
+        if content is None:
+            raise SourceError(f"{self._path}: object {header.id} has {header.size:,} bytes; that is no catalogue")
+        return Object(header.id, header.type, content)
+
+    def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
+        """Yield the contents of the objects with these ids, all of one kind, in their order."""
+        for content in self.readable(ids, kind=kind, most=_LARGEST):
+            if content is None:
+                raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
+            yield content
+
+    def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
+        """Do as `stream` does, but yield None for what has more than `most` bytes."""
+        wanted = list(ids)
+        writer = self._ask(wanted)
+        for object_id in wanted:
+            header = self._header()
+            if header is None or header.id != object_id or header.type != kind:
+                raise SourceError(
+                    f"{self._path}: {kind} {object_id} is missing; the repository is damaged or incomplete; "
+                    "fetch what it lacks, or give --repo the URL"
+                )
+            yield self._content(header, most)
+        if writer is not None:
+            writer.join()
+
+    def close(self) -> None:
+        """End the process."""
+        self._stop()
+
+    def abandon(self) -> None:
+        """Let go of git where it belongs to the process that we were forked from."""
+        if self._owner == os.getpid():
+            return
+        self._stop.detach()  # or our end would be git's end there
+        self._process.poll()  # which finds that it is no child of ours
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with suppress(OSError):
+                os.close(pipe.fileno())
+
+    def _ask(self, names: Iterable[str]) -> Thread | None:
+        """Ask for many objects; where it takes a thread, because git answers while we still ask, return that."""
+        lines = lines_of(names)
+        if len(lines) <= _PIPE_LEAST:
+            self._write(lines)
+            return None
+        writer = Thread(target=self._write, args=(lines,), daemon=True)
+        writer.start()
+        return writer
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            self._process.stdin.write(lines)
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # git ended; the reading side says why
+
+    def _header(self) -> "_Header | None":
+        """Read what git says before an object, or None if it has none."""
+        line = self._process.stdout.readline()
+        if not line:
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        if line.endswith((b" missing\n", b" ambiguous\n")):
+            return None
+        object_id, object_type, size = line.decode().split()
+        return _Header(object_id, object_type, int(size))
+
+    def _content(self, header: "_Header", most: int) -> bytes | None:
+        """Read an object, or pass over one of more than `most` bytes without holding it."""
+        stdout, left = self._process.stdout, header.size
+        content: bytes | None = None
+        if left <= most:
+            content = stdout.read(left)
+            left -= len(content)
+        while left > 0 and (passed := stdout.read(min(left, _PIPE_BYTES))):
+            left -= len(passed)
+        if stdout.read(1) != b"\n":
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        return content
+
+    def _last_words(self) -> str:
+        with suppress(OSError):  # what was not taken cannot be flushed
+            self._process.stdin.close()
+        return explain(self._process.stderr.read())
+
+
+def _widen(process: Process) -> None:
+    """Let git run ahead while we work on what it read before; only Linux can."""
+    with suppress(AttributeError, OSError):
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)

@@ -1,0 +1,239 @@
+"""Start git processes, which end in time and with us.
+
+Every command is a list, every name from outside goes through standard input or after
+`--end-of-options`, and `hardening` makes the environment from nothing. GitPython could start
+processes too, but its import takes longer than a small comparison.
+"""
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from threading import Timer
+from typing import Any, BinaryIO, cast
+
+from msgspec import Struct
+
+from cachewatch.errors import SourceError
+from cachewatch.git.hardening import Version, check_version
+
+_VERSION_SECONDS = 10.0
+_READING_SECONDS = 120.0
+_ENDING_SECONDS = 5.0
+_LONGEST_WORDS = 65536
+_running: set[int] = set()
+# A subprocess.Popen whose pipes are there, which its own type does not say.
+Process = Any
+_handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
+
+
+@cache
+def git_version(path: str) -> Version:
+    """Return the version of the git that is found on `path`."""
+    command = ["env", "-i", f"PATH={path}", "git", "version"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_VERSION_SECONDS)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(rb"git version (\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    return tuple(int(part or 0) for part in found.groups()) if found else ()
+
+
+def works(command: Sequence[str]) -> bool:
+    """Tell whether a short command succeeds here; it hears and says nothing."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_VERSION_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def installed_version() -> Version:
+    """Return the version of the git on our PATH."""
+    return git_version(os.environ.get("PATH", os.defpath))
+
+
+class GitResult(Struct, frozen=True):
+    """How a git command ended, and everything that it said."""
+
+    code: int  # negative is the signal that ended it
+    output: bytes
+    error: str
+
+
+def ask(
+    command: Sequence[str], lines: Iterable[str] = (), *, seconds: float, silence: float | None = None
+) -> GitResult:
+    """Run a git command for at most `seconds`, and leave the judgement to the caller.
+
+    One that reports its progress is ended where it says nothing for the seconds of `silence`.
+    """
+    with lines_as_input(lines) as stdin, started(command, stdin, seconds) as process:
+        said = b"" if silence is None else _heard(process, silence)
+        output, error = process.communicate()
+    error = said + error
+    return GitResult(process.returncode, bytes(output), error.decode("utf-8", "replace"))
+
+
+def _heard(process: Process, silence: float) -> bytes:
+    """Return the last that a process says of its progress, and end it where it says nothing for too long."""
+    said = b""
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(process.stderr, selectors.EVENT_READ)
+        while waiting.select(silence):
+            chunk = process.stderr.read1()
+            if not chunk:
+                return said
+            said = (said + chunk)[-_LONGEST_WORDS:]
+    _end(process)
+    return said
+
+
+def fetch(
+    command: Sequence[str],
+    lines: Iterable[str] = (),
+    *,
+    what: str,
+    seconds: float,
+    report: Callable[[str], None] | None = None,
+) -> None:
+    """Run a git command that fetches, for at most `seconds`, and pass on what it says of its progress."""
+    said = b""
+    with lines_as_input(lines) as stdin, started(command, stdin, seconds) as process:
+        while chunk := process.stderr.read1():
+            said = (said + chunk)[-_LONGEST_WORDS:]
+            if report:
+                for line in re.split(rb"[\r\n]+", chunk):
+                    report(line.decode("utf-8", "replace"))
+        process.wait()
+    if process.returncode:
+        raise SourceError(f"{what}: {explain(said)}")
+
+
+def execute(
+    command: Sequence[str],
+    stdin: BinaryIO,
+    *,
+    what: str,
+    seconds: float = _READING_SECONDS,
+    locks: Collection[int] = (),
+) -> bytes:
+    """Run a git command for at most `seconds` and return what it prints; raise SourceError about `what` if it fails."""
+    with started(command, stdin, seconds, locks) as process:
+        stdout, stderr = process.communicate()
+    if process.returncode:
+        raise SourceError(f"{what}: {explain(stderr)}")
+    return bytes(stdout)
+
+
+def open_process(
+    command: Sequence[str],
+    stdin: BinaryIO | None = None,
+    locks: Collection[int] = (),
+    *,
+    start_new_session: bool = False,
+) -> Process:
+    """Start a process whose output and messages are pipes, and its input where `stdin` is None; it holds `locks` as well."""
+    return subprocess.Popen(  # noqa: S603
+        command,
+        stdin=subprocess.PIPE if stdin is None else stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=start_new_session,
+        pass_fds=locks,
+    )
+
+
+@contextmanager
+def started(command: Sequence[str], stdin: BinaryIO, seconds: float, locks: Collection[int] = ()) -> Iterator[Process]:
+    """Start a process that ends after `seconds`, or with us."""
+    check_version(installed_version())
+    process = open_process(command, stdin, (*locks, *_handed_on.get()), start_new_session=True)
+    watchdog = Timer(seconds, _signal, (process.pid, signal.SIGKILL))
+    watchdog.daemon = True
+    watchdog.start()
+    _running.add(process.pid)
+    try:
+        yield process
+    except BaseException:
+        _end(process)  # Ctrl-C: git and what it started end with us
+        raise
+    finally:
+        _running.discard(process.pid)
+        watchdog.cancel()
+        stop(process)
+
+
+@contextmanager
+def handing_on(lock: int) -> Iterator[None]:
+    """Let every git command that this thread runs meanwhile inherit a lock, which then lasts until all have ended."""
+    token = _handed_on.set((*_handed_on.get(), lock))
+    try:
+        yield
+    finally:
+        _handed_on.reset(token)
+
+
+def interrupt() -> None:
+    """Ask every git command that runs in another thread to end now, as a service must that is told to stop."""
+    for pid in tuple(_running):
+        _signal(pid, signal.SIGTERM)
+
+
+@contextmanager
+def lines_as_input(lines: Iterable[str]) -> Iterator[BinaryIO]:
+    """Offer `lines` to a process; a file, so that git can never wait for us while we wait for it."""
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(lines_of(lines))
+        stdin.seek(0)
+        yield cast("BinaryIO", stdin)
+
+
+def lines_of(names: Iterable[str]) -> bytes:
+    """Return names as git reads them, one a line."""
+    return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
+
+
+def explain(stderr: bytes | str) -> str:
+    """Choose the part of git's complaint that tells a person what is wrong."""
+    text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
+    if "No such file or directory" in text and text.startswith("env:"):
+        return "git is not installed, or not on the PATH"
+    if "promisor remote" in text:
+        return "this partial clone lacks the contents of documents; fetch them, or give --repo the URL"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
+    chosen = (fatal or lines or ["git failed without a message"])[0]
+    return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+
+
+def _end(process: Process) -> None:
+    """Ask a process and all that it started to clean up and end; make it if it takes too long."""
+    _signal(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        _signal(process.pid, signal.SIGKILL)
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def stop(process: Process) -> None:
+    """End a process, if it has not ended, and close its pipes."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    process.terminate()
+    process.wait()
