@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,10 @@ _PIPE_BYTES = 2**20
 # What an empty pipe takes on every system without anybody at its other end.
 _PIPE_LEAST = 4096
 _LARGEST = 32 * 2**20
+# What begins with a whole id means the same for ever. Every subscription asks for the same commits and folders.
+_FOREVER = re.compile(r"[0-9a-f]{40}")
+_REMEMBERED = 256
+_REMEMBERED_BYTES = 16384
 
 
 class Object(Struct, frozen=True):
@@ -45,6 +50,7 @@ class ObjectPipe:
         # Who forgets the pipe without closing it leaves no process behind.
         self._stop = finalize(self, stop, self._process)
         _widen(self._process)
+        self._known: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
         """Return the object that `name` names in git's own notation, or None.
@@ -53,6 +59,9 @@ class ObjectPipe:
         """
         if "\n" in name or "\0" in name:
             return None
+        known = self._known.get(name)
+        if known is not None and len(known.content) <= most:
+            return known
         self._write(lines_of([name]))
         header = self._header()
         if header is None:
@@ -60,7 +69,10 @@ class ObjectPipe:
         content = self._content(header, most)
         if content is None:
             raise SourceError(f"{self._path}: object {header.id} has {header.size:,} bytes; that is no catalogue")
-        return Object(header.id, header.type, content)
+        found = Object(header.id, header.type, content)
+        if header.size <= _REMEMBERED_BYTES and _FOREVER.match(name):
+            self._remember(name, found)
+        return found
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
         """Yield the contents of the objects with these ids, all of one kind, in their order."""
@@ -87,6 +99,11 @@ class ObjectPipe:
     def close(self) -> None:
         """End the process."""
         self._stop()
+
+    def _remember(self, name: str, found: Object) -> None:
+        if len(self._known) >= _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[name] = found
 
     def abandon(self) -> None:
         """Let go of git where it belongs to the process that we were forked from."""

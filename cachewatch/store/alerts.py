@@ -5,8 +5,10 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
+from cachewatch.store.queries import rows_of
 from cachewatch.store.schema import alerts, unread
 
 
@@ -77,7 +79,7 @@ def believe_no_future(connection: Connection, now: datetime) -> None:
 
 def get(connection: Connection, key: AlertKey) -> OpenAlert | None:
     """Return an alert, open or just resolved."""
-    row = connection.execute(select(alerts).where(*_is(key))).one_or_none()
+    row = connection.execute(rows_of(alerts, "kind", "name", "part"), asdict(key)).one_or_none()
     return None if row is None else _alert(row)
 
 

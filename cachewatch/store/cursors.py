@@ -3,12 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
-from sqlalchemy import Connection, delete, insert, select, union, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, select, union, update
 
 from cachewatch.store import reported_removals
+from cachewatch.store.queries import rows_of
 from cachewatch.store.reported_removals import Departure, DepartureKind
 from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
@@ -99,12 +102,12 @@ def _joined(subscription: str, stream: str, source: str, moves: Iterable[_Move])
 def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
     """Return how far the stream was compared with the source; None if it has not begun with it."""
     where = {"subscription": subscription, "stream": stream, "source": source}
-    begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
+    begun = connection.execute(rows_of(streams, *where), where).one_or_none()
     if begun is None:
         return None
-    rows = connection.execute(select(cursors).filter_by(subscription=subscription, stream=stream, source=source))
+    rows = connection.execute(rows_of(cursors, *where), where)
     found: dict[str, tuple[Unread, ...]] = {}
-    for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
+    for row in connection.execute(rows_of(unread, *where, order=("tag", "package")), where):
         entry = Unread(package=row.package, base=row.base, base_tag=row.base_tag, since=row.since, reason=row.reason)
         found[row.tag] = (*found.get(row.tag, ()), entry)
     known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
@@ -113,8 +116,15 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
 
 def revision_of(connection: Connection, subscription: str, stream: str, source: str) -> str | None:
     """Return the revision up to which the stream was compared with the source; None if it has not begun with it."""
-    query = select(streams.c.revision).filter_by(subscription=subscription, stream=stream, source=source)
-    return connection.scalar(query)
+    where = {"subscription": subscription, "stream": stream, "source": source}
+    found: str | None = connection.scalar(_revision(), where)
+    return found
+
+
+@cache
+def _revision() -> Select[Any]:
+    of_stream = (streams.c[name] == bindparam(name) for name in ("subscription", "stream", "source"))
+    return select(streams.c.revision).where(*of_stream)
 
 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime, *, is_told: bool = True) -> None:
@@ -125,10 +135,9 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
     for each in advances:
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
         if each.revision:
-            place = {"revision": each.revision}
-            put(connection, streams, where, {**place, "begun_at": now}, changes=place)
+            put(connection, streams, where, {"revision": each.revision, "begun_at": now}, only_new=("begun_at",))
         _move(connection, where, each.tags, now)
-        had_unread = set(connection.scalars(select(unread.c.tag).filter_by(**where)))
+        had_unread = {row.tag for row in connection.execute(rows_of(unread, *where), where)}
         for step in each.tags:
             if step.revision is not None and (step.unread or step.tag in had_unread):
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)

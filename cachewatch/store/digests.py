@@ -5,11 +5,12 @@ import zlib
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, literal, select, update
 
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.errors import DamagedRow, StateError
@@ -63,10 +64,10 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
 
 # Of advances and digests, raised whenever they are stored in another way: in form 1, both rendered digests stood alone.
 _FORM = 2
-# The forms of a digest repeat each other at a distance beyond the 32 kB that zlib sees. With a dictionary of 1 MiB, the
-# C library gives the memory back after each digest, and half of the time goes into getting it again.
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**21}]
-_XZ: dict[str, Any] = {"format": lzma.FORMAT_XZ, "check": lzma.CHECK_NONE, "filters": _FILTERS}
+# The forms of a digest repeat each other at a distance beyond the 32 kB that zlib sees. A dictionary that is larger than
+# the content finds nothing more, and for most digests it took longer to get its memory than to compress.
+_LARGEST_DICTIONARY = 2**21
+_SMALLEST_DICTIONARY = 2**14
 # What is known of a digest without its content.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
@@ -94,13 +95,18 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
     """Return what is known of the digest whose key begins with `key`, if there is just one."""
-    row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
+    row = connection.execute(_summary(), {"key": key}).one_or_none()
     if row is not None:
         return DigestSummary(**_about(row))
     # Not LIKE, for which SQLite looks through all of them.
     begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
     rows = connection.execute(select(*_ABOUT).where(begins_so).limit(2)).all()
     return DigestSummary(**_about(rows[0])) if len(rows) == 1 else None
+
+
+@cache
+def _summary() -> Select[Any]:
+    return select(*_ABOUT).where(digests.c.key == bindparam("key"))
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
@@ -119,7 +125,12 @@ def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
 
 def subscription_of(connection: Connection, key: str) -> str:
     """Return for which subscription a digest was made; empty if that was damaged."""
-    return str(connection.execute(select(digests.c.subscription).filter_by(key=key)).scalar() or "")
+    return str(connection.scalar(_subscription(), {"key": key}) or "")
+
+
+@cache
+def _subscription() -> Select[Any]:
+    return select(digests.c.subscription).where(digests.c.key == bindparam("key"))
 
 
 def all_held(connection: Connection) -> list[DigestSummary]:
@@ -141,8 +152,13 @@ def damaged_held(connection: Connection) -> list[tuple[DigestSummary, DamagedRow
 
 def held(connection: Connection, subscription: str, stream: str) -> list[str]:
     """Return the keys of the digests of a stream that wait for an operator."""
-    query = select(digests.c.key).where(digests.c.subscription == subscription, digests.c.stream == stream, IS_HELD)
-    return [row.key for row in connection.execute(query)]
+    return [row.key for row in connection.execute(_held(), {"subscription": subscription, "stream": stream})]
+
+
+@cache
+def _held() -> Select[Any]:
+    of_stream = (digests.c[name] == bindparam(name) for name in ("subscription", "stream"))
+    return select(digests.c.key).where(*of_stream, IS_HELD)
 
 
 def last_created(connection: Connection, subscription: str, stream: str) -> datetime | None:
@@ -247,7 +263,10 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
 
 
 def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
-    return lzma.compress(msgspec.msgpack.encode(rendered), **_XZ)
+    content = msgspec.msgpack.encode(rendered)
+    dictionary = min(max(1 << len(content).bit_length(), _SMALLEST_DICTIONARY), _LARGEST_DICTIONARY)
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": dictionary}]
+    return lzma.compress(content, format=lzma.FORMAT_XZ, check=lzma.CHECK_NONE, filters=filters)
 
 
 def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:

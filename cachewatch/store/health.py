@@ -8,8 +8,9 @@ from msgspec import Struct
 from sqlalchemy import Connection, Table, select
 
 from cachewatch.store import schema
+from cachewatch.store.queries import rows_of
 from cachewatch.store.schema import channels, sources
-from cachewatch.store.upserts import put
+from cachewatch.store.upserts import add_to, put
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
@@ -50,7 +51,7 @@ class Counter(Struct, frozen=True):
 
 def source(connection: Connection, name: str) -> SourceHealth:
     """Return the health of a source."""
-    row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
+    row = connection.execute(rows_of(sources, "name"), {"name": name}).one_or_none()
     if row is None:
         return SourceHealth(name=name)
     return SourceHealth(
@@ -72,7 +73,7 @@ def save_source(connection: Connection, health: SourceHealth) -> None:
 
 def channel(connection: Connection, name: str) -> ChannelHealth:
     """Return the health of a channel."""
-    row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
+    row = connection.execute(rows_of(channels, "name"), {"name": name}).one_or_none()
     if row is None:
         return ChannelHealth(name=name)
     return ChannelHealth(
@@ -92,9 +93,7 @@ def save_channel(connection: Connection, health: ChannelHealth) -> None:
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
     """Let a counter grow."""
-    table = schema.counters
-    grown = {"value": table.c.value + amount}
-    put(connection, table, {"name": _stored(counter)}, {"value": amount}, changes=grown)
+    add_to(connection, schema.counters, {"name": _stored(counter)}, "value", amount)
 
 
 def counters(connection: Connection) -> dict[Counter, float]:

@@ -6,9 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, select, update
 
 from cachewatch.store.digests import IS_HELD
+from cachewatch.store.queries import deletion_of, rows_of
 from cachewatch.store.schema import digests, holds
 from cachewatch.store.upserts import insert_new
 
@@ -77,13 +78,13 @@ def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
 
 def let_go(connection: Connection, subscription: str, stream: str) -> None:
     """Forget what the digest of a stream was held for."""
-    connection.execute(delete(holds).filter_by(subscription=subscription, stream=stream))
+    connection.execute(deletion_of(holds, "subscription", "stream"), {"subscription": subscription, "stream": stream})
 
 
 def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
     """Return what the digest of a stream is held for."""
-    query = select(holds).filter_by(subscription=subscription, stream=stream)
-    return tuple(map(_hold, connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))))
+    query = rows_of(holds, "subscription", "stream", order=("source", "tag", "kind"))
+    return tuple(map(_hold, connection.execute(query, {"subscription": subscription, "stream": stream})))
 
 
 def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:

@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, select, upd
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store.column_types import Moment, Text
 from cachewatch.store.timestamps import database_time
-from cachewatch.store.upserts import put
+from cachewatch.store.upserts import put_computed
 
 # Renewed every RENEWAL; after LASTING another host takes over at its next attempt.
 LASTING, RENEWAL = timedelta(seconds=20), timedelta(seconds=5)
@@ -34,7 +34,9 @@ def take(connection: Connection, owner: str) -> int:
     if row is not None and row.owner != owner and not row.is_over:
         raise AnotherInstance(f"{row.owner} works on this state; stop it, or wait until its lease is over")
     token = 1 if row is None else row.token + (row.owner != owner)
-    put(connection, _leader, {"id": 1}, {"owner": owner, "until": database_time(connection, LASTING), "token": token})
+    put_computed(
+        connection, _leader, {"id": 1}, {"owner": owner, "until": database_time(connection, LASTING), "token": token}
+    )
     return int(token)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    Update,
     and_,
     bindparam,
     exists,
@@ -27,6 +28,7 @@ from sqlalchemy import (
 from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
 from cachewatch.store.checksums import of_parcel
+from cachewatch.store.queries import rows_of
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
 from cachewatch.store.timestamps import database_time
@@ -57,6 +59,7 @@ _OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True
 
 
 # What is known of a delivery without its bytes.
+_NOTE = insert(attempts)
 _ABOUT = tuple(column for column in deliveries.c if column is not deliveries.c.payload)
 
 
@@ -160,28 +163,35 @@ def settle(
     answer that comes after the end of the lease is taken as long as nobody did.
     """
     done = connection.execute(
-        update(deliveries)
-        .where(
-            deliveries.c.id == delivery.id,
-            deliveries.c.lease_owner.is_not_distinct_from(delivery.lease_owner),
-            deliveries.c.attempts == delivery.attempts,
-        )
-        .values(
-            state=state,
-            said=said,
-            due=due or now,
-            attempts=delivery.attempts - (not counts),
-            may_have_arrived=delivery.may_have_arrived or may_have_arrived,
-            settled_at=None if state in OPEN else now,
-            lease_owner=None,
-            lease_until=None,
-        )
+        _settling(),
+        {
+            "its_id": delivery.id,
+            "its_owner": delivery.lease_owner,
+            "its_attempts": delivery.attempts,
+            "state": state,
+            "said": said,
+            "due": due or now,
+            "attempts": delivery.attempts - (not counts),
+            "may_have_arrived": delivery.may_have_arrived or may_have_arrived,
+            "settled_at": None if state in OPEN else now,
+            "lease_owner": None,
+            "lease_until": None,
+        },
     )
     if not done.rowcount:
         note(connection, delivery.id, "late", f"{state}: {said}".removesuffix(": "), now)
         return False
     note(connection, delivery.id, state, said, now)
     return True
+
+
+@cache
+def _settling() -> Update:
+    return update(deliveries).where(
+        deliveries.c.id == bindparam("its_id"),
+        deliveries.c.lease_owner.is_not_distinct_from(bindparam("its_owner")),
+        deliveries.c.attempts == bindparam("its_attempts"),
+    )
 
 
 def hasten(connection: Connection, channel: str, now: datetime) -> None:
@@ -201,7 +211,7 @@ def prolong(connection: Connection, number: int, give_up: datetime) -> None:
 
 def note(connection: Connection, delivery: int, event: str, said: str, now: datetime) -> None:
     """Add a line to the story of a delivery."""
-    connection.execute(insert(attempts).values(delivery=delivery, at=now, event=event, said=said))
+    connection.execute(_NOTE, {"delivery": delivery, "at": now, "event": event, "said": said})
 
 
 def requeue_interrupted(connection: Connection, now: datetime, host: str | None = None) -> int:
@@ -289,13 +299,18 @@ def find(
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
     """Return one delivery by its number."""
-    row = connection.execute(select(*_ABOUT).where(deliveries.c.id == number)).one_or_none()
+    row = connection.execute(_one(), {"id": number}).one_or_none()
     return None if row is None else _delivery(row)
+
+
+@cache
+def _one() -> Select[Any]:
+    return select(*_ABOUT).where(deliveries.c.id == bindparam("id"))
 
 
 def message(connection: Connection, number: int) -> Message:
     """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
-    return _message(connection.execute(select(deliveries).where(deliveries.c.id == number)).one())
+    return _message(connection.execute(rows_of(deliveries, "id"), {"id": number}).one())
 
 
 def checksum(connection: Connection, number: int) -> bytes | None:

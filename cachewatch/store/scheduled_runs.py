@@ -1,10 +1,11 @@
 """When each stream is due next, and when it was."""
 
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select, update
 
 from cachewatch.store.schema import slots
 from cachewatch.store.upserts import put
@@ -22,10 +23,14 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
     """Return the slot that a stream waits for."""
-    row = connection.execute(
-        select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due).limit(1)
-    ).one_or_none()
+    row = connection.execute(_pending(), {"subscription": subscription, "stream": stream}).one_or_none()
     return None if row is None else _slot(row)
+
+
+@cache
+def _pending() -> Select[Any]:
+    of_stream = (slots.c[name] == bindparam(name) for name in ("subscription", "stream"))
+    return select(slots).where(*of_stream, slots.c.done_at.is_(None)).order_by(slots.c.due).limit(1)
 
 
 def latest_pending(connection: Connection) -> dict[str, datetime]:

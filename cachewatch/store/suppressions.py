@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 from sqlalchemy import Connection, delete, func, select
 
+from cachewatch.store.queries import rows_of
 from cachewatch.store.schema import deliveries, suppressed
 from cachewatch.store.upserts import insert_new
 
@@ -19,7 +20,8 @@ class Suppressed(Struct, frozen=True):
 
 def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
     """Tell whether an address is left out because it kept refusing."""
-    return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
+    where = {"channel": channel, "target": target}
+    return connection.execute(rows_of(suppressed, *where), where).first() is not None
 
 
 def all_suppressed(connection: Connection) -> list[Suppressed]:

@@ -1,16 +1,16 @@
 """Insert a row, or change the one that is there: SQLAlchemy has no common form of it, the databases have."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import ColumnElement, Connection, Table
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row unless there is one with the same key, and tell whether it was new."""
-    done = connection.execute(_insert(connection)(table).values(**values).on_conflict_do_nothing())
+    done = connection.execute(_only_new(connection.dialect.name, table), dict(values))
     return bool(done.rowcount > 0)
 
 
@@ -19,23 +19,52 @@ def put(
     table: Table,
     key: Mapping[str, Any],
     values: Mapping[str, Any],
-    changes: Mapping[str, Any] | None = None,
+    *,
+    only_new: Collection[str] = (),
 ) -> None:
-    """Insert a row, or let the row of this key have these values; `changes` says what it gets instead of them."""
-    new = _insert(connection)(table).values(**key, **values)
-    connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=dict(changes or values)))
+    """Insert a row, or let the row of this key have these values but those that are `only_new`."""
+    changed = tuple(name for name in values if name not in only_new)
+    connection.execute(_replacing(connection.dialect.name, table, tuple(key), changed), {**key, **values})
 
 
 def put_all(connection: Connection, table: Table, key: Collection[str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows, all with the same columns, or let those of the same `key` have their values."""
     if rows:
-        new = _insert(connection)(table)
-        changes = {name: new.excluded[name] for name in rows[0] if name not in key}
-        connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=changes), list(rows))
+        changed = tuple(name for name in rows[0] if name not in key)
+        connection.execute(_replacing(connection.dialect.name, table, tuple(key), changed), list(rows))
 
 
-def _insert(connection: Connection) -> Any:
-    return _insert_of(connection.dialect.name)
+def put_computed(
+    connection: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, ColumnElement[Any] | Any]
+) -> None:
+    """Do as `put` does with values of which the database computes some."""
+    new = _insert_of(connection.dialect.name)(table).values(**key, **values)
+    connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=dict(values)))
+
+
+def add_to(connection: Connection, table: Table, key: Mapping[str, Any], name: str, amount: float) -> None:
+    """Let a column of a row grow, from nothing if there is no such row."""
+    connection.execute(_growing(connection.dialect.name, table, tuple(key), name), {**key, name: amount})
+
+
+# To make a statement takes longer than to execute it, so each is made once.
+
+
+@cache
+def _only_new(dialect: str, table: Table) -> Any:
+    return _insert_of(dialect)(table).on_conflict_do_nothing()
+
+
+@cache
+def _replacing(dialect: str, table: Table, key: Iterable[str], changed: Iterable[str]) -> Any:
+    new = _insert_of(dialect)(table)
+    return new.on_conflict_do_update(index_elements=key, set_={name: new.excluded[name] for name in changed})
+
+
+@cache
+def _growing(dialect: str, table: Table, key: Iterable[str], name: str) -> Any:
+    new = _insert_of(dialect)(table)
+    return new.on_conflict_do_update(index_elements=key, set_={name: table.c[name] + new.excluded[name]})
 
 
 @cache

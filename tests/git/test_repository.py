@@ -780,3 +780,18 @@ def test_gitpython_is_loaded_only_for_what_is_not_plainly_a_repository(
     command = [sys.executable, "-c", code, str(tmp_path / "work" / place)]
     printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     assert printed == f"{tmp_path}/work/.git {is_loaded}\n"
+
+
+def test_what_an_id_names_is_read_once_and_what_a_branch_names_each_time(two: Path) -> None:
+    """Every subscription asks for the same commits; a branch moves on."""
+    with closing(Repository(two)) as repository:
+        objects = repository.objects()
+        newest = objects.get("HEAD")
+        assert newest is not None
+        assert objects.get(newest.id) is objects.get(newest.id)
+        with pytest.raises(SourceError, match="bytes"):
+            objects.get(newest.id, most=1)
+        git(two, "update-ref", "refs/heads/main", git(two, "rev-parse", "HEAD~1"))
+        moved = objects.get("HEAD")
+        assert moved is not None
+        assert moved.id != newest.id
