@@ -18,8 +18,9 @@ _PIPE_BYTES = 2**20
 # What an empty pipe takes on every system without anybody at its other end.
 _PIPE_LEAST = 4096
 _LARGEST = 32 * 2**20
-# What begins with a whole id means the same for ever. Every subscription asks for the same commits and folders.
-_FOREVER = re.compile(r"[0-9a-f]{40}")
+# A whole id, and what is reached from it, means the same for ever; a branch whose name only begins like one does not.
+# Every subscription asks for the same commits and folders.
+_FOREVER = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?([~^:]|$)")
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 16384
 

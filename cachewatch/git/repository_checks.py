@@ -24,8 +24,11 @@ _TOO_OLD = (
 _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
-def check_repository(path: Path, *, may_be_partial: bool) -> None:
-    """Raise BrokenSource where the repository that `path` is, or is in, cannot be given to git."""
+def check_repository(path: Path, *, may_be_partial: bool) -> Path | None:
+    """Return where the git folder of the repository seems to be that `path` is, or is in, or None.
+
+    Raises BrokenSource where it cannot be given to git.
+    """
     try:
         git_dir = _git_dir(path.absolute())
         for folder in _folders(git_dir) if git_dir else ():
@@ -33,6 +36,7 @@ def check_repository(path: Path, *, may_be_partial: bool) -> None:
             texts = list(_configuration(folder))
             if not may_be_partial and any(map(_PROMISE.search, texts)):
                 raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
+        return git_dir
     except RefusedFile as error:
         raise BrokenSource(
             f"{error.filename}: {error.strerror}; git would wait for it for ever, and no git makes one"

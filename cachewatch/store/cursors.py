@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
-from sqlalchemy import Connection, Select, bindparam, delete, insert, select, union, update
+from sqlalchemy import Connection, Select, delete, insert, select, union, update
 
 from cachewatch.store import reported_removals
-from cachewatch.store.queries import rows_of
+from cachewatch.store.queries import rows_of, same
 from cachewatch.store.reported_removals import Departure, DepartureKind
 from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
@@ -123,8 +123,7 @@ def revision_of(connection: Connection, subscription: str, stream: str, source: 
 
 @cache
 def _revision() -> Select[Any]:
-    of_stream = (streams.c[name] == bindparam(name) for name in ("subscription", "stream", "source"))
-    return select(streams.c.revision).where(*of_stream)
+    return select(streams.c.revision).where(*same(streams, "subscription", "stream", "source"))
 
 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime, *, is_told: bool = True) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, literal, select, update
+from sqlalchemy import Connection, Row, Select, delete, exists, func, literal, select, update
 
 from cachewatch.core.delivery import RenderedDigest
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.store.checksums import BYTES, of_parts
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
+from cachewatch.store.queries import same
 from cachewatch.store.schema import deliveries, digests, suppressed
 from cachewatch.store.timestamps import database_time
 from cachewatch.store.upserts import insert_new
@@ -106,7 +107,7 @@ def find(connection: Connection, key: str) -> DigestSummary | None:
 
 @cache
 def _summary() -> Select[Any]:
-    return select(*_ABOUT).where(digests.c.key == bindparam("key"))
+    return select(*_ABOUT).where(*same(digests, "key"))
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
@@ -130,7 +131,7 @@ def subscription_of(connection: Connection, key: str) -> str:
 
 @cache
 def _subscription() -> Select[Any]:
-    return select(digests.c.subscription).where(digests.c.key == bindparam("key"))
+    return select(digests.c.subscription).where(*same(digests, "key"))
 
 
 def all_held(connection: Connection) -> list[DigestSummary]:
@@ -157,8 +158,7 @@ def held(connection: Connection, subscription: str, stream: str) -> list[str]:
 
 @cache
 def _held() -> Select[Any]:
-    of_stream = (digests.c[name] == bindparam(name) for name in ("subscription", "stream"))
-    return select(digests.c.key).where(*of_stream, IS_HELD)
+    return select(digests.c.key).where(*same(digests, "subscription", "stream"), IS_HELD)
 
 
 def last_created(connection: Connection, subscription: str, stream: str) -> datetime | None:

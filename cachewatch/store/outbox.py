@@ -28,7 +28,7 @@ from sqlalchemy import (
 from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
 from cachewatch.store.checksums import of_parcel
-from cachewatch.store.queries import rows_of
+from cachewatch.store.queries import rows_of, same
 from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
 from cachewatch.store.timestamps import database_time
@@ -305,7 +305,7 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
 
 @cache
 def _one() -> Select[Any]:
-    return select(*_ABOUT).where(deliveries.c.id == bindparam("id"))
+    return select(*_ABOUT).where(*same(deliveries, "id"))
 
 
 def message(connection: Connection, number: int) -> Message:

@@ -5,8 +5,9 @@ from functools import cache
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Row, Select, delete, func, select, update
 
+from cachewatch.store.queries import same
 from cachewatch.store.schema import slots
 from cachewatch.store.upserts import put
 
@@ -29,7 +30,7 @@ def pending(connection: Connection, subscription: str, stream: str) -> Slot | No
 
 @cache
 def _pending() -> Select[Any]:
-    of_stream = (slots.c[name] == bindparam(name) for name in ("subscription", "stream"))
+    of_stream = same(slots, "subscription", "stream")
     return select(slots).where(*of_stream, slots.c.done_at.is_(None)).order_by(slots.c.due).limit(1)
 
 

@@ -223,6 +223,7 @@ def test_an_exact_name_is_opened(site: Path, show: Show) -> None:
     _suggestions(shown, "e4s")
     shown.page.get_by_role("option").first.click()
     shown.page.wait_for_url("**/stack/e4s.html")
+    assert "e4s" in shown.page.locator("h1").inner_text()
 
 
 def test_the_first_screen_says_what_is_new(site: Path, show: Show) -> None:

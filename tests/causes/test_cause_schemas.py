@@ -58,10 +58,16 @@ def test_why_without_a_graph(run: Run, demo_repository: Path, asked: tuple[str, 
     assert check(run, "why", *asked, "--repo", demo_repository)["recorded"] is False
 
 
-@pytest.mark.parametrize(("kind", "asked"), [("v3", "zlib"), ("v3", "gcc"), ("v3", "cw-stack@2026.05"), ("v2", "zlib")])
-def test_impact(run: Run, histories: dict[str, History], kind: str, asked: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "asked", "rebuilt"),
+    [("v3", "zlib", (5, 9)), ("v3", "gcc", (8, 9)), ("v3", "cw-stack@2026.05", (0, 9)), ("v2", "zlib", (5, 8))],
+)
+def test_impact(run: Run, histories: dict[str, History], kind: str, asked: str, rebuilt: tuple[int, int]) -> None:
     """Of a library, of a compiler that is no binary, and of what nothing depends on."""
-    check(run, "impact", asked, "--repo", histories[kind].folder, "--rev", histories[kind].revisions[V3[6]])
+    place = ("--repo", histories[kind].folder, "--rev", histories[kind].revisions[V3[6]])
+    found = check(run, "impact", asked, *place)
+    assert (found["specs"], found["of_specs"]) == rebuilt
+    assert sum(package["specs"] for package in found["packages"]) == found["specs"]
 
 
 @pytest.mark.parametrize(

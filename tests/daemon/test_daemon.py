@@ -135,6 +135,7 @@ def test_the_index_follows_the_polls(site: Site) -> None:
         lambda: wait_for(lambda: site.said.getvalue().count("history.indexed") == 2),
     ):
         daemon.run()
+    assert site.said.getvalue().count("history.indexed") == 2
 
 
 def test_a_life(site: Site, systemd: Callable[[], list[str]]) -> None:

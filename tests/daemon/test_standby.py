@@ -195,6 +195,11 @@ def test_a_server_that_dies_in_the_middle_of_transactions_and_returns_loses_noth
                 60,
             )
             check(server, copies=2)
+            changes = {b"change-0", b"change-1", b"change-2"}
+            told = {
+                (each.recipient, change) for each in server.received for change in changes if change in each.content
+            }
+            assert told == {(reader, change) for reader in READERS for change in changes}
 
 
 @pytest.mark.slow

@@ -767,31 +767,38 @@ def test_a_forgotten_repository_leaves_no_process(two: Path) -> None:
     assert children() == before
 
 
-@pytest.mark.parametrize(("place", "is_loaded"), [("", False), (".git", False), ("_cache", True)])
+@pytest.mark.parametrize(("place", "is_loaded"), [("", False), (".git", False), ("_cache", False), ("../other", True)])
 def test_gitpython_is_loaded_only_for_what_is_not_plainly_a_repository(
     two: Path, tmp_path: Path, place: str, is_loaded: bool
 ) -> None:
     """Its import takes longer than a small comparison."""
-    git(tmp_path, "clone", "--quiet", str(two), "work")
+    git(tmp_path, "clone", "--quiet", str(two), "checkout")
+    git(tmp_path / "checkout", "worktree", "add", "--quiet", "../other")
     code = (
         "import sys; from pathlib import Path; from cachewatch.git.repository import Repository\n"
         "print(Repository(Path(sys.argv[1])).git_dir, 'git' in sys.modules)"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "work" / place)]
+    command = [sys.executable, "-c", code, str((tmp_path / "checkout" / place).resolve())]
     printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    assert printed == f"{tmp_path}/work/.git {is_loaded}\n"
+    git_dir = ".git/worktrees/other" if is_loaded else ".git"
+    assert printed == f"{tmp_path / 'checkout' / git_dir} {is_loaded}\n"
 
 
 def test_what_an_id_names_is_read_once_and_what_a_branch_names_each_time(two: Path) -> None:
     """Every subscription asks for the same commits; a branch moves on."""
+    begins_like_an_id = f"{'0123456789' * 4}-fix"
+    git(two, "branch", begins_like_an_id)
     with closing(Repository(two)) as repository:
         objects = repository.objects()
         newest = objects.get("HEAD")
         assert newest is not None
         assert objects.get(newest.id) is objects.get(newest.id)
+        assert objects.get(begins_like_an_id) == newest
         with pytest.raises(SourceError, match="bytes"):
             objects.get(newest.id, most=1)
         git(two, "update-ref", "refs/heads/main", git(two, "rev-parse", "HEAD~1"))
+        git(two, "branch", "--force", begins_like_an_id, "HEAD")
         moved = objects.get("HEAD")
         assert moved is not None
         assert moved.id != newest.id
+        assert objects.get(begins_like_an_id) == moved

@@ -16,8 +16,8 @@ from cachewatch.sources.buildcache.index import read_index
 from cachewatch.sources.buildcache.layouts import fetch_index
 
 
-def check(place: str | Path, truth: Truth) -> None:
-    """Hold what is read at `place` to the truth."""
+def check(place: str | Path, truth: Truth) -> int:
+    """Hold what is read at `place` to the truth, and return how many specs there are."""
     mirror = open_mirror(place, {})
     file = fetch_index(mirror, Validator())
     assert file is not None
@@ -30,6 +30,7 @@ def check(place: str | Path, truth: Truth) -> None:
     assert index.others == truth.records - len(truth.specs)
     assert {binary.platform for binary in binaries(index)} == {"linux"}
     assert again is None
+    return len(list(binaries(index)))
 
 
 @pytest.mark.parametrize(("kind", "state"), STATES)
@@ -37,7 +38,7 @@ def test_every_state_in_a_folder(
     buildcaches: Path, truths: dict[tuple[str, str], Truth], kind: str, state: str
 ) -> None:
     """Each spec of each state, and nothing that is not in the cache; the second look finds nothing new."""
-    check(buildcaches / kind / state, truths[kind, state])
+    assert check(buildcaches / kind / state, truths[kind, state]) == len(truths[kind, state].specs)
 
 
 @pytest.mark.usefixtures("loopback")
