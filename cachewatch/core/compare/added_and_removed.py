@@ -1,11 +1,11 @@
 """What came to packages and what went from them, as DeepDiff finds it. It is used here and nowhere else.
 
-A package is given to DeepDiff as the keys of one flat mapping: that it is there, the values of
-its facts, and the signatures of its vanished or new specs, each with their number. What is
-equal on both sides is left out before, so a package that was merely rebuilt costs nothing.
-DeepDiff never sees a list of specs, on which it is quadratic and pairs the wrong ones, and
-several packages share one call, because each call has a price of its own. It is imported
-when something differs at all: importing it costs more than comparing a small commit.
+DeepDiff gets what each package has of each kind: that it is there, the values of its facts, and
+the signatures of its vanished or new specs, each with their number. What is equal on both sides
+is left out before, so a package that was merely rebuilt costs nothing. DeepDiff never sees a
+list of specs, on which it is quadratic and pairs the wrong ones, and several packages share one
+call, because each call has a price of its own. It is imported when something differs at all:
+importing it costs more than comparing a small commit.
 """
 
 from collections import Counter
@@ -20,8 +20,8 @@ from cachewatch.core.package_facts import NO_FACTS, Facts
 from cachewatch.core.spack_spellings import NO_COMPILER
 
 Counts = Counter[Signature]
-# What is compared: of what it is, and the value, which a package has once or not at all.
-Entry = tuple[str, Hashable]
+# The values of one kind that only the one and only the other side of a package has.
+Values = tuple[Sequence[Any], Sequence[Any]]
 
 _PACKAGE = "package"
 _SPECS = "specs"
@@ -46,10 +46,10 @@ class Matched(Struct, frozen=True):
 
 def find_deltas(pairs: Iterable[tuple[SpecSide, SpecSide]]) -> list[Matched]:
     """Return what came and went between the two sides of each package."""
-    entries = [_differing(before, after) for before, after in pairs]
-    if not any(went or came for went, came in entries):
-        return [_NOTHING] * len(entries)
-    return [_found(*answer) for answer in _answers(entries)]
+    differing = [_differing(before, after) for before, after in pairs]
+    if not any(differing):
+        return [_NOTHING] * len(differing)
+    return [_found(answer) for answer in _answers(differing)]
 
 
 def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str]) -> Delta:
@@ -75,67 +75,58 @@ def load_deepdiff() -> None:
 _NOTHING = Matched()
 
 
-def _differing(before: SpecSide, after: SpecSide) -> tuple[list[Entry], list[Entry]]:
-    """Return the entries of either side without those that are equal on both."""
-    old_facts, new_facts = before.facts or NO_FACTS, after.facts or NO_FACTS
-    went: list[Entry] = []
-    came: list[Entry] = []
+def _differing(before: SpecSide, after: SpecSide) -> dict[str, Values]:
+    """Return the values of either side without those that are equal on both, by what they are of."""
+    differing: dict[str, Values] = {}
     if (before.facts is None) != (after.facts is None):
-        (came if before.facts is None else went).append((_PACKAGE, None))
+        differing[_PACKAGE] = ([None], []) if after.facts is None else ([], [None])
+    old_facts, new_facts = before.facts or NO_FACTS, after.facts or NO_FACTS
     for name in FACTS:
         old, new = old_facts[name], new_facts[name]
         if old != new:
-            went += [(name, value) for value in old - new]
-            came += [(name, value) for value in new - old]
+            differing[name] = (list(old - new), list(new - old))
     if before.specs != after.specs:
-        went += [(_SPECS, pair) for pair in before.specs.items() if after.specs.get(pair[0]) != pair[1]]
-        came += [(_SPECS, pair) for pair in after.specs.items() if before.specs.get(pair[0]) != pair[1]]
-    return went, came
+        differing[_SPECS] = (
+            [pair for pair in before.specs.items() if after.specs.get(pair[0]) != pair[1]],
+            [pair for pair in after.specs.items() if before.specs.get(pair[0]) != pair[1]],
+        )
+    return differing
 
 
-def _answers(entries: Sequence[tuple[list[Entry], list[Entry]]]) -> list[tuple[list[Entry], list[Entry]]]:
+def _answers(differing: Sequence[Mapping[str, Values]]) -> list[dict[str, Values]]:
     """Return what DeepDiff says went and came, of each package."""
-    # A number stands for a value, because DeepDiff writes out every key as text, and signatures are long.
+    # DeepDiff takes ten microseconds for each difference that it reports. So the values of one kind are one text, in
+    # which a number stands for each; as sets, it would hash every value again and report each alone.
     numbers: dict[Hashable, int] = {}
-    # As keys, not as sets, of which DeepDiff would hash every item again.
     before, after = (
         {
-            (package, name, numbers.setdefault(value, len(numbers))): None
-            for package, sides in enumerate(entries)
-            for name, value in sides[side]
+            (package, name): " ".join([str(numbers.setdefault(value, len(numbers))) for value in values[side]])
+            for package, kinds in enumerate(differing)
+            for name, values in kinds.items()
         }
         for side in (0, 1)
     )
     values = list(numbers)
-    diff = _deep_diff(before, after)
-    answers: list[tuple[list[Entry], list[Entry]]] = [([], []) for _ in entries]
-    for side, report in enumerate(("dictionary_item_removed", "dictionary_item_added")):
-        for level in diff.get(report, ()):
-            relation = level.up.t1_child_rel or level.up.t2_child_rel
-            package, name, number = relation.param  # the key; level.path() makes a text of it first
-            answers[package][side].append((name, values[number]))
-            level.up.down = None  # the two name each other, and nobody may search for such garbage for long
+    answers: list[dict[str, Values]] = [{} for _ in differing]
+    for level in _deep_diff(before, after).get("values_changed", ()):
+        package, name = level.up.t1_child_rel.param  # the key; level.path() makes a text of it first
+        went, came = ([values[int(number)] for number in text.split()] for text in (level.t1, level.t2))
+        answers[package][name] = went, came
+        level.up.down = None  # the two name each other, and nobody may search for such garbage for long
     return answers
 
 
-def _found(went: list[Entry], came: list[Entry]) -> Matched:
-    if not went and not came:
+def _found(differing: Mapping[str, Values]) -> Matched:
+    if not differing:
         return _NOTHING
-    added, removed = _by_name(came), _by_name(went)
+    went, came = ({name: values[side] for name, values in differing.items()} for side in (0, 1))
     return Matched(
-        is_added=_PACKAGE in added,
-        is_removed=_PACKAGE in removed,
-        facts={name: Delta(tuple(sorted(added.get(name, ()))), tuple(sorted(removed.get(name, ())))) for name in FACTS},
-        vanished=Counter(dict(removed.get(_SPECS, ()))),
-        new=Counter(dict(added.get(_SPECS, ()))),
+        is_added=bool(came.get(_PACKAGE)),
+        is_removed=bool(went.get(_PACKAGE)),
+        facts={name: Delta(tuple(sorted(came.get(name, ()))), tuple(sorted(went.get(name, ())))) for name in FACTS},
+        vanished=Counter(dict(went.get(_SPECS, ()))),
+        new=Counter(dict(came.get(_SPECS, ()))),
     )
-
-
-def _by_name(entries: Iterable[Entry]) -> Mapping[str, list[Any]]:
-    values: dict[str, list[Any]] = {}
-    for name, value in entries:
-        values.setdefault(name, []).append(value)
-    return values
 
 
 def _deep_diff(before: object, after: object) -> Mapping[str, Any]:

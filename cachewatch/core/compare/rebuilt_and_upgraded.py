@@ -52,7 +52,7 @@ class _Order(Struct, frozen=True):
     """The one order in which every rung takes signatures, and how new each one is; found once for all rungs."""
 
     ranks: Mapping[Signature, int]
-    ages: Mapping[Signature, _Age]
+    ages: Mapping[tuple[str, ...], _Age]  # by the versions of a signature
 
     def of(self, signatures: Iterable[Signature]) -> list[Signature]:
         """Return `signatures`, newest versions first."""
@@ -117,7 +117,7 @@ def _take(rung: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key],
         while place and vanished[before]:
             place -= 1
             after = queue[place]
-            judged = _regraded(ages[before], ages[after]) if rung is MatchKind.UPGRADED else rung
+            judged = _regraded(ages[before.versions], ages[after.versions]) if rung is MatchKind.UPGRADED else rung
             if judged is None:
                 continue  # another reference of the same number is neither newer nor older
             count = min(vanished[before], new[after])
@@ -154,15 +154,22 @@ def _queues(counts: Counts, key: Key, order: _Order) -> dict[Hashable, list[Sign
 def _order(signatures: Iterable[Signature]) -> _Order:
     # The newest version first, so that an upgrade starts from the version that it replaces;
     # then by everything else, so that the order of a document never matters.
-    newest_first = {signature: _newest_first(signature) for signature in sorted(signatures)}
-    ranked = sorted(newest_first, key=newest_first.__getitem__, reverse=True)
+    of_versions: defaultdict[tuple[str, ...], list[Signature]] = defaultdict(list)
+    for signature in signatures:
+        of_versions[signature.versions].append(signature)
+    newest_first = {versions: _newest_first(versions) for versions in sorted(of_versions)}
+    ranked = [
+        signature
+        for versions in sorted(newest_first, key=newest_first.__getitem__, reverse=True)
+        for signature in sorted(of_versions[versions])
+    ]
     # Without the reference of a git version, and without its spelling.
-    ages = {signature: [key[:3] for key in keys] for signature, keys in newest_first.items()}
+    ages = {versions: [key[:3] for key in keys] for versions, keys in newest_first.items()}
     return _Order({signature: rank for rank, signature in enumerate(ranked)}, ages)
 
 
-def _newest_first(signature: Signature) -> list[VersionKey]:
-    return sorted(map(version_key, signature.versions), reverse=True)
+def _newest_first(versions: Iterable[str]) -> list[VersionKey]:
+    return sorted(map(version_key, versions), reverse=True)
 
 
 def _regraded(before: _Age, after: _Age) -> MatchKind | None:
