@@ -7,7 +7,9 @@ the older and sounder `email.header`.
 """
 
 from email.header import Header
+from email.headerregistry import HeaderRegistry
 from email.policy import EmailPolicy
+from functools import cache
 from typing import Any
 
 # The headers of addresses, dates and MIME are the standard library's own business.
@@ -18,8 +20,28 @@ _THEIRS = frozenset(
 _WIDTH = 78
 
 
+class _Headers(HeaderRegistry):
+    """Makes the class of a header once; the standard library makes it for each header, which takes longer than to parse it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._class_of = cache(super().__getitem__)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the class of a header."""
+        return self._class_of(name.lower())
+
+
 class MailPolicy(EmailPolicy):
-    """Folds every header of ours at its own spaces."""
+    """Folds every header of ours at its own spaces, and keeps it as the text that it is."""
+
+    def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
+        """Return a header as a message keeps it."""
+        if name.lower() in _THEIRS:
+            return super().header_store_parse(name, value)
+        if len(value.splitlines()) > 1:
+            raise ValueError(f"{name}: a header is one line")
+        return name, value
 
     def fold(self, name: str, value: Any) -> str:
         """Return the header with its line ends."""
@@ -44,5 +66,8 @@ class MailPolicy(EmailPolicy):
         return self.linesep.join(lines) + self.linesep
 
 
-INTERNET = MailPolicy(linesep="\r\n", max_line_length=_WIDTH)  # for SMTP
-LOCAL = MailPolicy(linesep="\n", max_line_length=_WIDTH)  # for Maildirs and programs of this machine
+_HEADERS = _Headers()
+INTERNET = MailPolicy(linesep="\r\n", max_line_length=_WIDTH, header_factory=_HEADERS)  # for SMTP
+LOCAL = MailPolicy(
+    linesep="\n", max_line_length=_WIDTH, header_factory=_HEADERS
+)  # for Maildirs and programs of this machine

@@ -22,8 +22,8 @@ from cachewatch.notify.remembered_tags import TagNews
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.render.first_screen import sentence_of_tag
 from cachewatch.report.digest import Digest, Silenced, TagDigest
+from cachewatch.store import digests
 from cachewatch.store.cursors import Advance
-from cachewatch.store.digests import find as stored_digest
 from cachewatch.store.held import Hold, HoldEvent, HoldKind
 
 # SourceDiff of every key: digests of another form are other digests.
@@ -110,7 +110,7 @@ def _key(context: Context, stream: Stream, parts: list[SourceDiff], occasion: st
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
     with context.database.read() as connection:
         for time in count(2):
-            if stored_digest(connection, key) is None:
+            if not digests.has(connection, key):
                 break
             key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
     return key

@@ -63,7 +63,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
         with context.database.write() as connection:
             if digests.held(connection, stream.subscription.name, stream.name) != was_held.keys:
                 return  # an operator answered meanwhile: the next pass goes on from there
-            store(connection, context, stream, draft, packed)
+            store(connection, context, stream, draft, packed, held_before=was_held.keys)
             if slot is not None:
                 finish(connection, stream, slot, draft.digest.key if packed else None, now)
         _log(context, stream, draft, packed)

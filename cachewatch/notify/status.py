@@ -108,13 +108,15 @@ def read_status(context: Context) -> Status:
 
 
 def _stream(connection: Connection, stream: Stream) -> StreamStatus:
-    slot = scheduled_runs.pending(connection, stream.subscription.name, stream.name)
+    slot = (
+        None if stream.is_each_revision else scheduled_runs.pending(connection, stream.subscription.name, stream.name)
+    )
     return StreamStatus(
         subscription=stream.subscription.name,
         stream=stream.name,
         schedule=stream.schedule.in_words(),
         # A slot of another schedule is one of a configuration that was: the next look replaces it.
-        due=None if slot is None or stream.is_each_revision or slot.schedule != stream.schedule_text else slot.due,
+        due=None if slot is None or slot.schedule != stream.schedule_text else slot.due,
     )
 
 

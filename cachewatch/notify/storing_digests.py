@@ -1,5 +1,6 @@
 """Store a digest with its deliveries and cursors, all in the transaction of the caller."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -20,11 +21,17 @@ from cachewatch.store.scheduled_runs import Slot
 
 
 def store(
-    connection: Connection, context: Context, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...]
+    connection: Connection,
+    context: Context,
+    stream: Stream,
+    draft: PendingDigest,
+    packed: tuple[ChannelMessages, ...],
+    *,
+    held_before: Iterable[str],
 ) -> None:
-    """Store `draft` and move the cursors; what was held before is superseded."""
+    """Store `draft` and move the cursors; the digests that were held before are superseded."""
     now = context.clock()
-    for key in digests.held(connection, stream.subscription.name, stream.name):
+    for key in held_before:
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
     if draft.hold:
         held.hold(connection, stream.subscription.name, stream.name, draft.holds, now)

@@ -1,5 +1,6 @@
 """What is remembered: transactions that are whole, claims that are single, and a database that says what is wrong."""
 
+import lzma
 import random
 import zlib
 from collections.abc import Iterator
@@ -61,6 +62,19 @@ def test_digests_of_the_first_form_can_be_read(database: Database) -> None:
     with database.write() as connection:
         digests.add(connection, stored("one"))
         connection.execute(update(table).values(rendered=first, short=second, checksum=None, form=1))
+    with database.read() as connection:
+        found = digests.get(connection, "one")
+
+    assert found is not None
+    assert (found.rendered.key, found.short.key) == ("one", "two")
+
+
+def test_digests_of_the_second_form_can_be_read(database: Database) -> None:
+    """As they were stored before small ones were compressed by zlib."""
+    both = lzma.compress(msgspec.msgpack.encode((rendered("one"), rendered("two"))), check=lzma.CHECK_NONE)
+    with database.write() as connection:
+        digests.add(connection, stored("one"))
+        connection.execute(update(table).values(rendered=both, checksum=None, form=2))
     with database.read() as connection:
         found = digests.get(connection, "one")
 
