@@ -44,9 +44,10 @@ def main() -> None:
     from cachewatch import diff  # noqa: PLC0415
     from cachewatch.cli import garbage_collection  # noqa: PLC0415
     from cachewatch.core.changeset_totals import Tally  # noqa: PLC0415
+    from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
     from cachewatch.render.colour import Palette  # noqa: PLC0415
-    from cachewatch.render.report_formats import NoCollector, write_text  # noqa: PLC0415
+    from cachewatch.render.report_formats import write_text  # noqa: PLC0415
     from cachewatch.render.text_blocks import Requested  # noqa: PLC0415
     from cachewatch.sources import document_contents  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415

@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from msgspec import Struct
 
@@ -11,6 +10,7 @@ from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.causes.step_causes import Step
 from cachewatch.core.causes import Explanation
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
+from cachewatch.core.similar_names import similar
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UnknownRevision, UsageError
 from cachewatch.git.catalogue import require_tag
@@ -56,7 +56,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
 
 def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:
     name, _, versions = text.partition("@")
-    near = get_close_matches(name, RecordedGraph(repository, revision.commit, tag).packages, _MOST_NAMES)
+    near = similar(name, RecordedGraph(repository, revision.commit, tag).packages, _MOST_NAMES)
     return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
 
 

@@ -1,11 +1,11 @@
 """What depends on a package in a recorded revision."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.core.graph import GraphNode
 from cachewatch.core.impact import Impact, find_impact
+from cachewatch.core.similar_names import similar
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UsageError
 
@@ -21,7 +21,7 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
     nodes = list(_all_nodes(graph))
     hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
     if not hashes:
-        near = get_close_matches(package, {node.name for node in nodes}, 3)
+        near = similar(package, {node.name for node in nodes})
         hint = f"did you mean {', '.join(near)}?" if near else "`cachewatch packages` lists what there is"
         raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
     stacks = {h: s.stacks for name in graph.packages if (d := graph.document(name)) for h, s in d.specs.items()}

@@ -1,8 +1,6 @@
 """`cachewatch diff`: what changed between two revisions, tags, files or folders."""
 
-import logging
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -22,7 +20,7 @@ from cachewatch.cli.option_groups import GroupedOptions
 from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, warn_of_graph, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.cli.unknown_names import Unknown, unknown_names
-from cachewatch.core.changesets import Changeset, Collector, Outcome
+from cachewatch.core.changesets import Changeset, Collector, NoCollector, Outcome
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Selection, every_kind, select
@@ -37,6 +35,7 @@ from cachewatch.sources.ranges import NEWEST, split_range
 
 if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
+    from cachewatch.render.colour import Palette
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
 # The filters, and what each selects.
@@ -63,7 +62,8 @@ _MOST_WARNINGS = 20
 _MOST_TAGS = 5
 
 Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
-Format = tuple[Callable[[], Collector], Write]
+# How packages are kept, and what loads the way to write them.
+Format = tuple[Callable[[], Collector], Callable[[], Write]]
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,13 +160,12 @@ def diff(
     omitted. Without either, the newest revision is compared with the one before it. There is a report on
     each tag that changed; --tag selects.
     """
-    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
     if stat and format_ != "text":
         raise UsageError(f"--stat is text; leave it out, and --format {format_} has the same counts and more")
     if why and (stat or format_ not in _EXPLAINED):
         raise UsageError(f"--why takes one of the formats {', '.join(_EXPLAINED)}, and no --stat")
     selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
-    make_collector, write_format = _format(
+    make_collector, load_writer = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
     )
     line = progress_line(is_wanted=not no_progress)
@@ -184,6 +183,9 @@ def diff(
         assistant = stack.enter_context(
             companion(assistance(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
         )
+        # From here on, everything is loaded while the other process loads what compares.
+        _begin_log(is_verbose=verbose)
+        write_format = load_writer()
         comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
@@ -202,6 +204,12 @@ def diff(
         write(pieces, output, is_for_people=stat or format_ == "text")
     _warn(done, is_all=is_all)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
+
+
+def _begin_log(*, is_verbose: bool) -> None:
+    import logging  # noqa: PLC0415  slow to load
+
+    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if is_verbose else logging.WARNING)
 
 
 def _since(since: str | None, before: str | None, after: str | None) -> tuple[str | None, str | None]:
@@ -284,35 +292,40 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
-    """Choose how packages are kept and written; only the chosen way is loaded."""
+    """Choose how packages are kept and written; only the chosen way is loaded, and what only writes when it is asked for."""
     if name in ("json", "jsonl"):
         from cachewatch.render.json import JsonCollector, write_json, write_jsonl  # noqa: PLC0415
 
-        return JsonCollector, write_json if name == "json" else write_jsonl
+        return JsonCollector, lambda: write_json if name == "json" else write_jsonl
     if name == "csv":
         from cachewatch.render.csv import CsvCollector, write_csv  # noqa: PLC0415
 
-        return CsvCollector, write_csv
+        return CsvCollector, lambda: write_csv
     if name == "stat":
         from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
 
-        return StatCollector, partial(write_stat, wants=selection.wants, width=_width())
-    from cachewatch.render.report_formats import NoCollector, write_markdown, write_text  # noqa: PLC0415
+        return StatCollector, lambda: partial(write_stat, wants=selection.wants, width=_width())
+    return NoCollector, lambda: _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
+
+
+def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "Palette") -> Write:
+    """Load what writes a report that people read."""
+    from cachewatch.render.report_formats import write_markdown, write_text  # noqa: PLC0415
     from cachewatch.render.text_blocks import ALL, Requested  # noqa: PLC0415
 
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
         from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415
 
-        return NoCollector, partial(
-            write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True)
-        )
+        return partial(write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True))
     if name == "markdown":
-        return NoCollector, partial(write_markdown, asked=asked)
-    return NoCollector, partial(write_text, asked=asked, width=_width(), palette=palette(color, output))
+        return partial(write_markdown, asked=asked)
+    return partial(write_text, asked=asked, width=_width(), palette=palette)
 
 
 def _width() -> int:
+    import shutil  # noqa: PLC0415  slow to load
+
     return shutil.get_terminal_size((80, 24)).columns
 
 

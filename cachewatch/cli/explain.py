@@ -1,7 +1,6 @@
 """`cachewatch explain`: who is notified of a package, and why."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 import click
 
@@ -11,6 +10,7 @@ from cachewatch.cli.load_configuration import configured_without_secrets
 from cachewatch.cli.open_state import elsewhere, reading
 from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.config.model import Config
+from cachewatch.core.similar_names import similar
 from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.explaining import Explanation
 from cachewatch.notify.package_queries import explain_package, packages_now
@@ -42,7 +42,7 @@ def explain(*, config: Config, package: str, format_: str) -> None:
 
 def _warn(package: str, names: set[str]) -> None:
     """Say that no source has the package: what follows holds if it comes, or the name is mistyped."""
-    near = get_close_matches(package, sorted(names), 3)
+    near = similar(package, sorted(names))
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     click.echo(f"cachewatch: warning: no source has a package {safe(package)} now{safe(hint)}", err=True)
 

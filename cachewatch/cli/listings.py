@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from cachewatch.cli.progress import progress_line
 from cachewatch.core import tag_names
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Diagnostic, Document
+from cachewatch.core.similar_names import similar
 from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.core.versions import sorted_versions
 from cachewatch.errors import UsageError
@@ -204,7 +204,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 
 def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:
     """Say that no `what` matches, and what is called nearly so."""
-    near = [name for pattern in patterns for name in get_close_matches(pattern, names, 3)]
+    near = [name for pattern in patterns for name in similar(pattern, names)]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"no {what} matches {', '.join(patterns)}{hint}"
 

@@ -5,13 +5,13 @@ fraction of a second and happens only then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 
 from msgspec import Struct
 
 from cachewatch.core.changesets import Outcome
 from cachewatch.core.filter_patterns import is_plain, matcher
 from cachewatch.core.selection import every_compiler
+from cachewatch.core.similar_names import similar
 from cachewatch.core.statements.values import Build
 from cachewatch.core.tag_pairs import Blob, Comparison, Reader
 from cachewatch.documents.parsing import parse
@@ -55,7 +55,7 @@ def unknown_names(
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
     """Say that nothing in `values` matches `pattern`, and what is called nearly so."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
-    near = get_close_matches(pattern, sorted(known), _MOST_NAMES)
+    near = similar(pattern, sorted(known), _MOST_NAMES)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return f"no {name} matches {where}{hint}"
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import click
 
+from cachewatch.core.similar_names import similar
+
 _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
 _MOST = 2
 
@@ -83,7 +85,5 @@ def _meant_option(name: str, command: click.Command) -> str:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  most command lines are right
-
-    near = get_close_matches(name, list(names), _MOST)
+    near = similar(name, names, _MOST)
     return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,12 +1,12 @@
 """A piece of the configuration file that knows where it stands, and the list of everything that is wrong."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
+from cachewatch.core.similar_names import similar
 from cachewatch.errors import ConfigError
 
 
@@ -121,7 +121,7 @@ def holds(value: object, wanted: str) -> str:
 def unknown(word: str, known: Iterable[str]) -> str:
     """Say that `word` is not known, and what may have been meant."""
     known = sorted(known)
-    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    close = similar(word, known, 1)
     if close:
         return f"did you mean {close[0]!r}?"
     return f"there are {', '.join(known)}" if known else "there are none"

@@ -1,9 +1,9 @@
 """What each kind of change means, which of them digests tell by default, and words for several at once."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 from cachewatch.core.model import Kind
+from cachewatch.core.similar_names import similar
 from cachewatch.errors import UsageError
 
 # What each kind means, and whether a digest tells it unless asked not to; worst first.
@@ -65,7 +65,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
         return GROUPS[word]
     if word in tuple(Kind):
         return frozenset({Kind(word)})
-    close = get_close_matches(word, [*GROUPS, *Kind], n=1)
+    close = similar(word, [*GROUPS, *Kind], 1)
     hint = f"did you mean {close[0]}?" if close else "see `cachewatch kinds`"
     raise UsageError(f"{word!r} is not a kind of change; {hint}")
 

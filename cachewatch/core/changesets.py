@@ -26,6 +26,16 @@ class Collector(Protocol):
         """Hand over what was taken since the last time; it may cross to another process."""
 
 
+class NoCollector:
+    """Keeps nothing of packages: the statements on the whole tag say everything."""
+
+    def add(self, change: PackageChange) -> None:
+        """Take one package."""
+
+    def take(self) -> None:
+        """Hand over nothing."""
+
+
 class SeesAll(Protocol):
     """A collector that wants to see what is reported to nobody, too."""
 

@@ -5,13 +5,13 @@ pattern that begins with `!` excludes and wins.
 """
 
 from collections.abc import Iterable, Iterator, Set
-from difflib import get_close_matches
 
 from msgspec import Struct, field
 
 from cachewatch.core.change_kinds import GROUPS
 from cachewatch.core.filter_patterns import Globs, is_plain
 from cachewatch.core.model import Kind, Signature
+from cachewatch.core.similar_names import similar
 from cachewatch.core.spack_spellings import compiler
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UsageError
@@ -95,7 +95,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
         elif any(map(Globs([name]), Kind)):
             yield pattern
         else:
-            near = get_close_matches(name, [*GROUPS, *Kind], 2)
+            near = similar(name, [*GROUPS, *Kind], 2)
             hint = f"did you mean {' or '.join(near)}?" if near else "see `cachewatch kinds`"
             raise UsageError(f"{pattern}: unknown kind of change; {hint}")
 

@@ -1,7 +1,6 @@
 """Compare two revisions: pairs of tags, with the documents that differ."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from cachewatch.core import tag_names
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Side, Unreadable
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
+from cachewatch.core.similar_names import similar
 from cachewatch.core.tag_pairs import (
     Blob,
     Comparison,
@@ -157,7 +157,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
         repository.objects().get(f"{revision.commit}:{path}") if is_name(package.encode("utf-8", "replace")) else None
     )
     if found is None or found.type != "blob":
-        near = get_close_matches(package, folders(repository, str(state.tree)).ids, 3)
+        near = similar(package, folders(repository, str(state.tree)).ids)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
     if problem := document_mode(repository, f"{revision.commit}:{CATALOGUE}/{tag}/{package}"):
@@ -201,7 +201,7 @@ def _nothing_to_compare(repository: Repository, had: Folders, has: Folders, want
     if not there:
         return f"{repository.path}: neither revision has a catalogue, which is a folder {CATALOGUE}"
     patterns = wanted.patterns if isinstance(wanted, Globs) else ()
-    near = [tag for pattern in patterns for tag in get_close_matches(pattern, there, 2)]
+    near = [tag for pattern in patterns for tag in similar(pattern, there, 2)]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     listed = f"there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
     where = "" if repository.path == Path() else f"{repository.path}: "
@@ -225,7 +225,7 @@ def _check_tag(revision: Revision, tag: str, trees: Collection[str]) -> None:
 
 def _instead(tag: str, trees: Collection[str]) -> str:
     """Say which tags there are, the ones of nearly that name first."""
-    near = get_close_matches(tag, trees, 3)
+    near = similar(tag, trees)
     if near:
         return f"; did you mean {' or '.join(near)}?"
     named = tag_names.in_order(trees)

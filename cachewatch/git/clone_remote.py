@@ -3,11 +3,11 @@
 import re
 import time
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
 
+from cachewatch.core.similar_names import similar
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.addresses import is_url
 from cachewatch.git.clone_cache import check_url
@@ -227,7 +227,7 @@ class Remote:
         found = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)
         if not found:
             return SourceError(f"{self.name}: the repository has no commits yet")
-        near = get_close_matches(branch, found, 3) or sorted(found)[:3]
+        near = similar(branch, found) or sorted(found)[:3]
         others = f"{', '.join(near)}{', ...' if len(found) > len(near) else ''}"
         return BrokenSource(
             f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "

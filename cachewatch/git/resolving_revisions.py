@@ -3,7 +3,6 @@
 import os
 import re
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
@@ -11,6 +10,7 @@ from msgspec import Struct
 from cachewatch.core.model import Side
 from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.core.repository_layout import CATALOGUE
+from cachewatch.core.similar_names import similar
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.object_pipe import Object
 from cachewatch.git.repository import Repository
@@ -254,5 +254,5 @@ def _near(repository: Repository, name: str) -> str:
     printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
     tags = folders(repository, f"HEAD:{CATALOGUE}").ids
     known = [*printed.split(), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
-    near = get_close_matches(name, known, 3)
+    near = similar(name, known)
     return f"; did you mean {' or '.join(near)}?" if near else ""

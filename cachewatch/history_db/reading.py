@@ -11,6 +11,7 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from cachewatch.core.model import Signature
+from cachewatch.core.similar_names import similar
 from cachewatch.errors import UnknownRevision, UsageError
 from cachewatch.history_db.schema import BUSY_MILLISECONDS, indexed_revision, open_for_reading
 
@@ -135,9 +136,7 @@ class Index:
     def _id(self, table: str, name: str) -> int:
         for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,)):  # noqa: S608  our own two names
             return int(found)
-        from difflib import get_close_matches  # noqa: PLC0415  only mistakes need it
-
-        near = get_close_matches(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")], 3)  # noqa: S608
+        near = similar(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")])  # noqa: S608
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise UsageError(f"{name}: the history index has no such {table}{hint}")
 

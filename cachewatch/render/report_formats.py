@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
-from cachewatch.core.model import PackageChange
 from cachewatch.render.causes import heading_and_causes, markdown_causes
 from cachewatch.render.colour import Palette
 from cachewatch.render.diff_totals import Wants
@@ -11,16 +10,6 @@ from cachewatch.render.report_blocks import tell
 from cachewatch.render.text import render_text
 from cachewatch.render.text_blocks import Requested
 from cachewatch.report.changes import Report
-
-
-class NoCollector:
-    """Keeps nothing of packages: the statements on the whole tag say everything."""
-
-    def add(self, change: PackageChange) -> None:
-        """Take one package."""
-
-    def take(self) -> None:
-        """Hand over nothing."""
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:

@@ -10,13 +10,13 @@ from playwright.sync_api import Browser, sync_playwright
 from browser import chromium
 from browser.chromium import View
 from cachewatch import demo
+from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.page import MOST_ROWS, write_page
-from cachewatch.render.report_formats import NoCollector
 from cachewatch.render.text_blocks import Requested
 from cachewatch.site import NoArchive, build
 from cachewatch.site.read_history import plan, read

@@ -389,7 +389,7 @@ def test_a_terminated_command_leaves_nothing(sides: tuple[Path, Path], tmp_path:
     code = (
         "import os, signal, sys\nfrom cachewatch.cli import main\nimport cachewatch.cli.diff as d\n"
         "def write(*_):\n    yield b'x'\n    os.kill(os.getpid(), signal.SIGTERM)\n    yield b'y'\n"
-        "d._format = lambda *_, **__: (None, write)\n"
+        "d._format = lambda *_, **__: (None, lambda: write)\n"
         f"sys.argv = ['cachewatch', 'diff', {str(sides[0])!r}, {str(sides[1])!r}, '-o', {str(tmp_path / 'out')!r}]\nmain()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

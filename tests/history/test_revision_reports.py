@@ -6,6 +6,7 @@ import pytest
 import scripted
 from helpers import catalogue, history, record, records
 
+from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statements import StatementKind
 from cachewatch.diff import changesets
@@ -15,7 +16,7 @@ from cachewatch.git.fast_import import NewRevision, write_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.history import Revisions, TagHistory, reports_of, walk
-from cachewatch.render.report_formats import NoCollector, read_report
+from cachewatch.render.report_formats import read_report
 from cachewatch.render.text_blocks import ALL, Requested
 from cachewatch.report.changes import Report
 from cachewatch.sources.opening import open_comparison

@@ -11,6 +11,7 @@ import scripted
 from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
+from cachewatch.core.changesets import NoCollector
 from cachewatch.core.compare import compare
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.diff import changesets
@@ -19,7 +20,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.history import Build, Copies, PackageHistory, Present, TagHistory, totals_of
 from cachewatch.history.walk_revisions import present_of
-from cachewatch.render.report_formats import NoCollector, read_report
+from cachewatch.render.report_formats import read_report
 from cachewatch.render.subject_and_headline import facts_of
 from cachewatch.render.text_blocks import ALL, Requested
 from cachewatch.report.snapshots import Outcome, outcome_of
