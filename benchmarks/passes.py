@@ -134,7 +134,7 @@ def _stored(state: Path) -> tuple[int, float]:
     with closing(sqlite3.connect(state / NAME)) as connection:
         keys = [key for (key,) in connection.execute("SELECT key FROM digests")]
         (size,) = connection.execute(
-            "SELECT sum(pgsize) FROM dbstat WHERE name IN ('digests', 'deliveries')"
+            "SELECT sum(pgsize) FROM dbstat WHERE name IN ('digests', 'deliveries', 'bodies')"
         ).fetchone()
     with closing(open_database(state)) as database, database.read() as connection:
         records = [digests.get(connection, key) for key in keys]

@@ -21,7 +21,7 @@ from cachewatch.channels.escaping import file_name, markup, one_line, one_word, 
 from cachewatch.config.model import MailConfig
 from cachewatch.core.delivery import Attachment, RenderedDigest
 
-_FORMAT = "3"  # raised whenever the same digest gives other bytes than before
+_FORMAT = "4"  # raised whenever the same digest gives other bytes than before
 _LINK = 900  # characters of a link in a header, whose lines may have 998
 _ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
 
@@ -36,12 +36,23 @@ class Mail(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Return 16 hexadecimal digits that stand for the content and the recipient."""
-        rendered = self.rendered
-        parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html, *map(str, self.to)]
-        parts += [f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments]
+        parts = [self.content, *map(str, self.to)]
         if self.original:
-            parts += ["resent", self.original, rendered.created.isoformat()]
-        return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
+            parts += ["resent", self.original, self.rendered.created.isoformat()]
+        return _digest(parts)
+
+    @property
+    def content(self) -> str:
+        """Return 16 hexadecimal digits that stand for the content, which is the same for all recipients."""
+        rendered = self.rendered
+        parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html]
+        return _digest(
+            [*parts, *(f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments)]
+        )
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def message_id(mail: Mail, config: MailConfig) -> str:
@@ -67,7 +78,7 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
     template, link = config.unsubscribe or "", _unsubscribe(config.unsubscribe or "", mail)
     _attach_text(message, plain_lines(_linked(rendered.text, template, link)), "plain")
     if rendered.html:
-        message.make_alternative(boundary=f"=_alternative_{mail.digest}")  # cannot occur in quoted-printable
+        message.make_alternative(boundary=f"=_alternative_{mail.content}")  # cannot occur in quoted-printable
         html = EmailMessage(policy=policy)
         _attach_text(
             html, markup(_linked(rendered.html, escape(template, quote=False), escape(link, quote=False))), "html"
@@ -75,7 +86,7 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
         del html["MIME-Version"]
         message.attach(html)
     if rendered.attachments:
-        message.make_mixed(boundary=f"=_mixed_{mail.digest}")
+        message.make_mixed(boundary=f"=_mixed_{mail.content}")
         for attachment in rendered.attachments:
             _attach_file(message, attachment)
     return message.as_bytes()

@@ -31,6 +31,7 @@ def _forget(context: Context) -> None:
         now = outages.certain(connection, context.clock())
         digests_gone = digests.forget(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
+        outbox.delete_bodies(connection)
         scheduled_runs.forget(connection, now - retention.metadata)
         cursors.forget_vanished(connection, now - retention.metadata)
         reported_removals.forget(connection, now - retention.metadata)

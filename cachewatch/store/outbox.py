@@ -1,6 +1,7 @@
 """Deliveries: written together with their digest, sent from here alone, and settled one by one."""
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Update,
     and_,
     bindparam,
+    delete,
     exists,
     func,
     insert,
@@ -27,9 +29,9 @@ from sqlalchemy import (
 
 from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
-from cachewatch.store.checksums import of_parcel
-from cachewatch.store.queries import rows_of, same
-from cachewatch.store.schema import attempts, deliveries
+from cachewatch.store.checksums import of_parcel, of_parts
+from cachewatch.store.queries import same
+from cachewatch.store.schema import attempts, bodies, deliveries
 from cachewatch.store.suppressions import is_suppressed
 from cachewatch.store.timestamps import database_time
 from cachewatch.store.upserts import insert_new
@@ -58,8 +60,9 @@ OPEN = (State.QUEUED, State.SENDING, State.DEFERRED)
 _OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
 
 
-# What is known of a delivery without its bytes.
 _NOTE = insert(attempts)
+_MAIL = "message/rfc822"
+# What is known of a delivery without its bytes.
 _ABOUT = tuple(column for column in deliveries.c if column is not deliveries.c.payload)
 
 
@@ -91,10 +94,30 @@ class Delivery(Struct, frozen=True, kw_only=True):
     lease_until: datetime | None
 
 
-def add(
-    connection: Connection, channel: str, message: Message, *, state: State, lasting: timedelta, copy: int = 0
+def add_all(
+    connection: Connection, channel: str, messages: Sequence[Message], *, state: State, lasting: timedelta
 ) -> None:
-    """Store a message to be delivered, unless it is there already."""
+    """Store the messages of one digest to be delivered; what several have in common is stored once."""
+    found = Counter(_cut(message)[1] for message in messages)
+    common = {body: of_parts([body]) for body, count in found.items() if count > 1 and body}
+    for body, checksum in common.items():
+        insert_new(connection, bodies, {"checksum": checksum, "content": zlib.compress(body)})
+    for message in messages:
+        shared = common.get(_cut(message)[1])
+        add(connection, channel, message, state=state, lasting=lasting, body=shared)
+
+
+def add(
+    connection: Connection,
+    channel: str,
+    message: Message,
+    *,
+    state: State,
+    lasting: timedelta,
+    copy: int = 0,
+    body: bytes | None = None,
+) -> None:
+    """Store a message to be delivered, unless it is there already; `body` is the checksum of that part if it is stored."""
     if state is State.QUEUED and is_suppressed(connection, channel, message.target):
         state = State.SUPPRESSED
     values = {
@@ -108,10 +131,19 @@ def add(
         "give_up": message.created + lasting,
         "message_id": message.message_id,
         "content_type": message.content_type,
-        "payload": zlib.compress(message.payload),
+        "payload": zlib.compress(message.payload if body is None else _cut(message)[0]),
         "checksum": of_parcel(message),
+        "body": body,
     }
     insert_new(connection, deliveries, values)
+
+
+def _cut(message: Message) -> tuple[bytes, bytes]:
+    """Cut a message into what is its own and what others may have in common with it."""
+    if message.content_type != _MAIL:
+        return b"", message.payload
+    end = max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n"))
+    return message.payload[:end], message.payload[end:]
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
@@ -310,7 +342,16 @@ def _one() -> Select[Any]:
 
 def message(connection: Connection, number: int) -> Message:
     """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
-    return _message(connection.execute(rows_of(deliveries, "id"), {"id": number}).one())
+    return _message(connection.execute(_whole_one(), {"id": number}).one())
+
+
+@cache
+def _whole_one() -> Select[Any]:
+    return _whole().where(*same(deliveries, "id"))
+
+
+def _whole() -> Select[Any]:
+    return select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
 
 
 def checksum(connection: Connection, number: int) -> bytes | None:
@@ -324,8 +365,8 @@ def sent_history(
 ) -> Sequence[Message]:
     """Return the messages that were sent to `target` before, newest first; what is damaged is asked of `rebuild`."""
     query = (
-        select(deliveries)
-        .filter_by(channel=channel, target=target, state=State.SENT)
+        _whole()
+        .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == State.SENT)
         .order_by(deliveries.c.id.desc())
         .limit(most)
     )
@@ -349,6 +390,7 @@ def replace_parcel(connection: Connection, number: int, new: Message) -> None:
             content_type=new.content_type,
             message_id=new.message_id,
             checksum=of_parcel(new),
+            body=None,
         )
     )
 
@@ -363,9 +405,14 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
             deliveries.c.channel.not_in(kept_channels),
             deliveries.c.payload != b"",
         )
-        .values(payload=b"")
+        .values(payload=b"", body=None)
     )
     return done.rowcount
+
+
+def delete_bodies(connection: Connection) -> None:
+    """Delete what messages had in common that are gone."""
+    connection.execute(delete(bodies).where(~exists().where(deliveries.c.body == bodies.c.checksum)))
 
 
 def next_copy(connection: Connection, of: Delivery) -> int:
@@ -437,6 +484,8 @@ def _delivery(row: Row[Any]) -> Delivery:
 def _message(row: Row[Any]) -> Message:
     try:
         payload = zlib.decompress(row.payload) if row.payload else b""
+        if row.payload and row.body is not None:
+            payload += zlib.decompress(row.content or b"")
     except zlib.error as error:
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
     found = Message(

@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from cachewatch.store.column_types import Moment, Text
 
 # Raised by every migration step.
-FORM = 4
+FORM = 5
 metadata = MetaData()
 
 # Up to which revision a stream of a subscription has been told of a tag.
@@ -146,6 +146,15 @@ departures = Table(
 
 # Queued, being sent, or to be tried again.
 _OPEN = text("state IN ('queued', 'sending', 'deferred')")
+_HAS_BODY = text("body IS NOT NULL")
+
+# What several messages have in common, once: of mails, all behind their headers.
+bodies = Table(
+    "bodies",
+    metadata,
+    Column("checksum", LargeBinary, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
 
 deliveries = Table(
     "deliveries",
@@ -168,11 +177,13 @@ deliveries = Table(
     Column("payload", LargeBinary, nullable=False),
     Column("lease_owner", Text),  # the run that claimed it, until it is settled
     Column("lease_until", Moment),  # by the database's clock; none is one that is over
-    Column("checksum", LargeBinary),  # of the payload and of where it goes; none if 0.1 stored it
+    Column("checksum", LargeBinary),  # of the whole message and of where it goes; none if 0.1 stored it
+    Column("body", LargeBinary),  # of `bodies`, what follows the payload; none if that is all
     UniqueConstraint("digest", "channel", "target", "copy"),
     Index("deliveries_by_state", "channel", "state", "due"),
     Index("deliveries_by_target", "channel", "target", "state", "id"),
     # A query finds it only if it has the very condition in its text, not as a parameter.
+    Index("deliveries_by_body", "body", sqlite_where=_HAS_BODY),
     Index("deliveries_open", "channel", "id", "state", "due", "target", sqlite_where=_OPEN),
 )
 

@@ -128,6 +128,14 @@ def test_bytes_are_the_same_every_time() -> None:
     assert str(read(second.payload)["To"]) == "lee@example.org"
 
 
+def test_only_the_headers_name_the_recipient() -> None:
+    """What is behind them is stored once for all recipients, unless each has a link of their own."""
+    one = rendered(to=("kim@example.org", "lee@example.org"), html="<p>2 removed</p>")
+    first, second = open_channel(email_config(25)).build_messages(one)
+    assert first.payload.partition(b"\r\n\r\n")[2] == second.payload.partition(b"\r\n\r\n")[2]
+    assert raw_headers(first.payload) != raw_headers(second.payload)
+
+
 def test_another_text_is_another_message() -> None:
     """The same Message-ID always stands for the same bytes: what is rendered shorter has another."""
     assert pack(rendered()).message_id != pack(rendered(text="shorter")).message_id

@@ -125,6 +125,20 @@ def test_damaged_bytes_are_made_anew_to_the_byte(site: Site, server: Post, run: 
 
 
 @pytest.mark.slow
+def test_what_all_readers_share_is_made_anew_for_each(site: Site, server: Post, run: Run) -> None:
+    """One bit of it is in the mail of every reader; each gets what was stored all the same."""
+    with site.open().database.read() as connection:
+        stored = {name: outbox.message(connection, each.id).payload for name, each in mails(site).items()}
+    flip(site, "bodies", "content", "1")
+    done = run("once", "--config", site.folder / "cachewatch.yaml")
+    assert (done.exit_code, done.error.count("delivery.rebuilt")) == (0, len(stored)), done.error
+    received = {each.recipient.partition("@")[0]: each.content for each in server.received}
+    assert {name: content.replace(b"\r\n", b"\n").strip() for name, content in received.items()} == {
+        name: content.replace(b"\r\n", b"\n").strip() for name, content in stored.items()
+    }
+
+
+@pytest.mark.slow
 def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
     """Without a checksum: what cannot be unpacked is made anew, and the Message-ID says whether it is the same."""
     message_id = mails(site)["kim"].message_id

@@ -141,6 +141,30 @@ def test_steps_to_another_form_are_taken_once_each_or_not_at_all(database: Postg
         assert postgresql.version_of(connection) == FORM + 1
 
 
+def test_a_state_of_0_2_is_upgraded(address: PostgresAddress) -> None:
+    """Form 4 was the first one here; what is made anew has the same tables."""
+    with closing(PostgresDatabase(address)) as database, database.write() as connection:
+        made = _columns(connection)
+        for statement in (
+            "DROP TABLE bodies",
+            "DROP INDEX deliveries_by_body",
+            "ALTER TABLE deliveries DROP COLUMN body",
+        ):
+            connection.exec_driver_sql(statement)
+        postgresql.note(connection, 4)
+    with closing(open_database(address)) as upgraded, upgraded.read() as connection:
+        assert _columns(connection) == made
+        assert postgresql.version_of(connection) == FORM
+
+
+def _columns(connection: Connection) -> list[tuple[object, ...]]:
+    """Return all columns, and the columns of all indices."""
+    query = "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema()"
+    indices = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"
+    found = [row for text in (query, indices) for row in connection.exec_driver_sql(text).all()]
+    return sorted(tuple(row) for row in found)
+
+
 def test_an_older_form_is_upgraded(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(PostgresDatabase(address)) as database, database.write() as connection:
         postgresql.note(connection, FORM - 1)

@@ -70,7 +70,15 @@ _PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
     ),
     "sent history": (
         lambda connection: outbox.sent_history(connection, "mail", "a@example.org", 1, lambda _: None),
-        [f"SEARCH {_OF_TARGET})"],
+        [f"SEARCH {_OF_TARGET})", "SEARCH bodies USING INDEX sqlite_autoindex_bodies_1 (checksum=?) LEFT-JOIN"],
+    ),
+    "bodies": (
+        outbox.delete_bodies,
+        [
+            "SCAN bodies",
+            "CORRELATED SCALAR SUBQUERY 1",
+            "SEARCH deliveries USING INDEX deliveries_by_body (body=?)",
+        ],
     ),
     "end of a blockade": (
         lambda connection: outbox.find(connection, states=OPEN, channel="mail"),
@@ -106,7 +114,7 @@ def test_what_is_asked_again_and_again_does_not_look_through_history(database: S
     plan: list[str] = []
 
     def explain(connection: Connection, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-        if statement.startswith(("SELECT", "UPDATE")) and "EXPLAIN" not in statement:
+        if statement.startswith(("SELECT", "UPDATE", "DELETE")) and "EXPLAIN" not in statement:
             found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
             plan.extend(row.detail for row in found)
 
