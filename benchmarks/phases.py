@@ -1,7 +1,7 @@
 """Where the time of one process goes: run as a script, it does what `diff` does, with a watch in its hand.
 
 It prints the seconds of each phase as JSON. Reading a watch costs a little, and one process has no
-companion to load anything for it, so the sum is no measurement of `cachewatch diff`.
+worker to load anything for it, so the sum is no measurement of `cachewatch diff`.
 """
 
 import json

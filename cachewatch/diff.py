@@ -71,7 +71,7 @@ class Contents(NamedTuple):
 Compared = Iterable[tuple[Sequence[Read], Batch | WorkFailed]]
 
 
-Assistant = Ask[Contents, Batch]
+AskWorker = Ask[Contents, Batch]
 
 
 def changesets(
@@ -81,13 +81,13 @@ def changesets(
     *,
     jobs: int = 1,
     progress: Progress = lambda _: None,
-    assistant: Assistant | None = None,
+    ask_worker: AskWorker | None = None,
     isolation: Isolation | None = None,
 ) -> Iterator[Changeset]:
     """Compare everything that `comparison` names, one pair of tags after the other.
 
     `make_collector` makes what the output format keeps of packages; `progress` is told the bytes
-    that are done. An `assistant` (see `assistance`) compares what one process can; with
+    that are done. An `ask_worker` (see `comparing_worker`) compares what one process can; with
     `isolation`, whose work must be picklable, all of it is done there. Of a pair of tags that
     `judgements` know, only what was asked for is read; others they learn.
     """
@@ -99,12 +99,12 @@ def changesets(
         refuse = partial(refused, nothing, others, isolation or INLINE)
         if isolation is not None:
             make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
-        elif assistant is None or enough > 1:
+        elif ask_worker is None or enough > 1:
             if enough > 1:
                 load_deepdiff()  # of so much, something differs; before the fork, so that it is loaded once
             make_work = partial(_alone, comparison.readers, pair, selection, make_collector, is_forked=enough > 1)
         else:
-            make_work = partial(_assisted, comparison.readers, pair, assistant)
+            make_work = partial(_by_worker, comparison.readers, pair, ask_worker)
         yield Changeset(
             pair.before,
             pair.after,
@@ -122,11 +122,11 @@ def _alone(
     return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
 
 
-def _assisted(readers: Readers, pair: TagPair, assistant: Assistant) -> Callable[[Documents], Compared]:
+def _by_worker(readers: Readers, pair: TagPair, ask_worker: AskWorker) -> Callable[[Documents], Compared]:
     """Read here, let another process compare, and meanwhile count what nobody has to read."""
     is_pruned, count = tag_names.is_mutable(pair.after.tag), pair.difference.count_unchanged
     others = _others(pair)
-    return lambda documents: (((), assistant(Contents(tuple(read(documents, readers)), is_pruned, others), count)),)
+    return lambda documents: (((), ask_worker(Contents(tuple(read(documents, readers)), is_pruned, others), count)),)
 
 
 def _isolated(
@@ -155,7 +155,7 @@ def _batches(
             yield refuse(pairs[0], found) if isinstance(found, WorkFailed) else found
 
 
-def assistance(
+def comparing_worker(
     selection: Selection, make_collector: Callable[[], Collector]
 ) -> Callable[[], Callable[[Contents], Batch]]:
     """Return what gets ready to compare; another process may do so while this one looks for documents."""

@@ -107,7 +107,7 @@ class Everything(Told):
     def _successors(self, key: Key, number: int, spec_hash: str) -> Row:
         (change,) = (one.change for one in self.changes if (one.number, one.key) == (number, key))
         own = change.specs_before[spec_hash]
-        pairs = {(p.rung.value, p.after, p.count) for p in change.pairings if p.before == own}
+        pairs = {(p.kind.value, p.after, p.count) for p in change.matches if p.before == own}
         return change.went.counts[own], pairs
 
     def log(self, tag: str, package: str | None = None) -> dict[Row, Row]:
@@ -170,9 +170,9 @@ class Everything(Told):
 
 
 def _items(change: PackageChange) -> Iterator[tuple[Row, Signature, int]]:
-    for pair in change.pairings:
+    for pair in change.matches:
         before, after = (", ".join(s.versions) for s in (pair.before, pair.after))
-        yield (pair.rung.value, after, None if before == after else before), pair.after, pair.count
+        yield (pair.kind.value, after, None if before == after else before), pair.after, pair.count
     for name, some in (("new", change.new), ("gone", change.gone)):
         yield from (((name, ", ".join(one.signature.versions), None), one.signature, one.count) for one in some)
     for kept in change.restacked:
@@ -186,8 +186,8 @@ def _packages(package: str, change: PackageChange) -> Iterator[tuple[str, tuple[
 def _stacks(change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:
     old, new = (_by_stack(side) for side in (change.specs_before, change.specs_after))
     rebuilt: Counter[str] = Counter()
-    for pair in change.pairings:
-        if pair.rung == "rebuilt":
+    for pair in change.matches:
+        if pair.kind == "rebuilt":
             rebuilt.update(dict.fromkeys(pair.before.stacks, pair.count))
     for stack in old.keys() | new.keys():
         before, after = old.get(stack, set()), new.get(stack, set())

@@ -424,8 +424,8 @@ class Told:
             add(old[one].stacks, "removed")
         for one in new.keys() - old.keys():
             add(new[one].stacks, "added")
-        for match in change.pairings:
-            if match.rung == "rebuilt":
+        for match in change.matches:
+            if match.kind == "rebuilt":
                 add(match.before.stacks, "rebuilt", match.count)
         for one in old.keys() & new.keys():
             for what, some, others in (("added", new, old), ("removed", old, new)):

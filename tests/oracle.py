@@ -198,7 +198,7 @@ RUNGS: tuple[tuple[str, ...], ...] = ((), ("stacks",), ("versions",), ("compiler
 
 
 def pair_off(vanished: Specs, came: Specs, *, is_blind: bool) -> None:
-    """Take off both sides what the ladder pairs."""
+    """Take off both sides what matches."""
     for left_out in RUNGS:
         take(vanished, came, left_out, lambda *_: True)
         if is_blind:

@@ -110,7 +110,7 @@ class Step:
             return {}
         vanished, came = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
         found: defaultdict[str, set[str]] = defaultdict(set)
-        for match in change.pairings:
+        for match in change.matches:
             for spec_hash in came.get(match.after, ()):
                 found[spec_hash] |= vanished.get(match.before, set())
         return found

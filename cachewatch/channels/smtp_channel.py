@@ -37,20 +37,20 @@ class SmtpTransport:
         self._config = config
         self._sender = sender
         self._session: Session | None = None
-        self._trouble: DeliveryResult | None = None
+        self._failure: DeliveryResult | None = None
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Hand over one message. Once the server itself is in trouble, no other message waits for it in this run."""
+        """Hand over one message. Once the server itself fails, no other message waits for it in this run."""
         if not is_address(message.target):
             return NO_ADDRESS
-        if self._trouble is not None:
-            return replace(self._trouble, may_have_arrived=False)
+        if self._failure is not None:
+            return replace(self._failure, may_have_arrived=False)
         is_reused = self._session is not None
         answer = self._attempt(message)
         if is_reused and answer.is_channel and not answer.may_have_arrived:
             answer = self._attempt(message)  # servers end sessions that were idle or long
         if answer.is_channel:
-            self._trouble = answer
+            self._failure = answer
         return answer
 
     def close(self) -> None:

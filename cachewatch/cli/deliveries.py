@@ -75,7 +75,7 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         if found is None:
             raise UsageError(f"no delivery {number}; see `cachewatch deliveries list`")
         if raw:
-            sys.stdout.buffer.write(operator_actions.parcel_of(connection, context, number).payload)
+            sys.stdout.buffer.write(operator_actions.message_of(connection, context, number).payload)
             return
         stored = digests.find(connection, found.digest)
         story = outbox.story(connection, number)

@@ -26,9 +26,9 @@ from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Selection, every_kind, select
 from cachewatch.core.tag_pairs import Comparison
 from cachewatch.core.untrusted_text import safe
-from cachewatch.diff import assistance, changesets
+from cachewatch.diff import changesets, comparing_worker
 from cachewatch.errors import UsageError
-from cachewatch.runtime.preloaded_process import companion
+from cachewatch.runtime.preloaded_process import preloaded_worker
 from cachewatch.sources.folders import check_path
 from cachewatch.sources.opening import needs_git, open_comparison
 from cachewatch.sources.ranges import NEWEST, split_range
@@ -180,8 +180,8 @@ def diff(
     with ExitStack() as stack:
         stack.enter_context(garbage_collection.paused())
         is_of_git = named is None or needs_git(*named)
-        assistant = stack.enter_context(
-            companion(assistance(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
+        ask_worker = stack.enter_context(
+            preloaded_worker(comparing_worker(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
         )
         # From here on, everything is loaded while the other process loads what compares.
         _begin_log(is_verbose=verbose)
@@ -190,7 +190,7 @@ def diff(
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
         found: Iterable[Changeset] = changesets(
-            comparison, selection, make_collector, jobs=jobs, progress=line.advance, assistant=assistant
+            comparison, selection, make_collector, jobs=jobs, progress=line.advance, ask_worker=ask_worker
         )
         if why:
             found = stack.enter_context(_explained(found, opened, selection))

@@ -205,7 +205,7 @@ def _line_of(event: Any) -> int:
 
 
 def _line(error: yaml.YAMLError, content: bytes) -> int:
-    """Return the line that YAML complains about: where the trouble began, if it knows."""
+    """Return the line that YAML complains about: where the mistake began, if it knows."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         is_open = str(error.problem).startswith(("did not find", "found unexpected end"))
         mark = (error.context_mark or error.problem_mark) if is_open else error.problem_mark

@@ -309,7 +309,7 @@ class SignatureCount(Struct, frozen=True):
 class SpecMatch(Struct, frozen=True):
     """`count` specs of one signature whose place specs of another took; which took which is unknowable."""
 
-    rung: MatchKind
+    kind: MatchKind
     before: Signature
     after: Signature
     count: int
@@ -401,7 +401,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     stack_versions: tuple[StackVersions, ...]
     places: tuple[PlaceChange, ...]  # in which something happened
     counts: SpecCounts
-    pairings: tuple[SpecMatch, ...]
+    matches: tuple[SpecMatch, ...]
     gone: tuple[SignatureCount, ...]  # vanished without anything in their place
     new: tuple[SignatureCount, ...]  # came without anything that they replace
     came: Specs

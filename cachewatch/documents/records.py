@@ -132,7 +132,10 @@ def split_records(details: str) -> list[str] | None:
     """
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
         return None
-    return details[len(_OPENING) : -len(_CLOSING)].split(_BETWEEN)
+    records = details.split(_BETWEEN)
+    records[0] = records[0][len(_OPENING) :]
+    records[-1] = records[-1][: -len(_CLOSING)]
+    return records
 
 
 def split_at_braces(details: str) -> list[str]:
@@ -147,13 +150,13 @@ def split_at_braces(details: str) -> list[str]:
 
 
 def cut_hashes(records: Sequence[str], end: str = "") -> tuple[list[str], list[str]] | None:
-    """Return the hash of each record, and its text with an empty hash and without its `end`; None if one has no such thing.
+    """Return the hash of each record, and its text with an empty hash and without its `end`; None if one has another end.
 
-    Whether it is a hash, `are_hashes` says.
+    Whether each is a hash, and not empty because its record has none, `are_hashes` says.
     """
-    parts = [record.partition(_HASH_KEY) for record in records]
-    if "" in {key for _, key, _ in parts} or (end and {record[-len(end) :] for record in records} - {end}):
+    if end and {record[-len(end) :] for record in records} - {end}:
         return None
+    parts = [record.partition(_HASH_KEY) for record in records]
     cut = -len(end) if end else None
     hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]
     texts = [start + key + rest[_HASH_LENGTH:cut] for start, key, rest in parts]

@@ -202,8 +202,8 @@ def _successors(index: Index, row: _Row, revision: int) -> tuple[int, tuple[Succ
     step = read_step(index, Where(row.tag, row.package, revision))
     own = step.spelled(index.signature(row.build, row.stacks))
     found = tuple(
-        Successor(match=one.rung.value, signature=one.after, count=one.count)
-        for one in step.account.pairings
+        Successor(match=one.kind.value, signature=one.after, count=one.count)
+        for one in step.account.matches
         if one.before == own
     )
     return step.vanished.get(own, 0), found

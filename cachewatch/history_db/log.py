@@ -138,9 +138,9 @@ def _of_step(step: DocumentStep) -> Iterator[Mapping[str, Any]]:
 
 
 def _items(step: DocumentStep) -> Iterator[tuple[_Item, Signature, int]]:
-    for pair in step.account.pairings:
+    for pair in step.account.matches:
         before, after = _version(pair.before), _version(pair.after)
-        yield _Item(pair.rung.value, after, before if before != after else None), pair.after, pair.count
+        yield _Item(pair.kind.value, after, before if before != after else None), pair.after, pair.count
     for signature, count in step.account.new:
         yield _Item("new", _version(signature), None), signature, count
     for signature, count in step.account.gone:

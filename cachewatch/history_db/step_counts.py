@@ -48,8 +48,8 @@ def _compared(package: str, sides: Sides) -> Counts:
     before, after = (_document(package, specs, is_old=is_old) for specs, is_old in sides())
     change = compare(package, before, after)
     rebuilt: Counter[Signature] = Counter()
-    for match in change.pairings if change else ():
-        if match.rung is MatchKind.REBUILT:
+    for match in change.matches if change else ():
+        if match.kind is MatchKind.REBUILT:
             rebuilt[match.before] += match.count
     return rebuilt
 

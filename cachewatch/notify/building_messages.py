@@ -69,7 +69,7 @@ def build_messages(
     channels = [config.channels[name] for name in stream.channels]
     archive = next((channel.archive for channel in channels if channel.archive), None)
     looks = [replace(_look(channel, digest, channel.archive or archive), forms=forms) for channel in channels]
-    rendered_digests = {look: _letters(config, stream, digest, look, views) for look in dict.fromkeys(looks)}
+    rendered_digests = {look: _render_both(config, stream, digest, look, views) for look in dict.fromkeys(looks)}
     return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
 
 
@@ -87,7 +87,7 @@ def _wanted(config: Config, stream: Stream) -> frozenset[Form]:
     return frozenset(wanted | {Form.PAGE} if stream.subscription.publish else wanted)
 
 
-def _letters(config: Config, stream: Stream, digest: Digest, look: _Look, views: TagViews | None) -> _Rendered:
+def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look, views: TagViews | None) -> _Rendered:
     """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
     make = partial(

@@ -8,7 +8,7 @@ from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within
 from cachewatch.notify.operator_notices import Notice
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import digests, outbox, scheduled_runs
-from cachewatch.store.checksums import of_parcel
+from cachewatch.store.checksums import of_message
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.outbox import Delivery
@@ -22,7 +22,7 @@ def rebuilt(connection: Connection, context: Context, delivery: Delivery) -> Mes
     found = _repacked(connection, context, delivery)
     checksum = outbox.checksum(connection, delivery.id)
     for message in found:
-        if of_parcel(message) == checksum or (checksum is None and _is_same(message, delivery)):
+        if of_message(message) == checksum or (checksum is None and _is_same(message, delivery)):
             return message
     return found[0] if found and not delivery.may_have_arrived else None
 
@@ -31,7 +31,7 @@ def repair(connection: Connection, context: Context, delivery: Delivery) -> Mess
     """Put bytes that are damaged right, if that can be, and return them."""
     message = rebuilt(connection, context, delivery)
     if message is not None:
-        outbox.replace_parcel(connection, delivery.id, message)
+        outbox.replace_message(connection, delivery.id, message)
         said = "its stored bytes were damaged or deleted, and rebuilt from the digest"
         outbox.note(connection, delivery.id, "rebuilt", said, context.clock())
         context.log_within(connection, delivery).warning("delivery.rebuilt")

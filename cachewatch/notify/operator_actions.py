@@ -60,14 +60,14 @@ def resend(context: Context, number: int) -> None:
         if config is None or stored is None:
             raise UsageError(f"delivery {number}: its channel {delivery.channel} is no longer configured")
         _check_recipient(connection, context, delivery)
-        original = parcel_of(connection, context, number)
+        original = message_of(connection, context, number)
         again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
         copy = outbox.next_copy(connection, delivery)
         outbox.add(connection, delivery.channel, again, state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
         outbox.note(connection, number, "resent", "by an operator, as a new message", now)
 
 
-def parcel_of(connection: Connection, context: Context, number: int) -> Message:
+def message_of(connection: Connection, context: Context, number: int) -> Message:
     """Return the bytes of a delivery; raise UsageError where they are kept no longer."""
     found = outbox.message(connection, number)
     if not found.payload:

@@ -87,19 +87,19 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             title = f"notice about the source {source.name}"
             notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
             operator_notices.notify_within(connection, context, notice)
-        _look_at_trouble(connection, context, source, news)
+        _report_problem(connection, context, source, news)
         if news.sharing is not None:
             _look_at_sharing(connection, context, source, news.sharing)
         stale_sources.review(connection, context, source, source_health)
     context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
 
 
-def _look_at_trouble(connection: Connection, context: Context, source: Source, news: News) -> None:
+def _report_problem(connection: Connection, context: Context, source: Source, news: News) -> None:
     key = AlertKey(AlertKind.SOURCE_INCOMPLETE, source.name)
-    if not news.trouble:
+    if not news.problem:
         alerts.resolve_within(connection, context, key, f"the source {source.name} is complete again")
         return
-    alert = Alert(key=key, title=f"a part of the source {source.name} was skipped", lines=(news.trouble,))
+    alert = Alert(key=key, title=f"a part of the source {source.name} was skipped", lines=(news.problem,))
     alerts.open_within(connection, context, alert)
 
 

@@ -307,7 +307,7 @@ def _note_target(
     key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
     health.count(connection, Counter.of("deliveries_total", channel=name, result=outcome.state))
     if outcome.shorter is not None:
-        outbox.replace_parcel(connection, delivery.id, outcome.shorter)
+        outbox.replace_message(connection, delivery.id, outcome.shorter)
     if outcome.state is State.SENT:
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
     if outcome.state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):

@@ -137,9 +137,9 @@ def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
 
 def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
     """Yield every signature that something happened to, with the stacks whose subscriptions report it."""
-    for pairing in change.pairings:
-        yield pairing.before, frozenset(pairing.before.stacks)
-        yield pairing.after, frozenset(pairing.after.stacks)
+    for match in change.matches:
+        yield match.before, frozenset(match.before.stacks)
+        yield match.after, frozenset(match.after.stacks)
     for alike in (*change.gone, *change.new):
         yield alike.signature, frozenset(alike.signature.stacks)
     for kept in change.restacked:

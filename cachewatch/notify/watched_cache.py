@@ -58,7 +58,7 @@ class RecordedHistory:
                 raise SourceError(" ".join(said) or f"{self._cache.address}: nothing was recorded yet") from error
         warnings = tuple(f"{diagnostic.path}: {diagnostic.message}." for diagnostic in done.diagnostics)
         return News(
-            revision=newest.commit, time=newest.time, warnings=warnings, trouble=" ".join(said), sharing=sharing
+            revision=newest.commit, time=newest.time, warnings=warnings, problem=" ".join(said), sharing=sharing
         )
 
     def open(self) -> Repository:

@@ -23,7 +23,7 @@ class News(Struct, frozen=True, kw_only=True):
     revision: str
     time: datetime | None  # when it was published
     warnings: tuple[str, ...]  # what operators should hear once
-    trouble: str = ""  # what they should hear of as long as it lasts, though there may be news
+    problem: str = ""  # what they should hear of as long as it lasts, though there may be news
     sharing: Sharing | None = None  # None where the source is not shared
 
 

@@ -85,7 +85,7 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
 def _lines(change: PackageChange) -> Iterator[Line]:
     yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
     yield from _fact_lines(change)
-    for name in (*(rung.value for rung in MatchKind), "new", "gone"):
+    for name in (*(kind.value for kind in MatchKind), "new", "gone"):
         if count := getattr(change.counts, name):
             yield {"change": name, "count": count}
     yield from _spec_lines(change)

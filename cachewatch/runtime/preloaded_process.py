@@ -20,7 +20,9 @@ Ask = Callable[[Item, Callable[[], object]], Result]
 
 
 @contextmanager
-def companion(make_work: Callable[[], Work[Item, Result]], *, is_wanted: bool) -> Iterator[Ask[Item, Result] | None]:
+def preloaded_worker(
+    make_work: Callable[[], Work[Item, Result]], *, is_wanted: bool
+) -> Iterator[Ask[Item, Result] | None]:
     """Let another process make its work, and offer to send it items; offer None where there is no other process.
 
     What the work raises is raised here. At the end the other process is gone, ready or not.

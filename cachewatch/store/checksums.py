@@ -8,7 +8,7 @@ from cachewatch.core.delivery import Message
 BYTES = 16
 
 
-def of_parcel(message: Message) -> bytes:
+def of_message(message: Message) -> bytes:
     """Return the checksum of a message: of its bytes, and of what says where and as what they go."""
     parts = (message.key, message.target, message.content_type, message.message_id or "")
     return of_parts((*(part.encode(errors="surrogatepass") for part in parts), message.payload))

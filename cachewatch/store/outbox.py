@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
-from cachewatch.store.checksums import of_parcel, of_parts
+from cachewatch.store.checksums import of_message, of_parts
 from cachewatch.store.queries import same
 from cachewatch.store.schema import attempts, bodies, deliveries
 from cachewatch.store.suppressions import is_suppressed
@@ -132,7 +132,7 @@ def add(
         "message_id": message.message_id,
         "content_type": message.content_type,
         "payload": zlib.compress(message.payload if body is None else _cut(message)[0]),
-        "checksum": of_parcel(message),
+        "checksum": of_message(message),
         "body": body,
     }
     insert_new(connection, deliveries, values)
@@ -370,7 +370,7 @@ def sent_history(
         .order_by(deliveries.c.id.desc())
         .limit(most)
     )
-    found = (_parcel_or_none(row) or rebuild(_delivery(row)) for row in connection.execute(query).all())
+    found = (_message_or_none(row) or rebuild(_delivery(row)) for row in connection.execute(query).all())
     return [each for each in found if each is not None]
 
 
@@ -380,7 +380,7 @@ def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]
     return [(row.at, row.event, row.said) for row in connection.execute(query)]
 
 
-def replace_parcel(connection: Connection, number: int, new: Message) -> None:
+def replace_message(connection: Connection, number: int, new: Message) -> None:
     """Put other bytes in the place of those that were refused as too large, or are damaged."""
     connection.execute(
         update(deliveries)
@@ -389,7 +389,7 @@ def replace_parcel(connection: Connection, number: int, new: Message) -> None:
             payload=zlib.compress(new.payload),
             content_type=new.content_type,
             message_id=new.message_id,
-            checksum=of_parcel(new),
+            checksum=of_message(new),
             body=None,
         )
     )
@@ -496,12 +496,12 @@ def _message(row: Row[Any]) -> Message:
         message_id=row.message_id,
         created=row.created,
     )
-    if row.payload and row.checksum is not None and row.checksum != of_parcel(found):
+    if row.payload and row.checksum is not None and row.checksum != of_message(found):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
     return found
 
 
-def _parcel_or_none(row: Row[Any]) -> Message | None:
+def _message_or_none(row: Row[Any]) -> Message | None:
     try:
         return _message(row)
     except DamagedRow:

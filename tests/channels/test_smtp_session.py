@@ -51,7 +51,7 @@ def test_one_connection_and_one_transaction_each() -> None:
     assert server.received[0].content == open_channel(config).build_messages(one)[0].payload
 
 
-def test_nothing_connects_without_a_parcel() -> None:
+def test_nothing_connects_without_a_message() -> None:
     """A run that has nothing to do troubles no server."""
     with post() as server, open_channel(email_config(server.port)).open(no_shelf):
         pass

@@ -101,7 +101,7 @@ def test_without_its_answer_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert [change.restacked for change in without] == [change.restacked for change in with_answer]
     of_kept = {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED, Kind.UNREFERENCED}
     for change in without:
-        assert {pairing.rung for pairing in change.pairings} <= {MatchKind.REBUILT}
+        assert {match.kind for match in change.matches} <= {MatchKind.REBUILT}
         assert not any((change.gone, change.new, *change.facts.values()))
         assert change.kinds <= {Kind.REBUILT} | (of_kept if change.restacked else set())
         told = {one.stories[-1].kind for one in items_of(change)}

@@ -30,7 +30,7 @@ def maybe_changed(before: list[Record] | None, after: list[Record] | None, **opt
     return compare("zlib", *sides, **options)
 
 
-def rungs(change: PackageChange) -> dict[str, int]:
+def match_kinds(change: PackageChange) -> dict[str, int]:
     """Return the counts that are not zero."""
     return {name: count for name in RUNGS if (count := getattr(change.counts, name))}
 
@@ -75,7 +75,7 @@ def rungs(change: PackageChange) -> dict[str, int]:
             {"compiler": "gcc@=11.4.0"},
             {"compiler": "none", "versions": ["2.0"]},
             {"upgraded": 1},
-            id="none matches on every rung",
+            id="none matches in every step",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_what_becomes_what(before: Record, after: Record, expected: dict[str, in
     """One vanished and one new hash are paired by what is equal about them."""
     change = changed([record(1, **before)], [record(2, **after)])
 
-    assert rungs(change) == expected
+    assert match_kinds(change) == expected
     assert (change.counts.added, change.counts.removed) == (1, 1)
 
 
@@ -151,7 +151,7 @@ def test_a_rebuilt_spec_comes_into_a_stack_and_leaves_one() -> None:
     others = [record(8), record(9, stacks=["ml"])]
     change = changed([record(1, variants=["+a"]), *others], [record(2, variants=["+a"], stacks=["ml"]), *others])
 
-    assert rungs(change) == {"moved": 1}
+    assert match_kinds(change) == {"moved": 1}
     assert {Kind.STACK_ADDED, Kind.STACK_REMOVED} <= change.kinds
 
 
@@ -181,7 +181,7 @@ def test_the_form_of_a_kept_hash_never_shows() -> None:
         [record(1, compiler="gcc@9", target="t2", variants=["+zz"], stacks=["ml"]), record(3)],
     )
 
-    assert rungs(change) == {"rebuilt": 1}
+    assert match_kinds(change) == {"rebuilt": 1}
     assert change.facts["targets"] == change.facts["compilers"] == change.facts["variants"] == Delta()
     assert change.facts["stacks"] == Delta(("ml",), ())
     assert not change.kinds & {Kind.TARGET, Kind.COMPILER, Kind.VARIANT}
@@ -191,7 +191,7 @@ def test_each_rung_takes_what_the_one_above_left() -> None:
     """As many as can be are merely rebuilt; only the surplus is something else."""
     change = changed(records(range(3)), records(range(10, 12)) + records([20], versions=["2.0"]))
 
-    assert rungs(change) == {"rebuilt": 2, "upgraded": 1}
+    assert match_kinds(change) == {"rebuilt": 2, "upgraded": 1}
 
 
 MOVED: Record = {"stacks": ["ml", "root"]}
@@ -211,24 +211,24 @@ RECONFIGURED: Record = {"variants": ["+cuda"]}
 def test_of_two_successors_the_higher_rung_takes_it(first: Record, second: Record, name: str) -> None:
     """Whichever of them a document names first, the other one is new."""
     for successors in ([record(2, **first), record(3, **second)], [record(2, **second), record(3, **first)]):
-        assert rungs(changed([record(1)], successors)) == {name: 1, "new": 1}
+        assert match_kinds(changed([record(1)], successors)) == {name: 1, "new": 1}
 
 
 def test_counts_are_all_that_is_known_of_equals() -> None:
     """Thirty-nine equal specs are one line with a count."""
     change = changed(records(range(39)), records(range(100, 139)))
 
-    (pairing,) = change.pairings
-    assert (pairing.count, pairing.before) == (39, pairing.after)
+    (match,) = change.matches
+    assert (match.count, match.before) == (39, match.after)
 
 
 def test_an_upgrade_starts_from_the_newest_that_vanished() -> None:
     """With two old versions and one new, the newer of the old is what was replaced."""
     change = changed([record(1, versions=["1.0"]), record(2, versions=["1.9"])], [record(3, versions=["1.10"])])
 
-    (pairing,) = change.pairings
-    assert (pairing.before.versions, pairing.after.versions) == (("1.9",), ("1.10",))
-    assert rungs(change) == {"upgraded": 1, "gone": 1}
+    (match,) = change.matches
+    assert (match.before.versions, match.after.versions) == (("1.9",), ("1.10",))
+    assert match_kinds(change) == {"upgraded": 1, "gone": 1}
 
 
 NEW_OS: Record = {"os": "ubuntu24.04"}
@@ -348,7 +348,7 @@ def test_what_a_place_that_narrowed_lost() -> None:
 
 
 def test_a_version_in_another_spelling_did_not_change() -> None:
-    """Versions that Spack calls equal are one version, in whichever rung, fact or place."""
+    """Versions that Spack calls equal are one version, in whichever match, fact or place."""
     change = changed([record(1, versions=["1.0"])], [record(2, versions=["1_0"])])
 
     assert change.kinds == {Kind.REBUILT}
@@ -412,7 +412,7 @@ def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
     found = part([record(1), record(5)], [record(2, stacks=["ml"]), record(6)], stacks=["ml"])
 
     assert found is not None
-    assert rungs(found) == {"moved": 1}
+    assert match_kinds(found) == {"moved": 1}
     assert (found.counts.before, found.counts.after) == (1, 1)
     assert found.counts.adds_up
     assert part([record(1), record(3, stacks=["ml"])], [record(2), record(3, stacks=["ml"])], stacks=["ml"]) is None
@@ -493,8 +493,8 @@ def test_everything_adds_up(before: list[Record], after: list[Record], kept: int
     counts = change.counts
     assert counts.adds_up
     assert (counts.added, counts.removed) == (len(change.added), len(change.removed))
-    assert sum(p.count for p in change.pairings) + sum(g.count for g in change.gone) == counts.removed
-    assert sum(p.count for p in change.pairings) + sum(n.count for n in change.new) == counts.added
+    assert sum(p.count for p in change.matches) + sum(g.count for g in change.gone) == counts.removed
+    assert sum(p.count for p in change.matches) + sum(n.count for n in change.new) == counts.added
 
 
 @given(generated, generated, st.integers(0, 4), st.sampled_from(["stacks", "targets", "oses", "compilers"]))
@@ -526,7 +526,7 @@ def test_reversing_swaps_what_came_and_went(before: list[Record], after: list[Re
     assert (there.added, there.removed) == (back.removed, back.added)
     assert there.facts == {name: Delta(d.removed, d.added) for name, d in back.facts.items()}
     swapped = {"upgraded": "downgraded", "downgraded": "upgraded", "new": "gone", "gone": "new"}
-    assert rungs(there) == {swapped.get(name, name): count for name, count in rungs(back).items()} | {}
+    assert match_kinds(there) == {swapped.get(name, name): count for name, count in match_kinds(back).items()} | {}
 
 
 @given(generated, generated, st.randoms())

@@ -137,7 +137,7 @@ def test_a_migration_names_who_stays(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_migration_crosses_systems_and_targets(run: Run, tmp_path: Path) -> None:
-    """What is of equal version and variants in one stack belongs together, whatever the ladder says of it."""
+    """What is of equal version and variants in one stack belongs together, however it is matched."""
     new = {"compiler": "gcc@13.3.0", "os": "ubuntu24.04", "target": "x86_64_v4"}
     found = compared(run, tmp_path, numbered(8), numbered(8, 100, **new))
 

@@ -94,14 +94,14 @@ def open_alerts(site: Site) -> list[tuple[str, str, str]]:
 def test_operators_hear_of_a_part_of_a_source_that_is_skipped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once when it begins and once when it ends; the rest of the source is told meanwhile."""
     update = WatchedClone.update
-    trouble = "v1.0 is held back: it has no specs."
-    monkeypatch.setattr(WatchedClone, "update", lambda self: replace(update(self), trouble=trouble))
+    problem = "v1.0 is held back: it has no specs."
+    monkeypatch.setattr(WatchedClone, "update", lambda self: replace(update(self), problem=problem))
     site.run()
     site.run(later=HOUR)
     monkeypatch.undo()
     site.run(later=HOUR)
     assert site.notices() == ["a part of the source public was skipped", "the source public is complete again"]
-    assert trouble in " ".join(site.told("(operators)")[0].split())
+    assert problem in " ".join(site.told("(operators)")[0].split())
     said = [event["title"] for event in site.events() if event["event"] in ("alert.opened", "alert.resolved")]
     assert said == site.notices()
 

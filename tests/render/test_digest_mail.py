@@ -238,7 +238,7 @@ def test_what_is_too_much_for_so_many_readers_is_not_attached(tmp_path: Path, mo
     assert "attached" not in many.text
 
 
-def test_shorter_letters(tmp_path: Path) -> None:
+def test_shorter_digests(tmp_path: Path) -> None:
     """Those to whom a digest was too large get less, and less again."""
     digest = crowded(tmp_path)
     whole, half, least = (render_digest(digest, attach=True, shortness=shortness) for shortness in range(3))

@@ -11,7 +11,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history, records
 
-from cachewatch.runtime.preloaded_process import companion
+from cachewatch.runtime.preloaded_process import preloaded_worker
 
 Answer = Callable[[int], tuple[int, float]]
 
@@ -46,7 +46,7 @@ def nothing() -> None:
 @pytest.mark.usefixtures("alone")
 def test_another_process_works() -> None:
     """It is asked as often as there is something to do, says what goes wrong, and then it is gone."""
-    with companion(divides, is_wanted=True) as ask:
+    with preloaded_worker(divides, is_wanted=True) as ask:
         assert ask is not None
         done: list[int] = []
         pid, first = ask(3, lambda: done.append(os.getpid()))
@@ -63,7 +63,7 @@ def test_another_process_works() -> None:
 @pytest.mark.usefixtures("alone")
 def test_a_process_that_ends_is_told() -> None:
     """Whatever ends it, nobody waits for an answer for ever."""
-    with companion(dies, is_wanted=True) as ask:
+    with preloaded_worker(dies, is_wanted=True) as ask:
         assert ask is not None
         with pytest.raises(RuntimeError, match="ended before"):
             ask(1, nothing)
@@ -72,7 +72,7 @@ def test_a_process_that_ends_is_told() -> None:
 def test_nobody_waits_for_what_is_not_ready() -> None:
     """The end does not wait until the other process is ready."""
     start = time.monotonic()
-    with companion(is_never_ready, is_wanted=True):
+    with preloaded_worker(is_never_ready, is_wanted=True):
         pass
     assert time.monotonic() - start < 60
 
@@ -82,7 +82,7 @@ def test_it_goes_with_the_process_that_asks() -> None:
     reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
-        with companion(divides, is_wanted=True) as ask:
+        with preloaded_worker(divides, is_wanted=True) as ask:
             os.write(writer, b"%d\n" % (ask(1, nothing)[0] if ask else 0))
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -98,17 +98,17 @@ def test_no_process_of_several_threads_is_forked() -> None:
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
-        with companion(divides, is_wanted=True) as ask:
+        with preloaded_worker(divides, is_wanted=True) as ask:
             assert ask is None
     finally:
         stop.set()
         thread.join()
-    with companion(divides, is_wanted=False) as ask:
+    with preloaded_worker(divides, is_wanted=False) as ask:
         assert ask is None
 
 
 def test_one_answer_with_and_without(run: Run, tmp_path: Path) -> None:
-    """What the companion compares is what this process would."""
+    """What the worker compares is what this process would."""
     before = catalogue({"a": records([1, 2]), "b": records([3])})
     after = catalogue({"a": records([1, 4], versions=["2.0"]), "c": records([5, 5])})
     command = ("diff", "HEAD~1", "--repo", history(tmp_path / "x.git", before, after), "--jobs")

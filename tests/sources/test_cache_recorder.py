@@ -591,12 +591,12 @@ def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
         RecordedHistory(source, into).update()
     write_v3(mirror, database(many(9), version="11"))
     news = RecordedHistory(source, into).update()
-    assert (news.revision, news.trouble) == (git(into, "rev-parse", "HEAD"), "")
+    assert (news.revision, news.problem) == (git(into, "rev-parse", "HEAD"), "")
     assert "has version" in news.warnings[0]
     assert '"stacks": ["gpu", "root"]' in git(into, "show", "HEAD:_cache/nightly/zlib/specs.md")
     write_v3(mirror, database(many(0)))
     again = RecordedHistory(source, into).update()
-    assert (again.revision, again.trouble) == (news.revision, "nightly is held back: the index is empty.")
+    assert (again.revision, again.problem) == (news.revision, "nightly is held back: the index is empty.")
 
 
 def test_histories_that_are_joined_without_a_change_say_so(mirror: Path, into: Path, tmp_path: Path) -> None:

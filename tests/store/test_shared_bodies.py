@@ -138,6 +138,6 @@ def test_another_message_takes_the_place_of_both_parts(database: Database) -> No
     with database.write() as connection:
         store(connection, mails)
         first = min(each.id for each in outbox.find(connection))
-        outbox.replace_parcel(connection, first, message("one", READERS[0]))
+        outbox.replace_message(connection, first, message("one", READERS[0]))
 
     assert read(database) == [message("one", READERS[0]), *mails[1:]]

@@ -157,7 +157,7 @@ def test_what_is_unread_is_kept_until_it_was_compared(database: Database) -> Non
         assert cursors.revisions_in_use(connection, "public") == {"a" * 40, "b" * 40, "c" * 40}
 
 
-def test_parcels_for_one_target_go_in_order(database: Database) -> None:
+def test_messages_for_one_target_go_in_order(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
         queue(connection, "two", "a@example.org", "b@example.org")

@@ -44,13 +44,13 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
     Of stacks, only what is seen is said.
     """
     is_seen = sees_stack or (lambda _: True)
-    pairings = tuple(p for p in change.pairings if chooses(p.before) or chooses(p.after))
+    matches = tuple(p for p in change.matches if chooses(p.before) or chooses(p.after))
     gone, new = (tuple(a for a in side if chooses(a.signature)) for side in (change.gone, change.new))
     moved = [k for k in change.restacked if chooses(k.before) or chooses(k.after)]
     restacked = tuple(k for k in moved if any(map(is_seen, k.gained + k.lost)))
     chosen = _Chosen(
-        _added_up((*((p.before, p.count) for p in pairings), *_counted(gone))),
-        _added_up((*((p.after, p.count) for p in pairings), *_counted(new))),
+        _added_up((*((p.before, p.count) for p in matches), *_counted(gone))),
+        _added_up((*((p.after, p.count) for p in matches), *_counted(new))),
         restacked,
     )
     if chosen.is_empty:
@@ -64,7 +64,7 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
     newly_unreferenced = tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes)
     kept = still.total() + len(moved)
     counts = count_specs(
-        pairings, gone, new, before=kept + len(went), after=kept + len(came), unreferenced=len(unreferenced)
+        matches, gone, new, before=kept + len(went), after=kept + len(came), unreferenced=len(unreferenced)
     )
     facts = _facts(change.facts, chosen, is_seen)
     touched = {Place(stack, s.target) for s in chosen.signatures() for stack in s.stacks}
@@ -78,7 +78,7 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
         stack_versions=tuple(v for v in change.stack_versions if is_seen(v.stack) and v.stack in stacks),
         places=places,
         counts=counts,
-        pairings=pairings,
+        matches=matches,
         gone=gone,
         new=new,
         came=came,
@@ -87,7 +87,7 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
         kinds=kinds_of(
-            change.status, facts, places, counts, moves_of(pairings, restacked), has_unreferenced=has_unreferenced
+            change.status, facts, places, counts, moves_of(matches, restacked), has_unreferenced=has_unreferenced
         ),
         before=before,
         after=after,

@@ -18,7 +18,7 @@ from cachewatch.core.model import (
 
 
 def count_specs(
-    pairings: Iterable[SpecMatch],
+    matches: Iterable[SpecMatch],
     gone: Iterable[SignatureCount],
     new: Iterable[SignatureCount],
     *,
@@ -26,10 +26,10 @@ def count_specs(
     after: int,
     unreferenced: int,
 ) -> SpecCounts:
-    """Count specs by rung and class; `before`, `after` and `unreferenced` are taken as they are."""
-    by_rung = dict.fromkeys(MatchKind, 0)
-    for pairing in pairings:
-        by_rung[pairing.rung] += pairing.count
+    """Count specs by kind of match and class; `before`, `after` and `unreferenced` are taken as they are."""
+    by_kind = dict.fromkeys(MatchKind, 0)
+    for match in matches:
+        by_kind[match.kind] += match.count
     by_class: dict[SpecClass, int] = {}
     sums = []
     for side in (gone, new):
@@ -39,7 +39,7 @@ def count_specs(
             total += alike.count
         sums.append(total)
     gone_specs, new_specs = sums
-    paired = sum(by_rung.values())
+    paired = sum(by_kind.values())
     added, removed = paired + new_specs, paired + gone_specs
     return SpecCounts(
         before=before,
@@ -48,17 +48,17 @@ def count_specs(
         removed=removed,
         new=new_specs,
         gone=gone_specs,
-        net_added=added - by_rung[MatchKind.REBUILT],
-        net_removed=removed - by_rung[MatchKind.REBUILT],
+        net_added=added - by_kind[MatchKind.REBUILT],
+        net_removed=removed - by_kind[MatchKind.REBUILT],
         unreferenced=unreferenced,
-        **by_rung,
+        **by_kind,
         **by_class,
     )
 
 
-def moves_of(pairings: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
+def moves_of(matches: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
     """Yield the specs that other stacks build now, before and after."""
-    yield from ((pairing.before, pairing.after) for pairing in pairings if pairing.rung is MatchKind.MOVED)
+    yield from ((match.before, match.after) for match in matches if match.kind is MatchKind.MOVED)
     yield from ((kept.before, kept.after) for kept in restacked)
 
 

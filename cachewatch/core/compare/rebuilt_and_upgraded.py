@@ -1,9 +1,9 @@
-"""Pair vanished with new specs down a ladder of shrinking keys.
+"""Match vanished with new specs, by keys that have fewer fields from step to step.
 
 Nearly every hash turns over when a dependency is rebuilt, so a new hash says little. What
 counts is what a spec was built as: where all of that is equal it was merely rebuilt, where
 all but the version is, it was upgraded, and so on. Inside a class of equal keys only the
-count can be known, so pairs are counts of signatures, never arrows between hashes.
+count can be known, so matches are counts of signatures, never arrows between hashes.
 """
 
 from collections import Counter, defaultdict
@@ -40,7 +40,7 @@ def _all_but_variants(s: Signature) -> Hashable:
     return (s.os, s.platform, s.target, s.versions, s.compiler, s.stacks)
 
 
-_RUNGS: tuple[tuple[MatchKind, Key], ...] = (
+_KEYS: tuple[tuple[MatchKind, Key], ...] = (
     (MatchKind.MOVED, _all_but_stacks),
     (MatchKind.UPGRADED, _all_but_version),
     (MatchKind.RECOMPILED, _all_but_compiler),
@@ -49,7 +49,7 @@ _RUNGS: tuple[tuple[MatchKind, Key], ...] = (
 
 
 class _Order(Struct, frozen=True):
-    """The one order in which every rung takes signatures, and how new each one is; found once for all rungs."""
+    """The one order in which every step takes signatures, and how new each one is; found once for all steps."""
 
     ranks: Mapping[Signature, int]
     ages: Mapping[tuple[str, ...], _Age]  # by the versions of a signature
@@ -66,72 +66,72 @@ class _Order(Struct, frozen=True):
 class Account(Struct, frozen=True):
     """Where every vanished and every new spec went, each once."""
 
-    pairings: tuple[SpecMatch, ...]
+    matches: tuple[SpecMatch, ...]
     gone: tuple[tuple[Signature, int], ...]  # newest versions first
     new: tuple[tuple[Signature, int], ...]
 
 
 def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
-    """Pair `vanished` with `new` as far as the ladder reaches. Both counts are used up.
+    """Match `vanished` with `new` as far as the keys reach. Both counts are used up.
 
     With `is_compiler_unknown`, one of the two documents writes compilers as before Spack
     1.0 and the other does not: a spec without compiler then matches any compiler.
     """
-    pairings = _take_equal(vanished, new)
+    matches = _take_equal(vanished, new)
     if not vanished and not new:
-        return Account(tuple(pairings), (), ())
+        return Account(tuple(matches), (), ())
     order = _order(vanished.keys() | new.keys())
     if is_compiler_unknown:
-        pairings += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, order)
-    for rung, key in _RUNGS:
+        matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, order)
+    for kind, key in _KEYS:
         if not vanished or not new:
             break
-        pairings += _take(rung, vanished, new, (key, key), order)
+        matches += _take(kind, vanished, new, (key, key), order)
         if is_compiler_unknown:
-            pairings += _take_without_compiler(rung, vanished, new, key, order)
-    return Account(tuple(pairings), order.rest(vanished), order.rest(new))
+            matches += _take_without_compiler(kind, vanished, new, key, order)
+    return Account(tuple(matches), order.rest(vanished), order.rest(new))
 
 
 def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
     """Take what was merely rebuilt off both counts; often that is all."""
-    pairings = []
+    matches = []
     for signature in sorted(vanished.keys() & new.keys()):
         went, came = vanished.pop(signature), new.pop(signature)
-        pairings.append(SpecMatch(MatchKind.REBUILT, signature, signature, min(went, came)))
+        matches.append(SpecMatch(MatchKind.REBUILT, signature, signature, min(went, came)))
         if went > came:
             vanished[signature] = went - came
         elif came > went:
             new[signature] = came - went
-    return pairings
+    return matches
 
 
-def _take(rung: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
+def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
     """Pair what is equal under its side's key, newest versions first, and take it off both counts."""
     key, key_of_new = keys
     queues = _queues(new, key_of_new, order)
     ages = order.ages
-    pairings = []
+    matches = []
     for before in order.of(vanished):
         queue = queues.get(key(before), [])
         place = len(queue)
         while place and vanished[before]:
             place -= 1
             after = queue[place]
-            judged = _regraded(ages[before.versions], ages[after.versions]) if rung is MatchKind.UPGRADED else rung
+            judged = _regraded(ages[before.versions], ages[after.versions]) if kind is MatchKind.UPGRADED else kind
             if judged is None:
                 continue  # another reference of the same number is neither newer nor older
             count = min(vanished[before], new[after])
-            pairings.append(SpecMatch(judged, before, after, count))
+            matches.append(SpecMatch(judged, before, after, count))
             vanished[before] -= count
             new[after] -= count
             if not new[after]:
                 del queue[place]
     _drop_empty(vanished)
     _drop_empty(new)
-    return pairings
+    return matches
 
 
-def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
+def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
     """Pair specs of unknown compiler with those of a known one, and take them off both counts."""
 
     def blind(signature: Signature) -> Hashable:
@@ -141,7 +141,7 @@ def _take_without_compiler(rung: MatchKind, vanished: Counts, new: Counts, key: 
         lambda before: (before.compiler == NO_COMPILER, blind(before)),
         lambda after: (after.compiler != NO_COMPILER, blind(after)),
     )
-    return _take(rung, vanished, new, keys, order)
+    return _take(kind, vanished, new, keys, order)
 
 
 def _queues(counts: Counts, key: Key, order: _Order) -> dict[Hashable, list[Signature]]:

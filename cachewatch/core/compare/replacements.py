@@ -1,6 +1,6 @@
 """Find the specs that another compiler, operating system or target took over.
 
-The ladder never crosses operating systems and targets, and asks for equal stacks. So after a
+The matching never crosses operating systems and targets, and asks for equal stacks. So after a
 migration the old specs are lost and the new ones gained; this says which belong together.
 """
 

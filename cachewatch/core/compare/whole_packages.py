@@ -138,7 +138,7 @@ def _change(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange
     unreferenced = _unreferenced(one.new)
     newly_unreferenced = _newly_unreferenced(one, found) if is_pruned else ()
     counts = count_specs(
-        accounted.pairings, gone, new, before=len(one.old), after=len(one.new), unreferenced=len(unreferenced)
+        accounted.matches, gone, new, before=len(one.old), after=len(one.new), unreferenced=len(unreferenced)
     )
     return PackageChange(
         package=one.package,
@@ -147,7 +147,7 @@ def _change(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange
         stack_versions=tuple(judge_versions({place.stack for place in touched}, one.old.counts, after)),
         places=places,
         counts=counts,
-        pairings=accounted.pairings,
+        matches=accounted.matches,
         gone=gone,
         new=new,
         came=one.came,
@@ -160,7 +160,7 @@ def _change(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange
             facts,
             places,
             counts,
-            moves_of(accounted.pairings, one.restacked),
+            moves_of(accounted.matches, one.restacked),
             has_unreferenced=bool(newly_unreferenced),
         ),
         before=one.had or NO_FACTS,

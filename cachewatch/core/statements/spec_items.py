@@ -38,7 +38,7 @@ SeesStack = Callable[[str], bool]
 
 _REGRADED = {Verdict.UPGRADED: StatementKind.UPGRADED, Verdict.DOWNGRADED: StatementKind.DOWNGRADED}
 # What is told of an item of which no place has anything to say.
-_OF_RUNG = {
+_OF_MATCH = {
     MatchKind.MOVED: StatementKind.MOVED,
     MatchKind.UPGRADED: StatementKind.UPGRADED,
     MatchKind.DOWNGRADED: StatementKind.DOWNGRADED,
@@ -59,7 +59,7 @@ _OF_CLASS = {
     SpecClass.NEW_COMBINATION: StatementKind.WIDENED,
     SpecClass.EXTRA_COPY: StatementKind.EXTRA_COPY,
 }
-_KINDS_OF_RUNG = {
+_KINDS_OF_MATCH = {
     MatchKind.REBUILT: Kind.REBUILT,
     MatchKind.MOVED: Kind.MOVED,
     MatchKind.UPGRADED: Kind.UPGRADED,
@@ -143,7 +143,7 @@ class _Reader:
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
-        rebuilt = sum(p.count for p in change.pairings if p.rung is MatchKind.REBUILT)
+        rebuilt = sum(p.count for p in change.matches if p.kind is MatchKind.REBUILT)
         if rebuilt:
             self._add_rebuilt(rebuilt)
         for step in self._steps():
@@ -153,28 +153,28 @@ class _Reader:
         return self._whole(self._made())
 
     def _steps(self) -> Iterator[_Step]:
-        yield from (self._of_pairing(p) for p in self._change.pairings if p.rung is not MatchKind.REBUILT)
+        yield from (self._of_match(p) for p in self._change.matches if p.kind is not MatchKind.REBUILT)
         yield from map(self._of_vanished, self._change.gone)
         yield from map(self._of_new, self._change.new)
         yield from map(self._of_kept, self._change.restacked)
 
-    def _of_pairing(self, pairing: SpecMatch) -> _Step:
-        before, after = pairing.before, pairing.after
-        kind = _OF_RUNG[pairing.rung]
+    def _of_match(self, match: SpecMatch) -> _Step:
+        before, after = match.before, match.after
+        kind = _OF_MATCH[match.kind]
         if kind is StatementKind.RECONFIGURED:
             otherwise = Story(kind=kind, before=_unlike(before, after), after=_unlike(after, before))
         elif kind is StatementKind.MOVED:
             otherwise = Story(kind=kind, before=before.versions)
         else:
             otherwise = Story(kind=kind, before=before.versions, after=after.versions)
-        kinds = {_KINDS_OF_RUNG[pairing.rung]}
-        if pairing.rung is MatchKind.MOVED:
+        kinds = {_KINDS_OF_MATCH[match.kind]}
+        if match.kind is MatchKind.MOVED:
             kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
             kinds |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
         return _Step(
             before=before,
             after=after,
-            counts=Counts(pairing.count, pairing.count),
+            counts=Counts(match.count, match.count),
             otherwise=otherwise,
             kinds=frozenset(kinds),
             counterpart=after,
@@ -264,7 +264,7 @@ class _Reader:
     def _add_rebuilt(self, count: int) -> None:
         key = _Key((Story(kind=StatementKind.REBUILT),), is_again=True)
         stacks = {
-            s for p in self._change.pairings if p.rung is MatchKind.REBUILT for s in p.after.stacks if self._sees(s)
+            s for p in self._change.matches if p.kind is MatchKind.REBUILT for s in p.after.stacks if self._sees(s)
         }
         self._sums[key] = _Sum(Counts(count, count), stacks, {Kind.REBUILT})
 

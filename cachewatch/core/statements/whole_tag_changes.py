@@ -146,11 +146,11 @@ class Observation(Struct):
         self.traces[side].update(facts["stacks"])
 
     def _note_leaving(self, change: PackageChange) -> None:
-        for pairing in change.pairings:
-            if pairing.rung is not MatchKind.REBUILT and pairing.before.stacks:
-                old, new = build_of(pairing.before), build_of(pairing.after)
+        for match in change.matches:
+            if match.kind is not MatchKind.REBUILT and match.before.stacks:
+                old, new = build_of(match.before), build_of(match.after)
                 if old != new:
-                    self.leaving[Leaving(old, new, frozenset(pairing.before.stacks))] += pairing.count
+                    self.leaving[Leaving(old, new, frozenset(match.before.stacks))] += match.count
         for gone in change.gone:
             if gone.spec_class not in _STILL_THERE:
                 self.leaving[_leaving(gone)] += gone.count
