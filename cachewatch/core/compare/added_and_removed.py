@@ -1,4 +1,4 @@
-"""What came to packages and what went from them, as DeepDiff finds it. It is used here and nowhere else.
+"""What was added to packages and removed from them, as DeepDiff finds it. It is used here and nowhere else.
 
 DeepDiff gets what each package has of each kind: that it is there, the values of its facts, and
 the signatures of its vanished or new specs, each with their number. What is equal on both sides
@@ -20,7 +20,7 @@ from cachewatch.core.package_facts import NO_FACTS, Facts
 from cachewatch.core.spack_spellings import NO_COMPILER
 
 Counts = Counter[Signature]
-# The values of one kind that only the one and only the other side of a package has.
+# The values of one kind that only the first side of a package has, and those that only the second one has.
 Values = tuple[Sequence[Any], Sequence[Any]]
 
 _PACKAGE = "package"
@@ -35,7 +35,7 @@ class SpecSide(Struct, frozen=True):
 
 
 class Matched(Struct, frozen=True):
-    """What came to a package and what went from it."""
+    """What was added to a package and removed from it."""
 
     is_added: bool = False  # the package itself
     is_removed: bool = False
@@ -45,7 +45,7 @@ class Matched(Struct, frozen=True):
 
 
 def find_deltas(pairs: Iterable[tuple[SpecSide, SpecSide]]) -> list[Matched]:
-    """Return what came and went between the two sides of each package."""
+    """Return what was added and removed between the two sides of each package."""
     differing = [_differing(before, after) for before, after in pairs]
     if not any(differing):
         return [_NOTHING] * len(differing)
@@ -76,7 +76,7 @@ _NOTHING = Matched()
 
 
 def _differing(before: SpecSide, after: SpecSide) -> dict[str, Values]:
-    """Return the values of either side without those that are equal on both, by what they are of."""
+    """Return, by kind, the values of either side that are not equal on both."""
     differing: dict[str, Values] = {}
     if (before.facts is None) != (after.facts is None):
         differing[_PACKAGE] = ([None], []) if after.facts is None else ([], [None])
@@ -94,7 +94,7 @@ def _differing(before: SpecSide, after: SpecSide) -> dict[str, Values]:
 
 
 def _answers(differing: Sequence[Mapping[str, Values]]) -> list[dict[str, Values]]:
-    """Return what DeepDiff says went and came, of each package."""
+    """Return what DeepDiff says was removed and added, of each package."""
     # DeepDiff takes ten microseconds for each difference that it reports. So the values of one kind are one text, in
     # which a number stands for each; as sets, it would hash every value again and report each alone.
     numbers: dict[Hashable, int] = {}
