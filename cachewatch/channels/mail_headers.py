@@ -39,9 +39,10 @@ class MailPolicy(EmailPolicy):
         """Return a header as a message keeps it."""
         if name.lower() in _THEIRS:
             return super().header_store_parse(name, value)
-        if len(value.splitlines()) > 1:
-            raise ValueError(f"{name}: a header is one line")
-        return name, value
+        text = str(value)
+        if len(text.splitlines()) > 1 or "\0" in text:
+            raise ValueError(f"{name}: a header is one line of text")
+        return name, text
 
     def fold(self, name: str, value: Any) -> str:
         """Return the header with its line ends."""

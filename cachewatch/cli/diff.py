@@ -179,12 +179,14 @@ def diff(
 
     with ExitStack() as stack:
         stack.enter_context(garbage_collection.paused())
+        if verbose:
+            _begin_log(is_verbose=True)  # before the other process, which is what logs
         is_of_git = named is None or needs_git(*named)
         ask_worker = stack.enter_context(
             preloaded_worker(comparing_worker(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
         )
         # From here on, everything is loaded while the other process loads what compares.
-        _begin_log(is_verbose=verbose)
+        _begin_log(is_verbose=verbose)  # which does nothing if it was done
         write_format = load_writer()
         comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))

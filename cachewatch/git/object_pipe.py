@@ -18,9 +18,9 @@ _PIPE_BYTES = 2**20
 # What an empty pipe takes on every system without anybody at its other end.
 _PIPE_LEAST = 4096
 _LARGEST = 32 * 2**20
-# A whole id, and what is reached from it, means the same for ever; a branch whose name only begins like one does not.
+# A whole id, and what is reached from it, means the same for ever; a branch whose name only looks like one does not.
 # Every subscription asks for the same commits and folders.
-_FOREVER = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?([~^:]|$)")
+_FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 16384
 
@@ -71,7 +71,8 @@ class ObjectPipe:
         if content is None:
             raise SourceError(f"{self._path}: object {header.id} has {header.size:,} bytes; that is no catalogue")
         found = Object(header.id, header.type, content)
-        if header.size <= _REMEMBERED_BYTES and _FOREVER.match(name):
+        whole = _FOREVER.match(name)
+        if header.size <= _REMEMBERED_BYTES and whole is not None and len(whole[1]) == len(header.id):
             self._remember(name, found)
         return found
 

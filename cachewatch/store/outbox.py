@@ -34,7 +34,7 @@ from cachewatch.store.queries import same
 from cachewatch.store.schema import attempts, bodies, deliveries
 from cachewatch.store.suppressions import is_suppressed
 from cachewatch.store.timestamps import database_time
-from cachewatch.store.upserts import insert_new
+from cachewatch.store.upserts import insert_new, put
 
 
 class State(StrEnum):
@@ -97,11 +97,12 @@ class Delivery(Struct, frozen=True, kw_only=True):
 def add_all(
     connection: Connection, channel: str, messages: Sequence[Message], *, state: State, lasting: timedelta
 ) -> None:
-    """Store the messages of one digest to be delivered; what several have in common is stored once."""
+    """Store the messages of one digest for a channel to be delivered; what several have in common is stored once."""
     found = Counter(_cut(message)[1] for message in messages)
     common = {body: of_parts([body]) for body, count in found.items() if count > 1 and body}
     for body, checksum in common.items():
-        insert_new(connection, bodies, {"checksum": checksum, "content": zlib.compress(body)})
+        # One that is there may be damaged.
+        put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
     for message in messages:
         shared = common.get(_cut(message)[1])
         add(connection, channel, message, state=state, lasting=lasting, body=shared)

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Callable
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from outgoing import HEADERS, email_config, maildir_config, part, read, rendered
 
 from cachewatch.channels import open_channel
 from cachewatch.channels.mail_channel import MailChannel
+from cachewatch.channels.mail_headers import INTERNET
 from cachewatch.config.model import MailConfig
 from cachewatch.core.delivery import Attachment, Message, RenderedDigest
 
@@ -134,6 +136,16 @@ def test_only_the_headers_name_the_recipient() -> None:
     first, second = open_channel(email_config(25)).build_messages(one)
     assert first.payload.partition(b"\r\n\r\n")[2] == second.payload.partition(b"\r\n\r\n")[2]
     assert raw_headers(first.payload) != raw_headers(second.payload)
+
+
+@pytest.mark.parametrize("value", ["news\r\nBcc: all@example.org", "news\n Bcc: all@example.org", "a\u2028b", "a\0b"])
+def test_a_header_is_one_line_of_text(value: str) -> None:
+    """Whatever gets as far as here, no header begins another one."""
+    message = EmailMessage(policy=INTERNET)
+    with pytest.raises(ValueError, match="X-Cachewatch-Tag: a header is one line of text"):
+        message["X-Cachewatch-Tag"] = value
+    message["X-Cachewatch-Packages"] = 3
+    assert message.as_bytes() == b"X-Cachewatch-Packages: 3\r\n\r\n"
 
 
 def test_another_text_is_another_message() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from conftest import Run
-from helpers import document, record, records
+from helpers import catalogue, document, history, record, records
 
 from cachewatch import __version__, cli
 from cachewatch.cli.output import write
@@ -226,6 +226,17 @@ def test_format_noise_is_logged_when_asked(run: Run, tmp_path: Path, caplog: pyt
 
     assert "No differences" in result.output
     assert "compiler, variants written differently" in caplog.text
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_another_process_compares_is_logged_as_well(tmp_path: Path, jobs: str) -> None:
+    """Two revisions are compared by a worker process, whose log is that of the command."""
+    one, other = (catalogue({"zlib": [record(1, **differing)]}) for differing in ({}, {"compiler": "none"}))
+    repository = history(tmp_path / "catalogue.git", one, other)
+    command = [sys.executable, "-m", "cachewatch", "diff", "HEAD~1", "HEAD", "--repo", str(repository), "-v"]
+    done = subprocess.run([*command, "--jobs", jobs], capture_output=True, check=False, text=True)
+
+    assert (done.returncode, "compiler written differently" in done.stderr) == (0, True), done.stderr
 
 
 def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:

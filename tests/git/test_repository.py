@@ -19,6 +19,7 @@ from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, Unkn
 from cachewatch.git import addresses, clone_cache
 from cachewatch.git.processes import ask
 from cachewatch.git.repository import Repository
+from cachewatch.git.repository_checks import is_in_repository, shared_git_dir
 from cachewatch.git.resolving_revisions import count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
@@ -309,6 +310,22 @@ def test_work_tree_bare_shallow_and_subfolder(run: Run, two: Path, tmp_path: Pat
     assert names(diff(run, "HEAD~1", "--repo", tmp_path / "work" / "_cache")) == ["zlib"]
     assert names(diff(run, "HEAD", "--repo", tmp_path / "shallow")) == []
     assert run("diff", "HEAD~1", "--repo", tmp_path / "shallow").exit_code == 2
+
+
+def test_a_folder_beside_a_repository_is_not_in_it(
+    run: Run, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stands in a repository and names a folder beside it is not given what is not asked for."""
+    git(tmp_path, "clone", "--quiet", str(two), "catalogue")
+    (tmp_path / "notes").mkdir()
+    monkeypatch.chdir(tmp_path / "catalogue" / "_cache")
+
+    result = run("diff", "HEAD~1", "HEAD", "--repo", "../../notes")
+    assert (result.exit_code, result.output) == (3, "")
+    assert "../../notes: not a git repository" in result.error
+    assert names(diff(run, "HEAD~1", "--repo", "../../catalogue")) == ["zlib"]
+    assert not is_in_repository(Path("../../notes"))
+    assert shared_git_dir(Path("../../notes")) is None
 
 
 def test_nothing_is_written_to_a_repository(run: Run, two: Path) -> None:
@@ -784,21 +801,21 @@ def test_gitpython_is_loaded_only_for_what_is_not_plainly_a_repository(
     assert printed == f"{tmp_path / 'checkout' / git_dir} {is_loaded}\n"
 
 
-def test_what_an_id_names_is_read_once_and_what_a_branch_names_each_time(two: Path) -> None:
-    """Every subscription asks for the same commits; a branch moves on."""
-    begins_like_an_id = f"{'0123456789' * 4}-fix"
-    git(two, "branch", begins_like_an_id)
+@pytest.mark.parametrize("branch", [f"{'0123456789' * 4}-fix", "0123456789abcdef" * 4])
+def test_what_an_id_names_is_read_once_and_what_a_branch_names_each_time(two: Path, branch: str) -> None:
+    """Every subscription asks for the same commits; a branch moves on, whatever it is called."""
+    git(two, "branch", branch)
     with closing(Repository(two)) as repository:
         objects = repository.objects()
         newest = objects.get("HEAD")
         assert newest is not None
         assert objects.get(newest.id) is objects.get(newest.id)
-        assert objects.get(begins_like_an_id) == newest
+        assert objects.get(branch) == newest
         with pytest.raises(SourceError, match="bytes"):
             objects.get(newest.id, most=1)
         git(two, "update-ref", "refs/heads/main", git(two, "rev-parse", "HEAD~1"))
-        git(two, "branch", "--force", begins_like_an_id, "HEAD")
+        git(two, "branch", "--force", branch, "HEAD")
         moved = objects.get("HEAD")
         assert moved is not None
         assert moved.id != newest.id
-        assert objects.get(begins_like_an_id) == moved
+        assert objects.get(branch) == moved

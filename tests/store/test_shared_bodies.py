@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, func, select, update
 from stored import NOW, message, stored
 
@@ -130,6 +131,17 @@ def test_a_body_that_is_damaged_or_lost(database: Database, content: bytes | Non
         for each in outbox.find(connection):
             with pytest.raises(DamagedRow, match=f"delivery {each.id}: its stored bytes are damaged"):
                 outbox.message(connection, each.id)
+
+
+def test_a_damaged_body_is_repaired_by_the_next_digest_that_has_it(database: Database) -> None:
+    with database.write() as connection:
+        store(connection, [chat(room) for room in READERS])
+        connection.execute(update(bodies).values(content=b"other bytes"))
+        digests.add(connection, stored("two"))
+        again = [replace(chat(room), key="two") for room in READERS]
+        outbox.add_all(connection, "mail", again, state=State.QUEUED, lasting=5 * DAY)
+
+    assert read(database) == [*map(chat, READERS), *again]
 
 
 def test_another_message_takes_the_place_of_both_parts(database: Database) -> None:
