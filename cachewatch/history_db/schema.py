@@ -6,7 +6,8 @@ started, and every import would take longer than the question.
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from cachewatch.errors import NoHistoryIndex, StateError
@@ -180,11 +181,11 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _connect(path, "rwc")
-        _version(connection, path)  # or the file is not ours to change
-        connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        _make_tables(connection, path)
+        with _closed_on_error(_connect(path, "rwc")) as connection:
+            _version(connection, path)  # or the file is not ours to change
+            connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            _make_tables(connection, path)
     except sqlite3.Error as error:
         raise error_of(path, error) from error
     except OSError as error:
@@ -214,18 +215,16 @@ def open_for_reading(path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) 
     if not path.exists():
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     try:
-        connection = _connect(path, _reading_mode(path), busy_milliseconds)
-        version = _version(connection, path)
-        # Everything is read in one transaction: a build beside us changes nothing that we see.
-        connection.execute("BEGIN")
-        query = "SELECT CASE WHEN part IS NULL THEN indexed ELSE -1 END FROM progress"
-        indexed = connection.execute(query).fetchone()[0] if version == VERSION else -1
+        with _closed_on_error(_connect(path, _reading_mode(path), busy_milliseconds)) as connection:
+            if _version(connection, path) != VERSION:
+                raise NoHistoryIndex(f"{path}: written by another version; run `cachewatch history build` again")
+            # Everything is read in one transaction: a build beside us changes nothing that we see.
+            connection.execute("BEGIN")
+            query = "SELECT CASE WHEN part IS NULL THEN indexed ELSE -1 END FROM progress"
+            if connection.execute(query).fetchone()[0] < 0:
+                raise NoHistoryIndex(f"{path}: the history index is not complete; run `cachewatch history build` again")
     except sqlite3.Error as error:
         raise error_of(path, error) from error
-    if version != VERSION:
-        raise NoHistoryIndex(f"{path}: written by another version; run `cachewatch history build` again")
-    if indexed < 0:
-        raise NoHistoryIndex(f"{path}: the history index is not complete; run `cachewatch history build` again")
     return connection
 
 
@@ -234,6 +233,16 @@ def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | No
     query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
     n, commit, time = connection.execute(query).fetchone()
     return n, commit, time
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Close a connection that cannot be used after all."""
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:

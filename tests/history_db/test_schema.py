@@ -2,6 +2,8 @@
 
 import sqlite3
 import stat
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,29 @@ def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
     old.close()
     with pytest.raises(NoHistoryIndex, match="another version"):
         open_for_reading(path)
-    assert open_for_writing(path).execute("SELECT indexed FROM progress").fetchall() == [(-1,)]
+    with closing(open_for_writing(path)) as made:
+        assert made.execute("SELECT indexed FROM progress").fetchall() == [(-1,)]
+
+
+def held_files() -> list[Path]:
+    """Return what this process has open."""
+    found = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the folder itself is no longer open
+            found.append(entry.readlink())
+    return found
+
+
+@pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
+def test_a_file_that_cannot_be_used_is_closed(tmp_path: Path, opens: Callable[[Path], sqlite3.Connection]) -> None:
+    """Nothing keeps it open until Python happens to look for garbage."""
+    path = tmp_path / NAME
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE precious(x)")
+    with pytest.raises(StateError, match="no history index") as refused:
+        opens(path)
+    assert refused.value  # which knows of the connection
+    assert path not in held_files()
 
 
 def test_what_is_no_index_is_left_alone(tmp_path: Path) -> None:
