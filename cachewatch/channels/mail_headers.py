@@ -68,7 +68,5 @@ class MailPolicy(EmailPolicy):
 
 
 _HEADERS = _Headers()
-INTERNET = MailPolicy(linesep="\r\n", max_line_length=_WIDTH, header_factory=_HEADERS)  # for SMTP
-LOCAL = MailPolicy(
-    linesep="\n", max_line_length=_WIDTH, header_factory=_HEADERS
-)  # for Maildirs and programs of this machine
+# For SMTP, and for Maildirs and programs of this machine.
+INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH, header_factory=_HEADERS) for end in ("\r\n", "\n"))

@@ -180,13 +180,12 @@ def diff(
     with ExitStack() as stack:
         stack.enter_context(garbage_collection.paused())
         if verbose:
-            _begin_log(is_verbose=True)  # before the other process, which is what logs
+            _log_everything()  # before the other process begins, which logs as well
         is_of_git = named is None or needs_git(*named)
         ask_worker = stack.enter_context(
             preloaded_worker(comparing_worker(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
         )
         # From here on, everything is loaded while the other process loads what compares.
-        _begin_log(is_verbose=verbose)  # which does nothing if it was done
         write_format = load_writer()
         comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))
@@ -208,10 +207,11 @@ def diff(
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
 
 
-def _begin_log(*, is_verbose: bool) -> None:
+def _log_everything() -> None:
+    """Write more than warnings to standard error, where those go anyway."""
     import logging  # noqa: PLC0415  slow to load
 
-    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO if is_verbose else logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO)
 
 
 def _since(since: str | None, before: str | None, after: str | None) -> tuple[str | None, str | None]:

@@ -5,7 +5,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.notify import outages
 from cachewatch.notify.damaged_rows import set_aside_damaged
 from cachewatch.notify.pass_context import Context
-from cachewatch.store import cursors, digests, outbox, reported_removals, scheduled_runs
+from cachewatch.store import cursors, digests, message_bytes, outbox, reported_removals, scheduled_runs
 
 
 def clean_up(context: Context) -> None:
@@ -31,7 +31,7 @@ def _forget(context: Context) -> None:
         now = outages.certain(connection, context.clock())
         digests_gone = digests.forget(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
-        outbox.delete_bodies(connection)
+        message_bytes.delete_unused(connection)
         scheduled_runs.forget(connection, now - retention.metadata)
         cursors.forget_vanished(connection, now - retention.metadata)
         reported_removals.forget(connection, now - retention.metadata)

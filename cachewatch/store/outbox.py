@@ -1,7 +1,5 @@
 """Deliveries: written together with their digest, sent from here alone, and settled one by one."""
 
-import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -18,7 +16,6 @@ from sqlalchemy import (
     Update,
     and_,
     bindparam,
-    delete,
     exists,
     func,
     insert,
@@ -29,12 +26,12 @@ from sqlalchemy import (
 
 from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
-from cachewatch.store.checksums import of_message, of_parts
+from cachewatch.store import message_bytes
 from cachewatch.store.queries import same
-from cachewatch.store.schema import attempts, bodies, deliveries
+from cachewatch.store.schema import attempts, deliveries
 from cachewatch.store.suppressions import is_suppressed
 from cachewatch.store.timestamps import database_time
-from cachewatch.store.upserts import insert_new, put
+from cachewatch.store.upserts import insert_new
 
 
 class State(StrEnum):
@@ -61,7 +58,6 @@ _OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True
 
 
 _NOTE = insert(attempts)
-_MAIL = "message/rfc822"
 # What is known of a delivery without its bytes.
 _ABOUT = tuple(column for column in deliveries.c if column is not deliveries.c.payload)
 
@@ -98,27 +94,27 @@ def add_all(
     connection: Connection, channel: str, messages: Sequence[Message], *, state: State, lasting: timedelta
 ) -> None:
     """Store the messages of one digest for a channel to be delivered; what several have in common is stored once."""
-    found = Counter(_cut(message)[1] for message in messages)
-    common = {body: of_parts([body]) for body, count in found.items() if count > 1 and body}
-    for body, checksum in common.items():
-        # One that is there may be damaged.
-        put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
-    for message in messages:
-        shared = common.get(_cut(message)[1])
-        add(connection, channel, message, state=state, lasting=lasting, body=shared)
+    for message, columns in zip(messages, message_bytes.share(connection, messages), strict=True):
+        _add(connection, channel, message, columns, state=state, lasting=lasting)
 
 
 def add(
+    connection: Connection, channel: str, message: Message, *, state: State, lasting: timedelta, copy: int = 0
+) -> None:
+    """Store a message to be delivered, unless it is there already."""
+    _add(connection, channel, message, message_bytes.columns_of(message), state=state, lasting=lasting, copy=copy)
+
+
+def _add(
     connection: Connection,
     channel: str,
     message: Message,
+    columns: message_bytes.Columns,
     *,
     state: State,
     lasting: timedelta,
     copy: int = 0,
-    body: bytes | None = None,
 ) -> None:
-    """Store a message to be delivered, unless it is there already; `body` is the checksum of that part if it is stored."""
     if state is State.QUEUED and is_suppressed(connection, channel, message.target):
         state = State.SUPPRESSED
     values = {
@@ -130,21 +126,9 @@ def add(
         "created": message.created,
         "due": message.created,
         "give_up": message.created + lasting,
-        "message_id": message.message_id,
-        "content_type": message.content_type,
-        "payload": zlib.compress(message.payload if body is None else _cut(message)[0]),
-        "checksum": of_message(message),
-        "body": body,
+        **columns,
     }
     insert_new(connection, deliveries, values)
-
-
-def _cut(message: Message) -> tuple[bytes, bytes]:
-    """Cut a message into what is its own and what others may have in common with it."""
-    if message.content_type != _MAIL:
-        return b"", message.payload
-    end = max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n"))
-    return message.payload[:end], message.payload[end:]
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
@@ -343,16 +327,12 @@ def _one() -> Select[Any]:
 
 def message(connection: Connection, number: int) -> Message:
     """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
-    return _message(connection.execute(_whole_one(), {"id": number}).one())
+    return message_bytes.message_of(connection.execute(_whole_one(), {"id": number}).one())
 
 
 @cache
 def _whole_one() -> Select[Any]:
-    return _whole().where(*same(deliveries, "id"))
-
-
-def _whole() -> Select[Any]:
-    return select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
+    return message_bytes.whole_deliveries().where(*same(deliveries, "id"))
 
 
 def checksum(connection: Connection, number: int) -> bytes | None:
@@ -366,7 +346,7 @@ def sent_history(
 ) -> Sequence[Message]:
     """Return the messages that were sent to `target` before, newest first; what is damaged is asked of `rebuild`."""
     query = (
-        _whole()
+        message_bytes.whole_deliveries()
         .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == State.SENT)
         .order_by(deliveries.c.id.desc())
         .limit(most)
@@ -383,17 +363,7 @@ def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
     """Put other bytes in the place of those that were refused as too large, or are damaged."""
-    connection.execute(
-        update(deliveries)
-        .filter_by(id=number)
-        .values(
-            payload=zlib.compress(new.payload),
-            content_type=new.content_type,
-            message_id=new.message_id,
-            checksum=of_message(new),
-            body=None,
-        )
-    )
+    connection.execute(update(deliveries).filter_by(id=number).values(**message_bytes.columns_of(new)))
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
@@ -409,11 +379,6 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
         .values(payload=b"", body=None)
     )
     return done.rowcount
-
-
-def delete_bodies(connection: Connection) -> None:
-    """Delete what messages had in common that are gone."""
-    connection.execute(delete(bodies).where(~exists().where(deliveries.c.body == bodies.c.checksum)))
 
 
 def next_copy(connection: Connection, of: Delivery) -> int:
@@ -482,28 +447,8 @@ def _delivery(row: Row[Any]) -> Delivery:
     )
 
 
-def _message(row: Row[Any]) -> Message:
-    try:
-        payload = zlib.decompress(row.payload) if row.payload else b""
-        if row.payload and row.body is not None:
-            payload += zlib.decompress(row.content or b"")
-    except zlib.error as error:
-        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
-    found = Message(
-        key=row.digest,
-        target=row.target,
-        payload=payload,
-        content_type=row.content_type,
-        message_id=row.message_id,
-        created=row.created,
-    )
-    if row.payload and row.checksum is not None and row.checksum != of_message(found):
-        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
-    return found
-
-
 def _message_or_none(row: Row[Any]) -> Message | None:
     try:
-        return _message(row)
+        return message_bytes.message_of(row)
     except DamagedRow:
         return None

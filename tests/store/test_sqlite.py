@@ -15,7 +15,7 @@ from sqlite_files import opened
 from stored import LEASE, NOW, next_form, queue
 
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.store import alerts, digests, health, held, outbox, scheduled_runs, suppressions
+from cachewatch.store import alerts, digests, health, held, message_bytes, outbox, scheduled_runs, suppressions
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter
@@ -73,7 +73,7 @@ _PLANS: dict[str, tuple[Callable[[Connection], object], list[str]]] = {
         [f"SEARCH {_OF_TARGET})", "SEARCH bodies USING INDEX sqlite_autoindex_bodies_1 (checksum=?) LEFT-JOIN"],
     ),
     "bodies": (
-        outbox.delete_bodies,
+        message_bytes.delete_unused,
         [
             "SCAN bodies",
             "CORRELATED SCALAR SUBQUERY 1",

@@ -12,7 +12,7 @@ from stored import NOW, message, stored
 
 from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
-from cachewatch.store import digests, outbox
+from cachewatch.store import digests, message_bytes, outbox
 from cachewatch.store.database import Database
 from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import State
@@ -108,13 +108,13 @@ def test_a_body_is_kept_as_long_as_somebody_has_it(database: Database) -> None:
         waiting = select(func.max(deliveries.c.id)).scalar_subquery()
         connection.execute(update(deliveries).where(deliveries.c.id == waiting).values(state=State.DEFERRED))
         outbox.delete_payloads(connection, NOW + DAY, kept_channels=())
-        outbox.delete_bodies(connection)
+        message_bytes.delete_unused(connection)
     assert [len(each.payload) > len(TEXT) for each in read(database)] == [False, False, True]
 
     with database.write() as connection:
         connection.execute(update(deliveries).values(state=State.SENT, settled_at=NOW))
         outbox.delete_payloads(connection, NOW + DAY, kept_channels=())
-        outbox.delete_bodies(connection)
+        message_bytes.delete_unused(connection)
     assert rows(database) == 0
 
 
