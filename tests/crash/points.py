@@ -11,7 +11,7 @@ from cachewatch.notify import (
     sending_deliveries,
 )
 from cachewatch.notify.pass_context import Context
-from cachewatch.store import cursors, digests, health, outbox
+from cachewatch.store import cursors, digests, health, message_bytes, outbox
 from cachewatch.store.sqlite import SqliteDatabase
 
 _PLACES: tuple[tuple[Any, str], ...] = (
@@ -27,7 +27,8 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (digests, "forget"),
     (health, "save_channel"),
     (health, "save_source"),
-    (outbox, "add"),
+    (message_bytes, "share"),
+    (outbox, "_add"),
     (outbox, "claim"),
     (outbox, "message"),
     (outbox, "requeue_interrupted"),
