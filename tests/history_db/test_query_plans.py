@@ -1,6 +1,8 @@
 """The questions that are answered at once look things up: no table is read from one end to the other."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,11 @@ _PACKAGE = "package = 1 AND tag = 1"
 
 
 @pytest.fixture
-def connection(tmp_path: Path) -> sqlite3.Connection:
-    """Return an empty index, of which SQLite knows nothing but the tables."""
-    connection = open_for_writing(tmp_path / "h.db")
-    add_indexes(connection)
-    return connection
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """An empty index, of which SQLite knows nothing but the tables."""
+    with closing(open_for_writing(tmp_path / "h.db")) as opened:
+        add_indexes(opened)
+        yield opened
 
 
 def test_when_does_not_sort(connection: sqlite3.Connection) -> None:

@@ -25,10 +25,10 @@ def _complete(path: Path) -> None:
 def test_an_index_is_made_and_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / NAME
     _complete(path)
-    connection = open_for_reading(path)
-    assert connection.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        connection.execute("DELETE FROM progress")
+    with closing(open_for_reading(path)) as connection:
+        assert connection.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            connection.execute("DELETE FROM progress")
 
 
 def test_without_a_complete_index_a_question_names_the_command(tmp_path: Path) -> None:
@@ -95,7 +95,8 @@ def test_it_is_read_where_nobody_may_write(tmp_path: Path) -> None:
     path.chmod(stat.S_IRUSR)
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
-        assert open_for_reading(path).execute("SELECT indexed FROM progress").fetchall() == [(0,)]
+        with closing(open_for_reading(path)) as connection:
+            assert connection.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
     finally:
         tmp_path.chmod(stat.S_IRWXU)
 
