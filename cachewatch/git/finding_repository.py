@@ -23,7 +23,7 @@ def find_git_dir(path: Path, *, is_ours: bool) -> str:
     check_version(version)
     likely = path if is_ours else check_repository(path, may_be_partial=not fetches_by_itself(version))
     if likely is not None and _is_plain(likely):
-        return os.path.abspath(likely)  # noqa: PTH100  `absolute` leaves `..`
+        return os.path.realpath(likely)  # to cut `..` off the name of a link would lead elsewhere
     # To load GitPython takes more than half as long as a small comparison.
     from cachewatch.git.gitpython import git_dir_by_gitpython  # noqa: PLC0415
 

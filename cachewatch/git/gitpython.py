@@ -24,7 +24,7 @@ del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 def git_dir_by_gitpython(path: Path) -> str:
     """Return the absolute git folder of the repository that `path` is, or is in, or raise SourceError."""
     try:
-        with git.Repo(path.absolute(), search_parent_directories=True, expand_vars=False) as repository:
+        with git.Repo(os.path.realpath(path), search_parent_directories=True, expand_vars=False) as repository:
             return str(Path(repository.git_dir).absolute())
     except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
         raise SourceError(

@@ -30,7 +30,7 @@ def check_repository(path: Path, *, may_be_partial: bool) -> Path | None:
     Raises BrokenSource where it cannot be given to git.
     """
     try:
-        git_dir = _git_dir(_absolute(path))
+        git_dir = _git_dir(_physical(path))
         for folder in _folders(git_dir) if git_dir else ():
             _check_files(str(folder))
             texts = list(_configuration(folder))
@@ -46,7 +46,7 @@ def check_repository(path: Path, *, may_be_partial: bool) -> Path | None:
 def is_in_repository(path: Path) -> bool:
     """Tell whether `path` is a repository, or is in one, without starting git."""
     try:
-        return _git_dir(_absolute(path)) is not None
+        return _git_dir(_physical(path)) is not None
     except RefusedFile:
         return True  # which opening it will explain
 
@@ -54,15 +54,15 @@ def is_in_repository(path: Path) -> bool:
 def shared_git_dir(path: Path) -> Path | None:
     """Return the git folder of the repository that `path` is, or is in, which all its work trees share, without starting git."""
     try:
-        git_dir = _git_dir(_absolute(path))
+        git_dir = _git_dir(_physical(path))
         return None if git_dir is None else list(_folders(git_dir))[-1].resolve()
     except RefusedFile:
         return None  # which opening it will explain
 
 
-def _absolute(path: Path) -> Path:
-    """Return `path` from the root, without `..`: of `/catalogue/../notes`, `/catalogue` is no parent."""
-    return Path(os.path.abspath(path))  # noqa: PTH100  `absolute` leaves them, `resolve` follows links
+def _physical(path: Path) -> Path:
+    """Return `path` as git sees it who stands in it: without links, and without `..`, after which `/catalogue` would be a parent."""
+    return Path(os.path.realpath(path))  # `resolve` raises RuntimeError where links go in circles
 
 
 def _git_dir(path: Path) -> Path | None:

@@ -328,6 +328,28 @@ def test_a_folder_beside_a_repository_is_not_in_it(
     assert shared_git_dir(Path("../../notes")) is None
 
 
+@pytest.mark.parametrize("place", ["links/sub/..", "links/sub", "links/module", "links/side"])
+def test_links_are_followed_as_git_follows_them(two: Path, tmp_path: Path, place: str) -> None:
+    """What a link leads to is in the repository that it lies in, not in one that the link lies in."""
+    git(tmp_path, "clone", "--quiet", str(two), "checkout")
+    git(tmp_path, "init", "--quiet", "links")
+    (tmp_path / "checkout" / "sub").mkdir()
+    git(tmp_path / "checkout", "clone", "--quiet", "--bare", str(two), "modules/module")
+    (tmp_path / "checkout" / "module").mkdir()
+    (tmp_path / "checkout" / "module" / ".git").write_text("gitdir: ../modules/module\n")
+    git(tmp_path / "checkout", "worktree", "add", "--quiet", "--detach", "side")
+    (tmp_path / "checkout" / "side" / ".git").write_text("gitdir: ../.git/worktrees/side\n")
+    for name in ("sub", "module", "side"):
+        (tmp_path / "links" / name).symlink_to(tmp_path / "checkout" / name)
+
+    path = tmp_path / place
+    with closing(Repository(path)) as repository:
+        assert repository.git_dir == git(path, "rev-parse", "--absolute-git-dir")
+        assert repository.objects().get("HEAD") is not None
+    shared = git(path, "rev-parse", "--path-format=absolute", "--git-common-dir")
+    assert shared_git_dir(path) == Path(shared)
+
+
 def test_nothing_is_written_to_a_repository(run: Run, two: Path) -> None:
     """A repository is the same after it was read, to the last byte and date."""
 
