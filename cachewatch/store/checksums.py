@@ -14,7 +14,7 @@ def of_message(message: Message) -> bytes:
     return of_parts((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 
 
-def of_parts(parts: Iterable[bytes]) -> bytes:
+def of_parts(parts: Iterable[bytes | memoryview]) -> bytes:
     """Return the checksum of several values, in their order."""
     found = blake2b(digest_size=BYTES)
     for part in parts:

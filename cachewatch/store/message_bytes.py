@@ -30,15 +30,20 @@ def columns_of(message: Message) -> Columns:
 
 def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
     """Store what several of `messages` have in common, and return what the delivery of each has of it."""
-    parts = [_cut(message) for message in messages]
-    counts = Counter(body for _, body in parts)
-    shared = {body: of_parts([body]) for body, count in counts.items() if count > 1 and body}
-    for body, checksum in shared.items():
+    places = [_body_of(message) for message in messages]
+    # Views: copies of all bodies would take as much memory as the messages themselves.
+    bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
+    checksums = [of_parts([body]) for body in bodies_of]
+    counts = Counter(checksums)
+    shared = {
+        checksum: body for checksum, body in zip(checksums, bodies_of, strict=True) if counts[checksum] > 1 and body
+    }
+    for checksum, body in shared.items():
         # One that is there may be damaged.
         put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
     return [
-        _columns(message, own, shared[body]) if body in shared else columns_of(message)
-        for message, (own, body) in zip(messages, parts, strict=True)
+        _columns(message, message.payload[:place], checksum) if checksum in shared else columns_of(message)
+        for message, place, checksum in zip(messages, places, checksums, strict=True)
     ]
 
 
@@ -83,9 +88,8 @@ def _columns(message: Message, own: bytes, body: bytes | None) -> Columns:
     }
 
 
-def _cut(message: Message) -> tuple[bytes, bytes]:
-    """Cut a message into what is its own and what others may have in common with it."""
+def _body_of(message: Message) -> int:
+    """Return where that begins which others may have in common with a message."""
     if message.content_type != _MAIL:
-        return b"", message.payload
-    end = max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n"))
-    return message.payload[:end], message.payload[end:]
+        return 0
+    return max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n"))
