@@ -6,6 +6,8 @@ change of a commit when one file name is odd, and its objects are not safe to sh
 
 import configparser
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cachewatch.errors import SourceError
@@ -20,13 +22,29 @@ from git.exc import GitError
 
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 
+# What it would take for a part of every repository.
+_HEEDED = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
+
 
 def git_dir_by_gitpython(path: Path) -> str:
     """Return the absolute git folder of the repository that `path` is, or is in, or raise SourceError."""
     try:
-        with git.Repo(os.path.realpath(path), search_parent_directories=True, expand_vars=False) as repository:
+        with (
+            _unheeded(),
+            git.Repo(os.path.realpath(path), search_parent_directories=True, expand_vars=False) as repository,
+        ):
             return str(Path(repository.git_dir).absolute())
     except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
         raise SourceError(
             f"{path}: not a git repository, or a damaged one; a catalogue is a git repository with a folder _cache"
         ) from error
+
+
+@contextmanager
+def _unheeded() -> Iterator[None]:
+    """Hide what a shell, or a hook of git, says of another repository."""
+    said = {name: os.environ.pop(name) for name in _HEEDED if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(said)

@@ -380,6 +380,20 @@ def test_what_a_shell_says_of_git_is_not_heard(
     assert diff(run, "HEAD~1", "HEAD", "--repo", two) == expected
 
 
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE"])
+def test_a_work_tree_is_found_whatever_a_shell_says(
+    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """GitPython, which finds it, would listen."""
+    git(tmp_path, "clone", "--quiet", str(two), "checkout")
+    git(tmp_path / "checkout", "worktree", "add", "--quiet", "../other")
+    monkeypatch.setenv(name, str(tmp_path / "nowhere"))
+
+    with closing(Repository(tmp_path / "other")) as repository:
+        assert repository.git_dir == str(tmp_path / "checkout" / ".git" / "worktrees" / "other")
+    assert os.environ[name] == str(tmp_path / "nowhere")
+
+
 @pytest.mark.parametrize(
     "name",
     [
