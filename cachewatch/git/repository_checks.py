@@ -76,7 +76,8 @@ def _git_dir(path: Path) -> Path | None:
             return folder / _word(dot_git).removeprefix("gitdir: ")
         if dot_git.is_dir():
             return dot_git
-        if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        # What a work tree has of its own lies in the git folder of another, which is not the one.
+        if (folder / "HEAD").is_file() and ((folder / "objects").is_dir() or (folder / "commondir").is_file()):
             return folder
     return None
 

@@ -312,6 +312,21 @@ def test_work_tree_bare_shallow_and_subfolder(run: Run, two: Path, tmp_path: Pat
     assert run("diff", "HEAD~1", "--repo", tmp_path / "shallow").exit_code == 2
 
 
+@pytest.mark.parametrize("place", ["", "logs"])
+def test_the_git_folder_of_a_work_tree_is_its_own(two: Path, tmp_path: Path, place: str) -> None:
+    """It lies in that of another work tree, whose HEAD is another."""
+    git(tmp_path, "clone", "--quiet", str(two), "checkout")
+    git(tmp_path / "checkout", "worktree", "add", "--quiet", "--detach", "../other", "HEAD~1")
+    folder = tmp_path / "checkout" / ".git" / "worktrees" / "other"
+
+    with closing(Repository(folder / place)) as repository:
+        head = repository.objects().get("HEAD")
+    assert head is not None
+    assert head.id == git(tmp_path / "other", "rev-parse", "HEAD")
+    assert repository.git_dir == str(folder)
+    assert shared_git_dir(folder / place) == tmp_path / "checkout" / ".git"
+
+
 def test_a_folder_beside_a_repository_is_not_in_it(
     run: Run, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
