@@ -22,15 +22,15 @@ from git.exc import GitError
 
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 
-# What it would take for a part of every repository.
-_HEEDED = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
+# GitPython takes what these name for a part of whatever repository it opens.
+_VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
 
 
 def git_dir_by_gitpython(path: Path) -> str:
     """Return the absolute git folder of the repository that `path` is, or is in, or raise SourceError."""
     try:
         with (
-            _unheeded(),
+            _without_variables(),
             git.Repo(os.path.realpath(path), search_parent_directories=True, expand_vars=False) as repository,
         ):
             return str(Path(repository.git_dir).absolute())
@@ -41,10 +41,10 @@ def git_dir_by_gitpython(path: Path) -> str:
 
 
 @contextmanager
-def _unheeded() -> Iterator[None]:
-    """Hide what a shell, or a hook of git, says of another repository."""
-    said = {name: os.environ.pop(name) for name in _HEEDED if name in os.environ}
+def _without_variables() -> Iterator[None]:
+    """Hide variables of git, which a shell or a hook may have set for another repository."""
+    hidden = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
     try:
         yield
     finally:
-        os.environ.update(said)
+        os.environ.update(hidden)

@@ -61,7 +61,7 @@ def shared_git_dir(path: Path) -> Path | None:
 
 
 def _physical(path: Path) -> Path:
-    """Return `path` as git sees it who stands in it: without links, and without `..`, after which `/catalogue` would be a parent."""
+    """Return the place that `path` leads to, without links and `..`: where git would be if it were started there."""
     return Path(os.path.realpath(path))  # `resolve` raises RuntimeError where links go in circles
 
 
@@ -76,7 +76,7 @@ def _git_dir(path: Path) -> Path | None:
             return folder / _word(dot_git).removeprefix("gitdir: ")
         if dot_git.is_dir():
             return dot_git
-        # What a work tree has of its own lies in the git folder of another, which is not the one.
+        # The git folder of a linked work tree has no objects; it lies in that of the main one, which has another HEAD.
         if (folder / "HEAD").is_file() and ((folder / "objects").is_dir() or (folder / "commondir").is_file()):
             return folder
     return None
