@@ -44,7 +44,11 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
 )
 @click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
 @click.option(
-    "--tag", metavar="TAG", show_default="develop", shell_complete=completing("tags"), help="Tag to compare with."
+    "--tag",
+    metavar="TAG",
+    show_default="develop; with --best, all",
+    shell_complete=completing("tags"),
+    help="Tag to compare with; with --best, a glob.",
 )
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")
@@ -57,7 +61,9 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
     metavar="WHAT",
     help=f"Exit with 1 if any spec is {', '.join(_FAILURES[:-1])} or {_FAILURES[-1]}; repeatable.",
 )
-@click.option("--best", is_flag=True, help="Ask the history index which tag and revision had most of it at once.")
+@click.option(
+    "--best", is_flag=True, help="Ask the history index which tag and revision had most of it at the same time."
+)
 @click.option(
     "--pin", is_flag=True, help="With --best: print only the command that adds the best tag that can be used now."
 )
@@ -97,12 +103,14 @@ def coverage(
     LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
     It is compared with a recorded revision (--repo) or with a live build cache (--source).
 
-    --best looks for the tag and revision that had most of its hashes at once, in the history index (`cachewatch
-    history build`).
+    --best looks for the tag and revision that had most of its hashes at the same time, in the history index
+    (`cachewatch history build`).
     """
     if best:
         _refuse_beside_best(context)
-        show_best(open_environment(lockfile), repo, db, mirror=mirror, is_pin=pin, format_=format_, output=output)
+        show_best(
+            open_environment(lockfile), repo, db, tag=tag, mirror=mirror, is_pin=pin, format_=format_, output=output
+        )
         return
     if pin or mirror is not None or db is not None:
         raise UsageError("--pin, --mirror and --db belong to --best; give --best too")
@@ -156,10 +164,10 @@ def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", l
 
 
 def _refuse_beside_best(context: click.Context) -> None:
-    for name in ("rev", "source", "tag", "view", "token_file", "login_file", "fail_on"):
+    for name in ("rev", "source", "view", "token_file", "login_file", "fail_on"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
-            raise UsageError(f"--best looks at all tags and revisions that are indexed; leave out --{option}")
+            raise UsageError(f"--best looks at all revisions that are indexed; leave out --{option}")
 
 
 def _happened(what: str, found: Coverage) -> bool:

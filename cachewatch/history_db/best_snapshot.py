@@ -1,7 +1,7 @@
 """In which tag and revision most of a set of hashes was there at once."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 
@@ -40,13 +40,18 @@ class BestSnapshots(Struct, frozen=True, kw_only=True):
     others: int = 0  # so many more were left out
 
 
-def find_best(index: Index, hashes: Collection[str], *, most: int | None = None) -> BestSnapshots:
+def find_best(
+    index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Callable[[str], bool] | None = None
+) -> BestSnapshots:
     """Return the tags by how many of `hashes` they had at once; of equal ones, what was so last, then what stays as it is."""
     spans: defaultdict[int, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in set(hashes):
         for tag, span in _spans(index, spec_hash):
             spans[tag][spec_hash].append(span)
-    found = [_best(index, name_of(index, "tag", tag), of_tag, frozenset(hashes)) for tag, of_tag in spans.items()]
+    named = [(name_of(index, "tag", tag), of_tag) for tag, of_tag in spans.items()]
+    found = [
+        _best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in named if takes_tag is None or takes_tag(tag)
+    ]
     found.sort(key=lambda one: _in_order(index, one))
     left = found[most:] if most else []
     return BestSnapshots(indexed=index.indexed, snapshots=tuple(found[:most]), others=len(left))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
+from helpers import catalogue, history, record
 from indexes import build
 from sqlite_files import opened
 
@@ -102,20 +103,22 @@ def test_blame(run: Run) -> None:
     assert (found["hash"], found["package"], found["died"]) == (HASH, "py-keras", None)
     assert [(stay["tag"], stay["stacks"]) for stay in found["intervals"]] == [("develop", ["ml-linux-aarch64-cuda"])]
     assert "write at least 4 letters" in run("blame", "/22x").error
-    assert "no spec that begins so" in run("blame", "/2222222").error
+    assert "no hash that begins with it was up to" in run("blame", "/2222222").error
+    assert (
+        "no hash that begins with it was in develop-2025-06-01 up to"
+        in run("blame", "/2222222", "--tag", "develop-2025-06-01").error
+    )
 
 
 def test_an_ambiguous_beginning_lists_its_specs(run: Run, tmp_path: Path) -> None:
     """With package, version and target."""
-    from helpers import catalogue, history, record  # noqa: PLC0415
-
     hashes = [f"abcdefg{letter * 25}" for letter in "xyz"]
     folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=each) for each in hashes]}))
     build(folder, folder / "cachewatch-history.db")
     told = run("blame", "abcdefg", "--repo", folder)
     assert told.exit_code == 2
     assert told.error.splitlines() == [
-        "cachewatch: /abcdefg: 3 specs begin so; write more of the hash:",
+        "cachewatch: /abcdefg: 3 hashes begin with it; write more of the hash:",
         *(f"  /{each}  zlib 1.0  x86_64_v3" for each in hashes),
     ]
     assert json.loads(run("blame", "abcdefgy", "--repo", folder, "--format", "json").output)["hash"] == hashes[1]
@@ -184,9 +187,29 @@ def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
     )
     told = run("coverage", file, "--best", "--pin", "--mirror", "https://example.org/a b/{tag}")
     assert told.output.startswith("spack mirror add develop-2025-06-01 'https://example.org/a b/develop-2025-06-01'")
-    assert "none of its 1 hashes was ever" in run("coverage", lockfile(tmp_path, "b" * 32), "--best").error
-    assert "leave out --tag" in run("coverage", file, "--best", "--tag", "develop").error
+    assert "its one hash was never in an indexed tag" in run("coverage", lockfile(tmp_path, "b" * 32), "--best").error
+    assert "leave out --rev" in run("coverage", file, "--best", "--rev", "HEAD").error
     assert "belong to --best" in run("coverage", file, "--pin").error
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_tag_that_is_named_may_be_pinned(run: Run, tmp_path: Path) -> None:
+    """Only the names of snapshots and releases say that they never change."""
+    file = lockfile(tmp_path, HASH)
+    found = json.loads(run("coverage", file, "--best", "--tag", "devel??", "--format", "json").output)
+    assert [one["tag"] for one in found["snapshots"]] == ["develop"]
+    pinned = run("coverage", file, "--best", "--pin", "--tag", "develop").output
+    assert pinned == "spack mirror add develop https://binaries.spack.io/develop  # 1 of 1 binaries\n"
+    assert "never in a tag ml-*" in run("coverage", file, "--best", "--pin", "--tag", "ml-*").error
+
+
+def test_without_a_snapshot_pin_says_which_names_it_takes(run: Run, tmp_path: Path) -> None:
+    folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=HASH)]}))
+    build(folder, folder / "cachewatch-history.db")
+    told = run("coverage", lockfile(tmp_path, HASH), "--best", "--pin", "--repo", folder)
+    assert told.exit_code == 2
+    assert "no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; develop has 1 of 1 at" in told.error
+    assert told.error.endswith("name a tag that never changes by --tag\n")
 
 
 def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +221,12 @@ def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: 
     assert run("log", "--repo", work).output == expected
     monkeypatch.chdir(work / "_cache")
     assert run("log").output == expected
+    # What is built in a folder of a work tree is what questions from any other one ask.
+    index.rename(tmp_path / "kept.db")
+    assert run("history", "build").exit_code == 0
+    assert index.exists()
+    index.unlink()
+    (tmp_path / "kept.db").rename(index)
     moved = index.rename(tmp_path / "elsewhere.db")
     monkeypatch.chdir(tmp_path)
     assert run("log", "--db", moved).output == expected
