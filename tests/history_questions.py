@@ -121,7 +121,7 @@ class Everything(Told):
                     stacks[number, name, *item].update(signature.stacks)
         found: dict[Row, Row] = {key: (count, tuple(sorted(stacks[key]))) for key, count in counts.items()}
         for own, name, number in self.diagnostics:
-            if own == tag and package in (None, name) and number:
+            if own == tag and package in (None, name):
                 found[number, name, "unreadable", "", None] = (0, ())
         return found
 

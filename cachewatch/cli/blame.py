@@ -1,6 +1,5 @@
 """`cachewatch blame`: the life of one hash."""
 
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -31,6 +30,6 @@ def blame(
     HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
     alike, so successors are counted by kind of match: rebuilt, moved, upgraded and so on.
     """
-    with closing(open_history(repo, db)) as index:
+    with open_history(repo, db) as index:
         answer = find_blame(index, hash_, tag)
     write_answer(answer, answer.indexed, lambda: blame_table(answer), format_=format_, output=output)

@@ -1,6 +1,5 @@
 """`cachewatch churn`: how much came and went."""
 
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -47,12 +46,12 @@ def churn(
 ) -> None:
     """Show how many specs come and go, by package, stack or cause.
 
-    Every revision is counted, so a spec that was added and removed again is one of each. The net numbers leave out
+    Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The net numbers leave out
     what was merely rebuilt. A spec that joins or leaves a stack counts for that stack. The content of the first
     revision is not counted.
     """
     if most is None and format_ in ("text", "markdown"):
         most = _MOST_SHOWN
-    with closing(open_history(repo, db)) as index:
+    with open_history(repo, db) as index:
         answer = find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
     write_answer(answer, answer.indexed, lambda: churn_table(answer), format_=format_, output=output)

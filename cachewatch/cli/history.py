@@ -92,7 +92,9 @@ def build(
     if (wanted is None) != (into is None):
         raise UsageError("--part and --into belong together, as in `--part 3/16 --into parts`")
     path = None if wanted is None or into is None else part_path(into, wanted.number, wanted.of)
-    _bring_up_to_date(repo, path or db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, part=wanted)
+    _bring_up_to_date(
+        repo, path or db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, part=wanted, is_checked=True
+    )
 
 
 @history.command(
@@ -115,9 +117,9 @@ def update(
 @FORMAT_OPTION
 @click.pass_context
 def status(context: click.Context, /, *, repo: str | None, db: Path | None, format_: str) -> None:
-    """Show up to which revision the index is, and how large.
+    """Show how far the index goes, and its size.
 
-    Exits with 1 if revisions are not indexed yet.
+    Exits with 1 if it is not up to date.
     """
     from cachewatch.history_db.status import read_status  # noqa: PLC0415
 
@@ -178,7 +180,7 @@ def export(*, folder: Path, repo: str | None, db: Path | None) -> None:
     from cachewatch.history_db.exporting import export as write_files  # noqa: PLC0415
     from cachewatch.history_db.reading import Index  # noqa: PLC0415
 
-    with closing(Index(find_history(repo, db))) as index, waiting(lambda: f"writing {folder}"):
+    with Index(find_history(repo, db)) as index, waiting(lambda: f"writing {folder}"):
         counts = write_files(index, folder)
         indexed = index.indexed
     for name, count in counts.items():
@@ -196,20 +198,30 @@ def _bring_up_to_date(
     is_quiet: bool,
     part: "Part | None" = None,
     must_exist: bool = False,
+    is_checked: bool = False,
 ) -> None:
     from cachewatch.history_db.build import Progress, bring_up_to_date  # noqa: PLC0415
+    from cachewatch.history_db.schema import check_whole  # noqa: PLC0415
 
     line = progress_line(is_wanted=is_shown, doing="indexing")
     with closing(line), searching_seldom(), closing(open_catalogue(repo, line)) as repository:
         path = find_history(repo, db)
         if must_exist and not path.exists():
             raise _missing(path)
+        if is_checked:
+            check_whole(path)
         _warn_of_loose_objects(repository)
         progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
         engine = _engine(repository, jobs, cluster)
         done = bring_up_to_date(repository, path, engine, jobs=jobs, part=part, progress=progress)
     if not is_quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
+    if done.unreadable:
+        click.echo(
+            f"cachewatch: warning: {number(done.unreadable, 'version')} of documents could not be read, which keep "
+            "the state before them; `cachewatch log --tag TAG` names them",
+            err=True,
+        )
 
 
 def _engine(repository: "Repository", jobs: int, cluster: str | None) -> "Engine":
@@ -278,6 +290,7 @@ def _status_lines(found: "Status") -> list[str]:
     if found.documents:
         lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")
     behind = f"{number(found.behind, 'revision')} behind" if found.behind else "up to date"
+    behind = "not up to date" if found.rewritten and not found.behind else behind
     lines.append(f"state     {behind}")
     if found.rewritten:
         removed = f"{number(found.rewritten, 'indexed revision')} {_was(found.rewritten)} removed by a force-push"

@@ -126,7 +126,7 @@ def _stacks_at(
     from cachewatch.history_db.answer_tables import stacks_table  # noqa: PLC0415
     from cachewatch.history_db.stacks_at import find_stacks_at  # noqa: PLC0415
 
-    with closing(open_history(repo, db)) as index:
+    with open_history(repo, db) as index:
         answer = find_stacks_at(index, tag, index.number_of(at))
     chosen = set(_chosen("stack", [one.stack for one in answer.stacks], patterns))
     answer = replace(answer, stacks=tuple(one for one in answer.stacks if one.stack in chosen))

@@ -1,6 +1,5 @@
 """`cachewatch log`: what each revision did."""
 
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -45,10 +44,10 @@ def log(
 ) -> None:
     """Show what each revision did to a package, or to all of a tag.
 
-    One line for each version and kind of change, newest revision first, as `cachewatch diff` counts the specs
-    between that revision and the one before. A document that cannot be read keeps the state before it.
+    One line for each version and kind of change, newest revision first. Specs are counted as `cachewatch diff`
+    counts them between the revision before and that one. A document that cannot be read keeps the state before it.
     """
-    with closing(open_history(repo, db)) as index:
+    with open_history(repo, db) as index:
         first, last = numbers_of(index, since, until)
         answer = find_log(index, tag, package, Range(first, last, most))
     write_answer(answer, answer.indexed, lambda: log_table(answer), format_=format_, output=output)

@@ -1,7 +1,6 @@
 """`cachewatch site`: a static site of a catalogue and its past."""
 
 import os
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,11 +161,11 @@ def _with_arrivals(catalogue: "Catalogue", git_dir: Path) -> "Catalogue":
     if not path.exists():
         return catalogue
     try:
-        with closing(Index(path)) as index:
+        with Index(path) as index:
             return replace(catalogue, arrivals=read_arrivals(index, catalogue.past))
     except NoHistoryIndex:
         return catalogue  # it is being built
-    except (StateError, sqlite3.Error) as error:
+    except StateError as error:
         click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
         return catalogue
 

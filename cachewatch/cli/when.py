@@ -1,6 +1,5 @@
 """`cachewatch when`: since when a version is in each stack, and how long after the first."""
 
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -61,12 +60,17 @@ def when(
         target=Globs(target),
         compiler=Globs(_compilers(compiler)),
     )
-    with closing(open_history(repo, db)) as index:
+    with open_history(repo, db) as index:
         answer = find_when(index, name, tag, wanted)
+    if not answer.rows and not (at or stack or target or compiler):
+        raise UsageError(
+            f"{package}: was never in {tag} up to {answer.indexed.revision[:10]}; `cachewatch log {name} --tag TAG` "
+            "asks about another tag"
+        )
     if not answer.rows:
         raise UsageError(
             f"{package}: no build in {tag} up to {answer.indexed.revision[:10]} matches; "
-            f"`cachewatch when {name}` lists all of them"
+            f"`cachewatch when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
         )
     write_answer(answer, answer.indexed, lambda: when_table(answer), format_=format_, output=output)
 

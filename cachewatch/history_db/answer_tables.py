@@ -70,8 +70,11 @@ def _closing(indexed: Point, rows: Sequence[object]) -> tuple[str, ...]:
 def log_table(answer: Log) -> Table:
     """Return a row for each revision, package, version and change."""
     columns = ("date", "revision", "package", "version", "change", "specs", "stacks")
-    more = (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
+    more: tuple[str, ...] = (
+        (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
+    )
     rows = [_log_row(row) for row in answer.rows]
+    more += () if rows else (f"no changes of {answer.tag} in that range",)
     return Table(columns, rows, after=("",) * bool(rows) + (*more, indexed_up_to(answer.indexed)))
 
 
@@ -161,7 +164,9 @@ def _cause_notes(answer: Churn) -> tuple[str, ...]:
     if answer.not_recorded:
         of = f"{answer.not_recorded:,} of the {changed:,} revisions that changed {answer.tag}"
         return (f"Not recorded: {of} in that time. {_NOT_RECORDED}",)
-    return ("Nothing was rebuilt.",) if answer.by == "cause" and not answer.rows else ()
+    if answer.rows:
+        return ()
+    return ("Nothing was rebuilt." if answer.by == "cause" else "Nothing changed.",)
 
 
 def _churn_row(row: ChurnRow | CauseRow) -> Row:
@@ -181,5 +186,5 @@ def snapshots_table(answer: BestSnapshots) -> Table:
         (one.tag, one.found, one.of, one.revision[:10], (one.time or "unknown")[:10], "yes" if one.is_current else "no")
         for one in answer.snapshots
     ]
-    columns = ("tag", "found", "of", "revision", "date", "still so")
+    columns = ("tag", "found", "of", "revision", "date", "now")
     return Table(columns, rows, after=(*_more(answer.others), "", indexed_up_to(answer.indexed)))

@@ -91,7 +91,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
         ids = {index.tag(name) for name in tags}
         found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in ids])}
     if len(found) != 1:
-        raise UsageError(_not_one(index, beginning, found))
+        raise UsageError(_not_one(index, beginning, found, tags))
     ((spec_hash, rows),) = found.items()
     return _blame(index, spec_hash, rows)
 
@@ -111,12 +111,13 @@ def _rows(index: Index, beginning: str) -> dict[str, list[_Row]]:
     return found
 
 
-def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]]) -> str:
+def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]], tags: Sequence[str]) -> str:
     if not found:
-        return f"/{beginning}: no spec that begins so was there up to {index.indexed.revision[:10]}"
+        where = f"in {' or '.join(tags)} " if tags else ""
+        return f"/{beginning}: no hash that begins with it was {where}up to {index.indexed.revision[:10]}"
     lines = [f"  /{spec_hash}  {_described(index, found[spec_hash][-1])}" for spec_hash in sorted(found)[:_MOST_NAMED]]
     more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
-    return f"/{beginning}: {len(found):,} specs begin so; write more of the hash:\n{chr(10).join(lines)}{more}"
+    return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
 
 
 def _described(index: Index, row: _Row) -> str:

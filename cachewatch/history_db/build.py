@@ -23,12 +23,21 @@ from cachewatch.documents.parsing import parse
 from cachewatch.errors import AnotherInstance, DocumentError, UsageError
 from cachewatch.git.document_versions import DocumentVersions, Moment, find_versions, first_parents
 from cachewatch.git.repository import Repository
+from cachewatch.git.repository_checks import shared_git_dir
 from cachewatch.history_db.engines import Answer, Causes, Engine, units_of
 from cachewatch.history_db.finding import find_in_jobs
 from cachewatch.history_db.indexed_document import IndexedDocument, KnownDocument, OpenInterval, Task
 from cachewatch.history_db.names import signature_of
 from cachewatch.history_db.rewriting import common_length, cut
-from cachewatch.history_db.schema import add_indexes, check_is_index, error_of, open_for_writing
+from cachewatch.history_db.schema import (
+    add_indexes,
+    check_is_index,
+    explained,
+    index_path,
+    make_folder,
+    open_for_writing,
+    unwritable,
+)
 from cachewatch.history_db.writing import Writer, fill_specs
 from cachewatch.runtime.atomic_files import open_lock
 
@@ -65,6 +74,7 @@ class Built(Struct, frozen=True):
     revisions: int  # that are indexed now and were not before
     versions: int  # of documents that were read
     rewritten: int  # revisions that a force-push had removed
+    unreadable: int  # of the versions
 
 
 def bring_up_to_date(
@@ -80,7 +90,9 @@ def bring_up_to_date(
 
     Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
     """
-    with locked(path), closing(open_for_writing(path)) as connection, explained(path):
+    check_is_index(path)
+    with locked(path), closing(open_for_writing(path)) as connection, named(path):
+        _check_is_of(repository, connection, path)
         return _Build(repository, connection, engine, jobs=jobs, part=part, progress=progress).run()
 
 
@@ -102,7 +114,7 @@ class _Build:
         self._part = part
         self._progress = progress
         self._chain: list[Moment] = []
-        self._versions = 0
+        self._versions = self._unreadable = 0
 
     def run(self) -> Built:
         """Do all that is to do."""
@@ -115,7 +127,7 @@ class _Build:
             if stored - 1 == self._indexed():
                 self._add_revisions(stored)
             self._index(self._one("SELECT max(n) FROM revision"))
-        return Built(self._indexed() - before, self._versions, rewritten)
+        return Built(self._indexed() - before, self._versions, rewritten, self._unreadable)
 
     def _claim(self) -> None:
         """Let the file be for this part, or for the whole; a file that is for something else is left as it is."""
@@ -168,6 +180,7 @@ class _Build:
             with self._transaction():
                 _store(writer, run)
             self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
+            self._unreadable += sum(len(found.diagnostics) for _, found in run if isinstance(found, IndexedDocument))
             self._progress.advance(sum(_size(one) for one, _ in run))
         with self._transaction():
             for tag, of_tag in groupby(nights, key=lambda night: night.tag):
@@ -198,16 +211,35 @@ class _Build:
             yield
 
 
+def _check_is_of(repository: Repository, connection: sqlite3.Connection, path: Path) -> None:
+    """Raise UsageError if the index is of another repository: one variable of the environment may name it for several."""
+    newest = connection.execute('SELECT "commit" FROM revision ORDER BY n DESC LIMIT 1').fetchone()
+    if newest is None or path.resolve() == index_path(None, _shared_git_dir(repository), {}).resolve():
+        return
+    # The revision may have been removed by a force-push, and is here nevertheless.
+    if not common_length(connection, first_parents(repository)) and repository.objects().get(newest[0]) is None:
+        raise UsageError(
+            f"is the index of another repository, or {repository.path} was replaced: no revision is in both; "
+            "name another file with --db, or remove this one with `cachewatch history drop --db`"
+        )
+
+
+def _shared_git_dir(repository: Repository) -> Path:
+    folder = Path(repository.git_dir)
+    return shared_git_dir(folder) or folder
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Let all changes be there at the end, or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite ends it itself where the disk is full
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def finish(connection: sqlite3.Connection, *, part: Part | None = None) -> None:
@@ -223,9 +255,13 @@ def finish(connection: sqlite3.Connection, *, part: Part | None = None) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Be the only process that writes the index at `path`."""
-    check_is_index(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = open_lock(path.with_name(f"{path.name}.lock"))
+    make_folder(path)
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        # The umask says who else may update the index.
+        handle = open_lock(lock, mode=0o666)
+    except OSError as error:
+        raise unwritable(lock, error) from error
     try:
         # Not flock(), which the workers that were forked from a killed build would go on holding.
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -237,12 +273,11 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def named(path: Path) -> Iterator[None]:
     """Name the file where something is wrong with it."""
     try:
-        yield
-    except sqlite3.Error as error:
-        raise error_of(path, error) from error
+        with explained(path):
+            yield
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
 

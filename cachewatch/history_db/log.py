@@ -89,12 +89,11 @@ def _revisions(index: Index, tag: int, package: int | None, asked: Range) -> set
             f"SELECT DISTINCT first FROM interval WHERE {where} AND first > :since AND first <= :until",  # noqa: S608
             f"SELECT DISTINCT last FROM interval WHERE {where} AND +last > :since AND +last <= :until",  # noqa: S608
         ]
-    queries.append(_DIAGNOSTICS.format(what="DISTINCT revision"))
-    found = {number for query in queries for (number,) in index.rows(query, bounds)}
+    found = {number for query in queries for (number,) in index.rows(query, bounds)} - {0}
     if package is not None:
         query = "SELECT baseline FROM document WHERE tag = :tag AND package = :package"
         found -= {number for (number,) in index.rows(query, bounds)}
-    return found - {0}
+    return found | {number for (number,) in index.rows(_DIAGNOSTICS.format(what="DISTINCT revision"), bounds)}
 
 
 _DIAGNOSTICS = (

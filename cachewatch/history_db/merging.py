@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from cachewatch.causes.night_causes import CountedCause
 from cachewatch.errors import UsageError
-from cachewatch.history_db.build import explained, finish, locked, transaction
+from cachewatch.history_db.build import finish, locked, named, transaction
 from cachewatch.history_db.indexed_document import IndexedDocument, Interval, KnownDocument, Step, Tally, Task
 from cachewatch.history_db.names import names_of, signature_of
-from cachewatch.history_db.schema import open_for_writing
+from cachewatch.history_db.schema import check_is_index, open_for_writing
 from cachewatch.history_db.writing import Writer
 
 _OF_TAG = "{} JOIN tag ON tag.id = tag"
@@ -46,7 +46,8 @@ def merge(folder: Path, path: Path) -> Merged:
     Raises UsageError if a part is missing, not complete, or of other revisions.
     """
     parts = _parts(folder)
-    with locked(path), closing(open_for_writing(path)) as connection, explained(path), transaction(connection):
+    check_is_index(path)
+    with locked(path), closing(open_for_writing(path)) as connection, named(path), transaction(connection):
         if connection.execute("SELECT max(n) FROM revision").fetchone()[0] is not None:
             raise UsageError("has an index already; name another file with --db, or run `cachewatch history drop`")
         writer = Writer(connection, has_specs=False)
@@ -91,7 +92,8 @@ def _opened(part: _PartFile) -> sqlite3.Connection:
     if name != f"{part.number}/{part.of}" or newest is None or indexed < newest:
         source.close()
         raise UsageError(
-            f"{part.path}: is not complete; run `cachewatch history build --part {part.number}/{part.of}` again"
+            f"{part.path}: is not complete; run `cachewatch history build --part {part.number}/{part.of} "
+            f"--into {part.path.parent}` again"
         )
     return source
 

@@ -2,18 +2,27 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 from msgspec.structs import replace
 
 from cachewatch.core.model import Signature
 from cachewatch.core.similar_names import similar
-from cachewatch.errors import UnknownRevision, UsageError
-from cachewatch.history_db.schema import BUSY_MILLISECONDS, indexed_revision, open_for_reading
+from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
+from cachewatch.history_db.schema import (
+    BUSY_MILLISECONDS,
+    MALFORMED,
+    damaged,
+    explained,
+    indexed_revision,
+    is_damaged,
+    open_for_reading,
+)
 
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
@@ -27,21 +36,54 @@ class Point(Struct, frozen=True):
 
 
 class Index:
-    """The index at a path, as it is now; whatever is added meanwhile is not seen."""
+    """The index at a path, as it is now; whatever is added meanwhile is not seen.
+
+    A `with` statement closes it, and raises DamagedIndex for what went wrong because the file is damaged.
+    """
 
     def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
         """Open it, and wait so long for a writer; raises NoHistoryIndex where there is none."""
+        self.path = path
         self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
-        self.newest, commit, time = indexed_revision(self.connection)
+        try:
+            with self.explained():
+                self.newest, commit, time = indexed_revision(self.connection)
+        except BaseException:
+            self.close()
+            raise
         self.indexed = Point(commit, as_text(time))
         self._points: dict[int, Point] = {}
         self._builds: dict[int, Signature] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
         self._stacks: dict[int, tuple[str, ...]] = {}
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        with closing(self), self.explained():
+            if error is not None:
+                raise error
+
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise DamagedIndex for what goes wrong here because the file is damaged, StateError for other errors of SQLite."""
+        try:
+            with explained(self.path):
+                yield
+        except CachewatchError:
+            raise
+        except MsgspecError as error:
+            raise damaged(self.path, error) from error
+        except Exception as error:
+            # What is read from a damaged page may be anything.
+            if is_damaged(self.connection):
+                raise damaged(self.path, MALFORMED) from error
+            raise
 
     def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
         """Yield the rows of a query."""
@@ -137,8 +179,8 @@ class Index:
         for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,)):  # noqa: S608  our own two names
             return int(found)
         near = similar(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")])  # noqa: S608
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise UsageError(f"{name}: the history index has no such {table}{hint}")
+        hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
+        raise UsageError(f"{name}: the history index has no such {table}; {hint}")
 
 
 def as_text(time: int | None) -> str | None:

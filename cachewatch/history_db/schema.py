@@ -7,7 +7,7 @@ started, and every import would take longer than the question.
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from cachewatch.errors import NoHistoryIndex, StateError
@@ -22,6 +22,7 @@ _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
 BUSY_MILLISECONDS = 30_000
 
 # What SQLite says of a file that is damaged.
+MALFORMED = "database disk image is malformed"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 TABLES = """
@@ -152,6 +153,10 @@ class DamagedIndex(StateError):
     """The file cannot be read; nothing is lost with it, because it can be built again."""
 
 
+class NotAnIndex(StateError):
+    """The file is something else."""
+
+
 def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
     """Return where the index of a repository is: as named, else as the environment says, else beside its objects."""
     named = db or environment.get(VARIABLE)
@@ -159,17 +164,37 @@ def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, s
 
 
 def check_is_index(path: Path) -> None:
-    """Raise StateError if there is a file at `path` that is no history index, before anything is made beside it."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StateError(f"{path}: {error.strerror}; name another file with --db") from error
+    """Raise NotAnIndex if there is a file at `path` that is no history index, before anything is made beside it."""
+    header = _header(path)
     # An empty one is where a build ended before its first commit.
     if header and header[_APPLICATION_ID] not in (_APPLICATION.to_bytes(4), bytes(4)):
-        raise StateError(f"{path}: is no history index; name another file with --db")
+        raise _not_an_index(path)
+
+
+def check_may_be_removed(path: Path) -> None:
+    """Raise NotAnIndex unless the file at `path` is a history index, which may be damaged, or has nothing in it."""
+    header = _header(path)
+    if not header or header[_APPLICATION_ID] == _APPLICATION.to_bytes(4):
+        return
+    try:
+        with closing(_connect(path, _reading_mode(path))) as connection:
+            _version(connection, path)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _not_an_index(path) from error
+
+
+def _header(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _not_an_index(path: Path) -> NotAnIndex:
+    return NotAnIndex(f"{path}: is no history index; name another file with --db")
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -179,17 +204,13 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     """
     from cachewatch.runtime.filesystems import journal_mode  # noqa: PLC0415  no question needs it
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _closed_on_error(_connect(path, "rwc")) as connection:
-            _version(connection, path)  # or the file is not ours to change
-            connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            _make_tables(connection, path)
-    except sqlite3.Error as error:
-        raise error_of(path, error) from error
-    except OSError as error:
-        raise StateError(f"{path}: {error.strerror}; name another file with --db") from error
+    make_folder(path)
+    with explained(path), _closed_on_error(_connect(path, "rwc")) as connection:
+        if _version(connection, path) > VERSION:  # or the file is not ours to change
+            raise _newer(path)
+        connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        _make_tables(connection, path)
     return connection
 
 
@@ -201,31 +222,43 @@ def add_indexes(connection: sqlite3.Connection) -> None:
 
 def error_of(path: Path, error: sqlite3.Error) -> StateError:
     """Return what to say of an error of SQLite."""
-    # The rest of the code says which kind of it.
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
-        return DamagedIndex(f"{path}: {error}; run `cachewatch history drop`, then `cachewatch history build`")
+    # The rest of the code says which kind of it; none is given for text that is not UTF-8.
+    if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGED:
+        return damaged(path, error)
     return StateError(f"{path}: {error}; try again, or name another file with --db")
 
 
-def open_for_reading(path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
+def open_for_reading(
+    path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS, must_be_complete: bool = True
+) -> sqlite3.Connection:
     """Open the index at `path`, which must exist, and see one state of it; a writer is waited for so long.
 
     Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used.
     """
     if not path.exists():
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
-    try:
-        with _closed_on_error(_connect(path, _reading_mode(path), busy_milliseconds)) as connection:
-            if _version(connection, path) != VERSION:
-                raise NoHistoryIndex(f"{path}: written by another version; run `cachewatch history build` again")
-            # Everything is read in one transaction: a build beside us changes nothing that we see.
-            connection.execute("BEGIN")
-            query = "SELECT CASE WHEN part IS NULL THEN indexed ELSE -1 END FROM progress"
-            if connection.execute(query).fetchone()[0] < 0:
-                raise NoHistoryIndex(f"{path}: the history index is not complete; run `cachewatch history build` again")
-    except sqlite3.Error as error:
-        raise error_of(path, error) from error
+    check_is_index(path)
+    with explained(path), _closed_on_error(_connect(path, _reading_mode(path), busy_milliseconds)) as connection:
+        version = _version(connection, path)
+        if version > VERSION:
+            raise _newer(path)
+        if version != VERSION:
+            raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
+        # Everything is read in one transaction: a build beside us changes nothing that we see.
+        connection.execute("BEGIN")
+        if must_be_complete:
+            _check_is_complete(connection, path)
     return connection
+
+
+def _check_is_complete(connection: sqlite3.Connection, path: Path) -> None:
+    indexed, part = connection.execute("SELECT indexed, part FROM progress").fetchone()
+    if part is not None:
+        raise NoHistoryIndex(f"{path}: is part {part} of an index; run `cachewatch history merge` on its folder")
+    if indexed < 0:
+        raise NoHistoryIndex(
+            f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
+        )
 
 
 def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | None]:
@@ -233,6 +266,57 @@ def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | No
     query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
     n, commit, time = connection.execute(query).fetchone()
     return n, commit, time
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of an index, if it is missing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(error.filename or path, error) from error
+
+
+def unwritable(path: str | Path, error: OSError) -> StateError:
+    """Return what to say of a file that cannot be written."""
+    return StateError(f"{path}: {error.strerror}; name another file with --db")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Name the file where SQLite finds something wrong with it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise error_of(path, error) from error
+    except UnicodeDecodeError as error:  # what SQLite would have said has bytes of the file in it
+        raise damaged(path, MALFORMED) from error
+
+
+def check_whole(path: Path) -> None:
+    """Raise DamagedIndex where any page of the index at `path` is damaged, if there is one of this version."""
+    with suppress(NoHistoryIndex), closing(open_for_reading(path, must_be_complete=False)) as connection:
+        if is_damaged(connection):
+            raise damaged(path, MALFORMED)
+
+
+def is_damaged(connection: sqlite3.Connection) -> bool:
+    """Look through the whole file for damage."""
+    try:
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    except (sqlite3.Error, UnicodeDecodeError):
+        return True
+
+
+def damaged(path: Path, what: object) -> DamagedIndex:
+    """Return what to say of a damaged file."""
+    from shlex import quote  # noqa: PLC0415  no answer needs it
+
+    remove = f"cachewatch history drop --db {quote(str(path))}"
+    return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
+
+
+def _newer(path: Path) -> StateError:
+    return StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
 
 
 @contextmanager
@@ -264,7 +348,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
     )
     if application != _APPLICATION and (application or version or tables):
-        raise StateError(f"{path}: is no history index; name another file with --db")
+        raise _not_an_index(path)
     return int(version)
 
 

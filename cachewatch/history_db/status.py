@@ -10,7 +10,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.history_db.build import locked
 from cachewatch.history_db.reading import Point, as_text
 from cachewatch.history_db.rewriting import common_length
-from cachewatch.history_db.schema import check_is_index, open_for_writing
+from cachewatch.history_db.schema import check_may_be_removed, explained, open_for_reading
 
 
 class Status(Struct, frozen=True):
@@ -28,11 +28,10 @@ class Status(Struct, frozen=True):
 
 def read_status(repository: Repository, path: Path) -> Status | None:
     """Return how far the index at `path` is, or None if there is none."""
-    check_is_index(path)
-    if not path.exists():
-        return None
+    if not path.exists() or not path.stat().st_size:
+        return None  # of no bytes, it is where a build ended before its first commit
     chain = first_parents(repository)
-    with closing(open_for_writing(path)) as connection:
+    with explained(path), closing(open_for_reading(path, must_be_complete=False)) as connection:
         indexed = connection.execute("SELECT indexed FROM progress").fetchone()[0]
         stored = connection.execute("SELECT count(*) FROM revision").fetchone()[0]
         common = common_length(connection, chain)
@@ -58,6 +57,7 @@ def drop(path: Path) -> bool:
     """Remove the index at `path`; tell whether there was one. Raises StateError if the file is something else."""
     if not path.exists():
         return False
+    check_may_be_removed(path)
     discard(path)
     return True
 

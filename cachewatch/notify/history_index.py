@@ -8,7 +8,7 @@ from cachewatch.config.model import Source
 from cachewatch.errors import CachewatchError
 from cachewatch.history_db.build import Built, bring_up_to_date
 from cachewatch.history_db.engines import in_jobs
-from cachewatch.history_db.schema import DamagedIndex, index_path
+from cachewatch.history_db.schema import DamagedIndex, NotAnIndex, index_path
 from cachewatch.history_db.status import discard
 from cachewatch.notify.pass_context import Context, EndingError, watched_copy
 from cachewatch.runtime.limited_process import Limits, Worker
@@ -46,6 +46,6 @@ def _update(source: Source, folder: Path) -> Built:
         path = index_path(None, Path(repository.git_dir), {})
         try:
             return bring_up_to_date(repository, path, in_jobs(repository, 1))
-        except DamagedIndex:
+        except (DamagedIndex, NotAnIndex):
             discard(path)  # it is built again next time
             raise

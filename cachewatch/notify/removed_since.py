@@ -1,8 +1,7 @@
 """Since when removed versions and packages had been there, added to what a digest says, where the source has a history index."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.git.repository import Repository
 from cachewatch.history_db.presence import find_presence
 from cachewatch.history_db.reading import Index, days_between
-from cachewatch.history_db.schema import index_path
+from cachewatch.history_db.schema import DamagedIndex, index_path
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.log import Log
 
@@ -56,10 +55,21 @@ def add_stays(tag: TagDigest, pair: TagPair, index: Index, room: int, log: Log) 
     Nothing is said where the index does not have the revision before, or two tags are compared.
     """
     try:
-        return _added(tag, pair, index, room)
-    except (CachewatchError, sqlite3.Error) as error:
+        with index.explained():
+            return _added(tag, pair, index, room)
+    except CachewatchError as error:
         log.warning("history.failed", error=str(error))
+        if isinstance(error, DamagedIndex):
+            _discard(index.path)
         return tag, room
+
+
+def _discard(path: Path) -> None:
+    """Let the next poll build the index again."""
+    from cachewatch.history_db.status import discard  # noqa: PLC0415  rarely needed
+
+    with suppress(CachewatchError, OSError):
+        discard(path)
 
 
 def _added(tag: TagDigest, pair: TagPair, index: Index, room: int) -> tuple[TagDigest, int]:

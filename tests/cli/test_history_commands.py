@@ -1,16 +1,24 @@
 """`cachewatch history`: what the commands say, and what they leave."""
 
 import json
+import os
+import sqlite3
 import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, history, records
+from upstream import git
 
 from cachewatch.errors import AnotherInstance
 from cachewatch.history_db import build
-from cachewatch.history_db.schema import NAME, open_for_writing
+from cachewatch.history_db.schema import NAME, VERSION, open_for_writing
+from cachewatch.store.opening import open_database
+
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 @pytest.fixture
@@ -86,6 +94,98 @@ def test_a_file_that_is_no_index_is_neither_changed_nor_removed(repository: Path
         done = run("history", command, "--repo", repository, "--db", notes)
         assert (done.exit_code, "name another file with --db" in done.error) == (5, True), done.error
     assert (notes.read_text(), [file.name for file in folder.iterdir()]) == ("mine" * 100, ["notes.txt"])
+
+
+@pytest.mark.parametrize("content", ["state", "text", "another"])
+def test_only_an_index_is_dropped(repository: Path, tmp_path: Path, run: Run, content: str) -> None:
+    """Most databases, and many files, have zeros where SQLite says whose they are."""
+    path = tmp_path / "precious.db"
+    match content:
+        case "state":
+            open_database(path.parent).close()
+            path = path.parent / "cachewatch.db"
+        case "text":
+            path.write_bytes(bytes(200) + b"important")
+        case _:
+            with closing(sqlite3.connect(path)) as other:
+                other.execute("CREATE TABLE precious(x)")
+    before = path.read_bytes()
+    told = run("history", "drop", "--repo", repository, "--db", path)
+    assert (told.exit_code, path.read_bytes() == before) == (5, True)
+    assert f"{path}: is no history index; name another file with --db" in told.error
+
+
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
+def test_the_status_changes_nothing(repository: Path, run: Run, version: int) -> None:
+    """Somebody else may use that index with their version of cachewatch."""
+    path = repository / NAME
+    assert run("history", "build", "--repo", repository).exit_code == 0
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    assert run("history", "status", "--repo", repository).exit_code in (2, 5)
+    assert run("when", "zlib", "--repo", repository).exit_code in (2, 5)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM interval").fetchone()[0] > 0
+
+
+def test_an_index_is_not_taken_over_for_another_repository(
+    repository: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One variable may name it for several; that a force-push removed everything is another matter."""
+    monkeypatch.setenv("CACHEWATCH_HISTORY", str(tmp_path / "h.db"))
+    assert run("history", "build", "--repo", repository).exit_code == 0
+    expected = run("when", "zlib").output
+
+    other = history(tmp_path / "other.git", catalogue({"hdf5": records([1])}), catalogue({"hdf5": records([2])}))
+    for command in ("build", "update"):
+        told = run("history", command, "--repo", other)
+        assert (told.exit_code, "is the index of another repository" in told.error) == (2, True)
+    assert run("when", "zlib").output == expected
+
+    _go_to(repository, git(repository, "commit-tree", "-m", "anew", "main^{tree}").strip())
+    assert "3 revisions were taken out" in run("history", "update", "--repo", repository).error
+
+
+def test_who_may_not_write_is_told_where(repository: Path, tmp_path: Path, run: Run) -> None:
+    """A shared repository is somebody else's; questions and the status need no permission to write."""
+    path = tmp_path / "shared" / "h.db"
+    assert run("history", "build", "--repo", repository, "--db", path).exit_code == 0
+    path.parent.chmod(0o555)
+    path.chmod(0o444)
+    path.with_name("h.db.lock").unlink()
+    cachewatch = [sys.executable, "-m", "cachewatch", "history"]
+    # Root may write everywhere, unless it has no capabilities.
+    as_others = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+
+    def told(*command: str) -> subprocess.CompletedProcess[str]:
+        asked = [*as_others, *cachewatch, *command, "--repo", str(repository), "--db", str(path)]
+        return subprocess.run(asked, check=False, capture_output=True, text=True, env=_ENVIRONMENT)
+
+    assert told("status").returncode == 0
+    for command in ("update", "drop"):
+        done = told(command)
+        assert done.returncode == 5
+        assert f"{path}.lock: Permission denied; name another file with --db" in done.stderr
+    path.parent.chmod(0o755)
+
+
+def test_the_umask_says_who_may_update(repository: Path, tmp_path: Path, run: Run) -> None:
+    os.umask(0o002)
+    path = tmp_path / "h.db"
+    assert run("history", "build", "--repo", repository, "--db", path).exit_code == 0
+    assert path.with_name("h.db.lock").stat().st_mode & 0o777 == 0o664
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path, run: Run) -> None:
+    """In the first revision, too."""
+    broken = {**catalogue({"zlib": records([1])}), "_cache/develop/hdf5/specs.md": b"nothing"}
+    folder = history(tmp_path / "b.git", broken, catalogue({"zlib": records([1]), "hdf5": records([2])}))
+    built = run("history", "build", "--repo", folder)
+    assert (built.exit_code, "warning: 1 version of documents could not be read" in built.error) == (0, True)
+    listed = run("log", "--repo", folder).output
+    assert "unreadable" in listed
+    assert "unreadable" in run("log", "hdf5", "--repo", folder).output
+    assert "no changes of develop" in run("log", "zlib", "--repo", folder).output
 
 
 def test_two_builds_of_one_index_do_not_meet(repository: Path, tmp_path: Path) -> None:

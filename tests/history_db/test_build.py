@@ -9,6 +9,9 @@ from random import Random
 import pytest
 from indexes import Catalogue, build, by_brute_force, dump, without_messages, write
 
+from cachewatch.history_db.build import transaction
+from cachewatch.history_db.schema import open_for_writing
+
 
 def _commits(folder: Path) -> list[str]:
     asked = ["git", f"--git-dir={folder}", "rev-list", "--first-parent", "--reverse", "main"]
@@ -61,3 +64,14 @@ def test_a_force_push_leaves_what_a_full_build_would(tmp_path: Path, seed: int) 
             gone = connection.execute('SELECT "commit" FROM rewritten ORDER BY 1').fetchall()
         assert set(commits) - set(_commits(folder)) <= {commit for (commit,) in gone}
     assert without_messages(dump(path)) == by_brute_force(folder)
+
+
+def test_a_full_disk_is_what_is_said(tmp_path: Path) -> None:
+    """SQLite ends the transaction itself then, and there is nothing left to roll back."""
+    with closing(open_for_writing(tmp_path / "h.db")) as connection:
+        connection.execute("PRAGMA cache_size = 10")
+        connection.execute("PRAGMA max_page_count = 60")
+        rows = [(number, f"{number}" * 2000) for number in range(200)]
+        with pytest.raises(sqlite3.OperationalError, match="is full"), transaction(connection):
+            connection.executemany("INSERT INTO tag VALUES (?, ?)", rows)
+        assert connection.execute("SELECT count(*) FROM tag").fetchone() == (0,)

@@ -130,7 +130,7 @@ def test_seven_letters_are_enough(case: Case) -> None:
             if len(alike) == 1:
                 assert find_blame(case.index, f"/{beginning}").hash == spec_hash
             else:
-                with pytest.raises(UsageError, match=f"{len(alike):,} specs begin so") as told:
+                with pytest.raises(UsageError, match=f"{len(alike):,} hashes begin with it") as told:
                     find_blame(case.index, beginning)
                 assert all(f"/{one} " in str(told.value) for one in alike[:20])
 

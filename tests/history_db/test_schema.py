@@ -10,9 +10,10 @@ import pytest
 
 from cachewatch.errors import NoHistoryIndex, StateError
 from cachewatch.history_db.hashes import pack, prefix_of, prefix_range, prefixes, unpack
-from cachewatch.history_db.schema import NAME, VERSION, index_path, open_for_reading, open_for_writing
+from cachewatch.history_db.schema import NAME, VERSION, NotAnIndex, index_path, open_for_reading, open_for_writing
 
 USUAL = ["abcdefghijklmnopqrstuvwxyz234567", "2" * 32, "z" * 32]
+Opens = Callable[[Path], sqlite3.Connection]
 UNUSUAL = ["0" * 32, "abc", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"]
 
 
@@ -36,7 +37,7 @@ def test_without_a_complete_index_a_question_names_the_command(tmp_path: Path) -
     with pytest.raises(NoHistoryIndex, match="no history index; run `cachewatch history build`"):
         open_for_reading(path)
     open_for_writing(path).close()
-    with pytest.raises(NoHistoryIndex, match="not complete; run `cachewatch history build`"):
+    with pytest.raises(NoHistoryIndex, match="not complete; `cachewatch history build` continues"):
         open_for_reading(path)
 
 
@@ -44,12 +45,34 @@ def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / NAME
     _complete(path)
     old = sqlite3.connect(path)
-    old.execute(f"PRAGMA user_version = {VERSION + 1}")
+    old.execute(f"PRAGMA user_version = {VERSION - 1}")
     old.close()
-    with pytest.raises(NoHistoryIndex, match="another version"):
+    with pytest.raises(NoHistoryIndex, match="an older version"):
         open_for_reading(path)
     with closing(open_for_writing(path)) as made:
         assert made.execute("SELECT indexed FROM progress").fetchall() == [(-1,)]
+
+
+@pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
+def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path, opens: Opens) -> None:
+    """Two users of one index may have two versions of cachewatch."""
+    path = tmp_path / NAME
+    _complete(path)
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(StateError, match="written by a newer cachewatch"):
+        opens(path)
+    with closing(sqlite3.connect(path)) as left:
+        assert left.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
+
+
+def test_a_part_is_no_index(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    _complete(path)
+    with closing(open_for_writing(path)) as part:
+        part.execute("UPDATE progress SET part = '1/2'")
+    with pytest.raises(NoHistoryIndex, match="is part 1/2 of an index; run `cachewatch history merge`"):
+        open_for_reading(path)
 
 
 def held_files() -> list[Path]:
@@ -62,7 +85,7 @@ def held_files() -> list[Path]:
 
 
 @pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
-def test_a_file_that_cannot_be_used_is_closed(tmp_path: Path, opens: Callable[[Path], sqlite3.Connection]) -> None:
+def test_a_file_that_cannot_be_used_is_closed(tmp_path: Path, opens: Opens) -> None:
     """Nothing keeps it open until Python happens to look for garbage."""
     path = tmp_path / NAME
     with closing(sqlite3.connect(path)) as other:
@@ -70,7 +93,7 @@ def test_a_file_that_cannot_be_used_is_closed(tmp_path: Path, opens: Callable[[P
     with pytest.raises(StateError, match="no history index") as refused:
         opens(path)
     # The error knows of the connection as long as somebody knows of the error.
-    assert (refused.type, path in held_files()) == (StateError, False)
+    assert (refused.type, path in held_files()) == (NotAnIndex, False)
 
 
 def test_what_is_no_index_is_left_alone(tmp_path: Path) -> None:

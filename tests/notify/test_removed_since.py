@@ -11,12 +11,12 @@ from random import Random
 import pytest
 from helpers import catalogue, history, record, records
 from history_questions import Everything
-from indexes import Catalogue, build, write
+from indexes import Catalogue, build, dump, write
 from station import Site
 
 from cachewatch.history_db.presence import covering, find_presence
 from cachewatch.history_db.reading import Index
-from cachewatch.history_db.schema import NAME
+from cachewatch.history_db.schema import NAME, check_whole
 from cachewatch.notify import removed_since
 
 DAY = timedelta(days=1)
@@ -132,6 +132,26 @@ def _trouble(index: Path, trouble: str, behind: bytes) -> None:
             with closing(sqlite3.connect(index)) as connection:
                 connection.execute("UPDATE progress SET indexed = -1")
                 connection.commit()
+
+
+@pytest.mark.slow
+def test_an_index_whose_damage_a_question_finds_is_built_again(site: Site) -> None:
+    """Right after that digest; an update reads so little of it that it may find nothing."""
+    site.publish(3)
+    site.run()
+    index = _index(site)
+    with closing(sqlite3.connect(index)) as connection:
+        ((root,),) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'interval_by_package'")
+        ((size,),) = connection.execute("PRAGMA page_size")
+    whole = index.read_bytes()
+    index.write_bytes(whole[: (root - 1) * size] + bytes(size) + whole[root * size :])
+    site.publish(4)
+    site.run(later=DAY)
+    assert "hdf5" in _last(site)
+    assert "was there since" not in _last(site)
+    assert "history.failed" in site.said.getvalue()
+    check_whole(index)
+    assert dump(index)["progress"] == [(4, None)]
 
 
 @pytest.mark.slow

@@ -1,0 +1,102 @@
+"""A damaged index: every command names the file and what to do about it, and none ends with a traceback."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from conftest import Run
+from helpers import catalogue, history, records
+from indexes import build
+
+from cachewatch.history_db.schema import NAME
+
+_PAGE = 4096
+_HASH = str(records([1])[0]["hash"])
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    states = [{f"p{n}": records(range(10 * n + night, 10 * n + night + 8)) for n in range(4)} for night in range(4)]
+    folder = history(tmp_path / "c.git", *(catalogue({"zlib": records(range(1, 4)), **state}) for state in states))
+    build(folder, folder / NAME)
+    return folder
+
+
+@pytest.fixture
+def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
+    lockfile = tmp_path / "spack.lock"
+    lockfile.write_text(
+        json.dumps(
+            {
+                "_meta": {"file-type": "spack-lockfile", "lockfile-version": 5},
+                "roots": [{"hash": _HASH, "spec": "zlib"}],
+                "concrete_specs": {_HASH: {"name": "zlib", "version": "1.0", "hash": _HASH}},
+            }
+        )
+    )
+    asked: list[tuple[str, ...]] = [
+        ("when", "zlib"),
+        ("blame", _HASH),
+        ("log",),
+        ("log", "p1"),
+        ("churn",),
+        ("churn", "--by", "stack"),
+        ("stacks", "--at", "HEAD"),
+        ("coverage", str(lockfile), "--best"),
+        ("history", "status"),
+        ("history", "update"),
+        ("history", "export", str(tmp_path / "export")),
+    ]
+    return [(*command, "--repo", str(repository)) for command in asked]
+
+
+def test_every_page_may_be_damaged(repository: Path, commands: list[tuple[str, ...]], run: Run) -> None:
+    path = repository / NAME
+    whole = path.read_bytes()
+    named = 0
+    for start in range(0, len(whole), _PAGE):
+        for command in commands:
+            _write(path, whole[:start] + bytes(_PAGE) + whole[start + _PAGE :])
+            named += _says_what_to_do(path, command, run)
+    assert named > len(commands)
+
+
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("seed", range(12))
+def test_any_bytes_may_be_damaged(repository: Path, commands: list[tuple[str, ...]], run: Run, seed: int) -> None:
+    path, random = repository / NAME, Random(seed)
+    found = bytearray(path.read_bytes())
+    for _ in range(random.choice((1, 20, 400))):
+        found[random.randrange(100, len(found))] = random.randrange(256)
+    for command in commands:
+        _write(path, bytes(found))
+        _says_what_to_do(path, command, run)
+
+
+def test_build_looks_through_the_whole_file(repository: Path, run: Run) -> None:
+    """Also where nothing is new: who builds an index again wants a good one."""
+    path = repository / NAME
+    whole = path.read_bytes()
+    _write(path, whole[:-_PAGE] + bytes(_PAGE))
+    told = run("history", "build", "--repo", repository)
+    assert (told.exit_code, f"history drop --db {path}" in told.error) == (5, True), told.error
+    assert run("history", "drop", "--db", path).exit_code == 0
+    assert run("history", "build", "--repo", repository).exit_code == 0
+    assert run("history", "build", "--repo", repository).error == f"{path}: up to date.\n"
+
+
+def _write(path: Path, content: bytes) -> None:
+    for beside in path.parent.glob(f"{path.name}-*"):
+        with suppress(FileNotFoundError):
+            beside.unlink()
+    path.write_bytes(content)
+
+
+def _says_what_to_do(path: Path, command: tuple[str, ...], run: Run) -> bool:
+    """Run a command, which may know the answer nevertheless; tell whether it named what to do."""
+    told = run(*command)
+    is_named = str(path) in told.error and ("history drop --db" in told.error or "name another file" in told.error)
+    assert told.exit_code in (0, 1, 2) or is_named, (command, told)
+    return is_named
