@@ -19,7 +19,7 @@ from cachewatch.cli import garbage_collection
 from cachewatch.cli.command_table import COMMANDS, COMPLETING, SECTIONS
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.usage_errors import SuggestingGroup, explained
-from cachewatch.core.untrusted_text import safe_lines
+from cachewatch.core.untrusted_text import safe, safe_lines
 from cachewatch.errors import CachewatchError
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
@@ -94,7 +94,8 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        _fail(3, partial(click.echo, f"cachewatch: {error.strerror}", err=True))
+        named = f"{safe(str(error.filename))}: " if error.filename else ""
+        _fail(3, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
     finally:
         garbage_collection.keep()
     sys.exit(status if isinstance(status, int) else 0)

@@ -91,6 +91,8 @@ def build(
     wanted = _part(part)
     if (wanted is None) != (into is None):
         raise UsageError("--part and --into belong together, as in `--part 3/16 --into parts`")
+    if wanted is not None and db is not None:
+        raise UsageError("--part makes a file of its own in the folder of --into; leave out --db")
     path = None if wanted is None or into is None else part_path(into, wanted.number, wanted.of)
     _bring_up_to_date(
         repo, path or db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, part=wanted, is_checked=True
@@ -267,7 +269,7 @@ def _warn_of_fetching(repository: "Repository", count: int) -> None:
 
 
 def _done(done: "Built") -> str:
-    taken = f"; {number(done.rewritten, 'revision')} {_was(done.rewritten)} taken out, as a force-push did"
+    taken = f"; {number(done.rewritten, 'revision')} {_was(done.rewritten)} taken out: no longer in the history"
     rewritten = taken if done.rewritten else ""
     if not done.revisions and not done.versions:
         return f"up to date{rewritten}."

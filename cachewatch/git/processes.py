@@ -208,7 +208,12 @@ def explain(stderr: bytes | str) -> str:
     if "No such file or directory" in text and text.startswith("env:"):
         return "git is not installed, or not on the PATH"
     if "promisor remote" in text:
-        return "this partial clone lacks the contents of documents; fetch them, or give --repo the URL"
+        return (
+            "this partial clone lacks the contents of documents; run `git fetch --refetch --no-filter` in it, "
+            "or give --repo the URL"
+        )
+    if "bad revision 'HEAD'" in text:
+        return "the repository has no commits yet"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
     chosen = (fatal or lines or ["git failed without a message"])[0]

@@ -25,6 +25,7 @@ from cachewatch.history_db.schema import (
 )
 
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
 
 
@@ -148,6 +149,8 @@ class Index:
             number = self.newest - (int(head[1]) if head[1] else len(head[2] or ""))
             if number >= 0:
                 return number
+        elif _DATE.fullmatch(name):
+            raise UnknownRevision(f"{name!r} is no date that a calendar has; write YYYY-MM-DD")
         elif _COMMIT.fullmatch(name):
             return self._of_commit(name)
         raise UnknownRevision(

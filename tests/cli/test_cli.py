@@ -143,6 +143,17 @@ def test_ctrl_c_is_130(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.M
     assert "Traceback" not in result.error
 
 
+def test_a_file_that_the_system_refuses_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no command foresaw it."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/srv/a\nb.db")
+
+    monkeypatch.setattr("cachewatch.cli.cli.main", refused)
+    told = run("tags")
+    assert (told.exit_code, told.error) == (3, "cachewatch: /srv/a\\x0ab.db: Permission denied\n")
+
+
 def test_help_shows_defaults(run: Run) -> None:
     """Each option says what it is if it is not given."""
     text = " ".join(run("diff", "--help").output.split())

@@ -188,6 +188,21 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, run: Run) -> None:
     assert "no changes of develop" in run("log", "zlib", "--repo", folder).output
 
 
+def test_a_repository_without_commits_is_named(tmp_path: Path, run: Run) -> None:
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "e.git"], check=True)
+    for command in (("history", "build"), ("history", "status"), ("diff",)):
+        told = run(*command, "--repo", tmp_path / "e.git")
+        assert (told.exit_code, told.error.splitlines()[-1]) == (
+            3,
+            f"cachewatch: {tmp_path}/e.git: the repository has no commits yet",
+        )
+
+
+def test_a_part_has_a_file_of_its_own(repository: Path, tmp_path: Path, run: Run) -> None:
+    told = run("history", "build", "--repo", repository, "--part", "1/2", "--into", tmp_path, "--db", tmp_path / "h.db")
+    assert (told.exit_code, "leave out --db" in told.error) == (2, True)
+
+
 def test_two_builds_of_one_index_do_not_meet(repository: Path, tmp_path: Path) -> None:
     """The second one is a process of its own: locks of one process do not exclude each other."""
     path = tmp_path / "h.db"

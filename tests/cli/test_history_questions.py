@@ -190,6 +190,9 @@ def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
     assert "its one hash was never in an indexed tag" in run("coverage", lockfile(tmp_path, "b" * 32), "--best").error
     assert "leave out --rev" in run("coverage", file, "--best", "--rev", "HEAD").error
     assert "belong to --best" in run("coverage", file, "--pin").error
+    assert "give --pin too" in run("coverage", file, "--best", "--mirror", "https://example.org").error
+    assert "leave out --format" in run("coverage", file, "--best", "--pin", "--format", "json").error
+    assert "'2025-02-30' is no date" in run("stacks", "--at", "2025-02-30").error
 
 
 @pytest.mark.usefixtures("asked")
