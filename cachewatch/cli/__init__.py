@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
@@ -97,5 +98,6 @@ def main() -> NoReturn:
         named = f"{safe(str(error.filename))}: " if error.filename else ""
         _fail(3, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
     finally:
-        garbage_collection.keep()
+        with suppress(KeyboardInterrupt):
+            garbage_collection.keep()
     sys.exit(status if isinstance(status, int) else 0)

@@ -124,10 +124,15 @@ def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> byt
     """Return the bytes that the first of these channels sends in this form."""
     first = packed[0]
     if form == "eml":
-        for each in packed:
-            if isinstance(config.channels[each.channel], MailConfig) and each.messages:
+        mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
+        if not mails:
+            raise UsageError(
+                f"{', '.join(each.channel for each in packed)}: no mail channel; choose another form with --format"
+            )
+        for each in mails:
+            if each.messages:
                 return each.messages[0].payload
-        raise UsageError("the subscription has no mail channel or no recipients; choose another one with --format")
+        raise UsageError("the subscription has no recipients of mail; choose another form with --format")
     if form == "json":
         is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
         return first.messages[0].payload if is_webhook else first.rendered.json

@@ -107,6 +107,8 @@ def open_lock_graph(path: Path) -> LockGraph:
 def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
     """Return the nodes of a lock file, those of included ones too, and the hashes of its roots."""
     version = lock.meta.lockfile_version
+    if not version:
+        raise UsageError(f"{name}: is not a Spack lock file: it has no lockfile-version")
     if version < LOCK_VERSIONS[0]:
         raise UsageError(
             f"{name}: has version {version} of lock files; before version {LOCK_VERSIONS[0]} (Spack 0.18) they named other"
@@ -114,7 +116,10 @@ def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
         )
     parts = [lock, *lock.include_concrete.values()]
     nodes = {spec_hash: node for part in parts for spec_hash, node in part.concrete_specs.items()}
-    return nodes, {root.hash for part in parts for root in part.roots}
+    roots = {root.hash for part in parts for root in part.roots}
+    if missing := sorted(roots - nodes.keys()):
+        raise UsageError(f"{name}: is damaged: its root /{missing[0]} is not among its specs; concretize again")
+    return nodes, roots
 
 
 def _environment(lock: _Lock, name: str) -> Environment:

@@ -23,6 +23,7 @@ from cachewatch.core.repository_layout import CATALOGUE, is_name
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.errors import BrokenSource, SourceError, UsageError
 from cachewatch.git import clone_maintenance
+from cachewatch.git.clone_locks import RECORDING_LOCK
 from cachewatch.git.fast_import import AUTHOR, data_of, quoted
 from cachewatch.git.making_repository import import_stream, init_repository, pack
 from cachewatch.git.processes import handing_on
@@ -33,7 +34,6 @@ BRANCH = "main"
 # The newest revision that the repository has which hosts share, as far as this host knows.
 _SHARED = "refs/cachewatch/shared"
 _BRANCHES = "refs/heads/"
-_LOCK = "cachewatch.lock"
 # What a git that was killed may leave; all that write here inherit our lock, so that who has it knows of no owner.
 _LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock", "refs/cachewatch/*.lock")
 _PATIENCE_SECONDS = 5.0
@@ -47,7 +47,7 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
     _check(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(open_lock(folder / _LOCK, mode=0o666), "r+b") as lock:
+        with os.fdopen(open_lock(folder / RECORDING_LOCK, mode=0o666), "r+b") as lock:
             _lock(lock, folder)
             for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
                 left.unlink(missing_ok=True)
@@ -85,6 +85,11 @@ class Recording:
         # What another host recorded beside our revisions, or ours beside those: the next revision follows both.
         self._beside: str | None = None
         self._join(self.shared)
+        if self.head is not None and not self._is_ours(self.head):
+            self.close()
+            raise UsageError(
+                f"{folder}: its newest revision was not recorded by cachewatch; name a repository of its own"
+            )
 
     @property
     def branch(self) -> str:
@@ -111,8 +116,7 @@ class Recording:
         Raises BrokenSource if cachewatch did not record it.
         """
         self._repository.close()  # git does not look for new packs while it runs
-        found = self._repository.objects().get(commit)
-        if found is None or f"\ncommitter {AUTHOR} ".encode() not in found.content.partition(b"\n\n")[0]:
+        if not self._is_ours(commit):
             raise BrokenSource(
                 f"{commit[:10]} was not recorded by cachewatch; a history can only be shared in a repository of its own"
             )
@@ -216,6 +220,11 @@ class Recording:
         if time >= self._time:
             self.head, self._beside, self._time = shared, self.head, time
 
+    def _is_ours(self, commit: str) -> bool:
+        """Tell whether cachewatch made this commit."""
+        found = self._repository.objects().get(commit)
+        return found is not None and f"\ncommitter {AUTHOR} ".encode() in found.content.partition(b"\n\n")[0]
+
     def _is_before(self, commit: str, later: str | None) -> bool:
         """Tell whether `later` is `commit` or follows it."""
         if None is later or commit == later:
@@ -267,6 +276,6 @@ def _check(folder: Path) -> None:
         raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: is not a folder")
-    is_ours = (folder / "HEAD").is_file() or (folder / _LOCK).is_file()
+    is_ours = (folder / "HEAD").is_file() or (folder / RECORDING_LOCK).is_file()
     if folder.is_dir() and not is_ours and any(folder.iterdir()):
         raise UsageError(f"{folder}: is not a repository and not empty; name one, or a folder that does not exist yet")

@@ -207,15 +207,17 @@ def _complaint(repository: Repository, name: str) -> str:
         return f"{where} is in the future"
     if moment is not None:
         return f"{where}: there is no revision that old{_oldest(repository)}"
+    if repository.objects().get("HEAD^{commit}") is None and not _refs(repository):
+        return f"{repository.path}: the repository has no commits yet"
     if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:{CATALOGUE}/{name}") is not None:
         return f"{where} is a tag, not a revision; write HEAD:{name}"
     if found := _STEPS.fullmatch(name):
         steps = _count_back(repository, found[1])
         if steps is not None:
             return f"{where}: {_revisions(steps)} before {found[1]}{_oldest(repository, found[1])}"
-    if os.path.isfile(name):  # noqa: PTH113  a name that is too long for a file is no error
-        return f"{where} is a file, but no document; the names of documents end in .md"
-    return f"{where} is not a revision, a date, or a folder or .md file of documents{_near(repository, name)}"
+    is_file = os.path.isfile(name)  # noqa: PTH113  a name that is too long for a file is no error
+    otherwise = f"is not a revision, a date, or a folder or .md file of documents{_near(repository, name)}"
+    return f"{where} {'is a file, but no document; the names of documents end in .md' if is_file else otherwise}"
 
 
 def _oldest(repository: Repository, start: str = "HEAD") -> str:
@@ -249,10 +251,14 @@ def _revisions(count: int) -> str:
     )
 
 
+def _refs(repository: Repository) -> list[str]:
+    printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
+    return printed.split()
+
+
 def _near(repository: Repository, name: str) -> str:
     """Ask, as the end of a sentence, whether a branch or tag of git, or a tag of the catalogue, was meant."""
-    printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
     tags = folders(repository, f"HEAD:{CATALOGUE}").ids
-    known = [*printed.split(), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
+    known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
     near = similar(name, known)
     return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -25,7 +25,7 @@ from cachewatch.core.repository_layout import CATALOGUE, TAGS_FILE
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import clone_locks, clone_maintenance, stale_files
 from cachewatch.git.absent_objects import absent_of, at_once
-from cachewatch.git.clone_locks import Writing
+from cachewatch.git.clone_locks import RECORDING_LOCK, Writing
 from cachewatch.git.clone_remote import Remote, Tip, Unreachable
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.repository import Repository
@@ -118,6 +118,14 @@ class Mirror:
                 return self._clone(writing, tip, problem)
             self._failures = 0
             return self._keep_small(writing, done, tip)
+
+    def _check_is_clone(self) -> None:
+        """Raise BrokenSource where a build cache was recorded: what would be lost cannot be had again."""
+        if (self.folder / RECORDING_LOCK).exists():
+            raise BrokenSource(
+                f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
+                "of the repository another name, or move that folder away"
+            )
 
     def repair(self) -> Update | None:
         """Look at every object of the clone, and clone it anew if it is damaged; None if it is not.
@@ -214,6 +222,7 @@ class Mirror:
     @contextmanager
     def _updating(self) -> Iterator[Writing]:
         """Be the only one who fetches."""
+        self._check_is_clone()  # before stale locks are removed
         with (
             self._explained(),
             clone_locks.locked(self.folder, seconds=self._remote.seconds),
@@ -225,6 +234,7 @@ class Mirror:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Write beside others: git keeps changes of refs apart."""
+        self._check_is_clone()
         with self._explained(), clone_locks.writing(self.folder):
             yield
 

@@ -174,7 +174,10 @@ def _held(connection: Connection, name: str) -> DigestRecord:
     key = _key(connection, name)
     stored = digests.get(connection, key)
     if stored is None:
-        raise UsageError(f"there is no digest {key}, or several begin so; see `cachewatch deliveries list --held`")
+        raise UsageError(
+            f"{key}: no digest is held for a subscription of that name, and no key of one, or several, begin with it; "
+            "see `cachewatch deliveries list --held`"
+        )
     if stored.state is not DigestState.HELD:
         newer = ", ".join(each[:12] for each in digests.held(connection, stored.subscription, stored.stream))
         advice = f"{newer} replaced it" if newer else "see `cachewatch deliveries list --held`"

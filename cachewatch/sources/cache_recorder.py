@@ -190,7 +190,12 @@ class _Work:
         """Return why it cannot be believed that a tag is what it is said to be; "" if it can."""
         has = found.specs.by_stack
         if not found.specs.size:
-            return "the index is empty"
+            is_unread = any(diagnostic.is_loss for diagnostic in found.diagnostics)
+            return (
+                "none of its records can be read, maybe because its form is newer"
+                if is_unread
+                else "the index is empty"
+            )
         had = [(stack, count, has.get(stack, 0)) for stack, count in sorted(self._counts(before).items())]
         lost = [(stack, before, after) for stack, before, after in had if after <= before * SHARE_LEFT]
         if not lost:

@@ -108,6 +108,8 @@ def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> 
         )
     ]
     assert [done.exit_code for done in shown] == [0] * 6
+    refused = run("preview", "ml", "--config", path, "--format", "eml", "--channel", "files")
+    assert (refused.exit_code, "files: no mail channel" in refused.error) == (2, True)
     assert contents(site.folder / "state") == before
     path.write_text(everything)
     site.run()

@@ -559,7 +559,11 @@ def test_included_environments_count() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"[]", b"{}", b"spack:", json.dumps(lock_of(3, [0])).encode(), b'{"_meta": {"lockfile-version": "x"}}'],
+    [
+        *(b"", b"[]", b"{}", b"spack:", json.dumps(lock_of(3, [0])).encode(), b'{"_meta": {"lockfile-version": "x"}}'),
+        # A root that is not there: nothing would be lacking, and a gate in CI would pass.
+        json.dumps(lock_of(5, [0], concrete_specs={})).encode(),
+    ],
 )
 def test_what_is_no_lock_file(data: bytes, tmp_path: Path, run: Run) -> None:
     """Is refused in a sentence."""

@@ -3,6 +3,7 @@
 import json
 import shlex
 import signal
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from conftest import Run
 from helpers import catalogue, records
 from servers import files, serving
 from station import Site, log, running, wait_for
+from upstream import git
 
 from cachewatch.notify.poll_source import poll
 
@@ -32,6 +34,17 @@ subscriptions:
   near: {channels: [files], changes: [all], match: {sources: [near]}}
   far: {channels: [files], changes: [all], match: {sources: [far], packages: [cmake], stacks: [ours]}}
   many: {channels: [files], changes: [all], match: {sources: [many], tags: [develop]}}
+"""
+
+
+RECORDED = """\
+version: 1
+state: {{folder}}/state
+sources: {{near: {{{source}}}}}
+channels:
+  files: {{type: file, path: "{{folder}}/out/{{subscription}}/{{key}}.{{ext}}", formats: [json]}}
+subscriptions:
+  near: {{channels: [files], changes: [all]}}
 """
 
 
@@ -78,6 +91,27 @@ def test_live_caches_are_polled_and_told_and_can_be_looked_at_again(tmp_path: Pa
         assert shown.exit_code == 0, shown.error
         assert "cmake" in shown.output, name
         assert "zlib" not in shown.output, "nothing became of it"
+
+
+def test_a_recorded_history_is_no_clone(tmp_path: Path) -> None:
+    """What was recorded cannot be had again, though the source becomes a repository."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    publish(tmp_path, "zlib")
+    recorded = tmp_path / "state/sources/near.git"
+    cache = RECORDED.format(source="type: buildcache, url: {folder}/near, tag: mine")
+    site.configure(cache)
+    site.run()
+    before = git(recorded, "rev-parse", "HEAD")
+
+    site.configure(RECORDED.format(source="git: {folder}/upstream.git"))
+    site.run(later=timedelta(hours=1))
+    assert git(recorded, "rev-parse", "HEAD") == before
+    assert "give the source of the repository another name" in site.said.getvalue()
+
+    site.configure(cache)
+    publish(tmp_path, "zlib", "cmake")
+    site.run(later=timedelta(hours=1))
+    assert git(recorded, "rev-parse", "HEAD~1") == before
 
 
 @pytest.mark.parametrize(

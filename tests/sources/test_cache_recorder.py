@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from caches import Installs, database, installs, many, node, put, write_manifests, write_v2, write_v3
 from conftest import ROOT, Run
-from helpers import spec_hash
+from helpers import history, spec_hash
 from servers import Answers, Asked, Says, files, serving
 
 from cachewatch.config import model as config
@@ -120,6 +120,29 @@ def test_a_package_that_is_gone_is_deleted(mirror: Path, into: Path, run: Run) -
         "_data/tags.yaml",
     ]
     assert "cmake" in run("diff", "HEAD~1", "HEAD", "--repo", into, "--fail-on", "package-removed").output
+
+
+def test_only_a_history_of_ours_is_gone_on_with(mirror: Path, tmp_path: Path, run: Run) -> None:
+    """Nothing of a build cache belongs on a branch of somebody's program."""
+    other = history(tmp_path / "program.git", {"main.c": b"int main(void) { return 0; }"})
+    name = ["-c", "user.name=Kim", "-c", "user.email=kim@example.org"]
+    git(other, "update-ref", "refs/heads/main", git(other, *name, "commit-tree", "-m", "new", "HEAD^{tree}").strip())
+    before = git(other, "rev-parse", "HEAD")
+    told = run("record", mirror, "--into", other)
+    assert told.exit_code == 2
+    assert f"{other}: its newest revision was not recorded by cachewatch; name a repository of its own" in told.error
+    assert git(other, "rev-parse", "HEAD") == before
+
+
+def test_records_of_which_none_can_be_read_are_not_called_an_empty_index(mirror: Path, into: Path, run: Run) -> None:
+    add(mirror, into)
+    found = installs(node("zlib"))
+    for record_ in found.values():
+        record_["spec"] = None
+    write_v3(mirror, database(found))
+    told = run("record", mirror, "--into", into)
+    assert "held back: none of its records can be read" in told.error
+    assert commits(into) == 1
 
 
 @pytest.mark.parametrize(("left", "is_held"), [(20, False), (3, False), (2, True), (1, True), (0, True)])
