@@ -175,7 +175,7 @@ def _held(connection: Connection, name: str) -> DigestRecord:
     stored = digests.get(connection, key)
     if stored is None:
         raise UsageError(
-            f"{key}: no digest is held for a subscription of that name, and no key of one, or several, begin with it; "
+            f"{key}: no held digest has this subscription or key, or several keys begin with it; "
             "see `cachewatch deliveries list --held`"
         )
     if stored.state is not DigestState.HELD:
