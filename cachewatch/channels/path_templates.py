@@ -7,7 +7,9 @@ from pathlib import Path
 from cachewatch.channels.escaping import file_name
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
-_SHAPES = {"period": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[A-Za-z0-9._+~-]*"}
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# One day, with its time or not, or two days; then what parts digests of the same period.
+_SHAPES = {"period": rf"{_DAY}(?:T[0-9]{{4,6}}Z?|\.\.{_DAY})?(?:-urgent)?(?:-[0-9a-f]{{8}})?"}
 
 
 class Place:

@@ -307,12 +307,14 @@ def test_old_files_are_removed(tmp_path: Path) -> None:
     config = files(tmp_path, keep=timedelta(days=30), formats=("md", "html"))
     send(config, rendered())
     folder = tmp_path / "www/ml-team"
-    (folder / "index.html").write_text("mine")
+    mine = ["2019-01-07-meeting.md", "index.html"]
+    for name in mine:
+        (folder / name).write_text("mine")
     for path in folder.iterdir():
         os.utime(path, (time.time() - 31 * 86400,) * 2)
     send(config, rendered(1))
 
-    assert names(folder) == ["2026-08-03..2026-08-10.html", "2026-08-03..2026-08-10.md", "index.html"]
+    assert names(folder) == sorted([*mine, "2026-08-03..2026-08-10.html", "2026-08-03..2026-08-10.md"])
 
 
 def test_a_feed_for_readers(tmp_path: Path) -> None:
