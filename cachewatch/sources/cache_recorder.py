@@ -8,14 +8,14 @@ only saves the next call some work.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core.model import Diagnostic
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.spack_spellings import UNION_STACK
 from cachewatch.documents.graph_files import write_package_graph, write_tag_graph
@@ -30,6 +30,7 @@ from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed, Pu
 SHARE_LEFT = 0.1
 
 _STATE_FILE = "cachewatch-record.json"
+_SIZES = " sizes"
 _COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILINE)
 _SIZE = re.compile(rb'"hash": "([a-z0-9]+)", "os": "[^"]*", "platform": "[^"]*", "size": (\d+),')
 
@@ -93,7 +94,7 @@ def record(
     tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
         state = _read_state(recording)
-        key = f"{cache.address} sizes" if wants_sizes else cache.address
+        key = f"{cache.address}{_SIZES}" if wants_sizes else cache.address
         known = dict(state.known.get(key, {}))
         work = _Work(recording, source, is_confirmed=is_confirmed, wants_sizes=wants_sizes)
         for found in source.read(known):
@@ -104,11 +105,42 @@ def record(
         before = recording.head
         commit = work.commit(cache.address, now or datetime.now(UTC))
         read = {count.tag for count in work.counts}
-        known = {name: fresh for name, fresh in known.items() if name.partition("/")[0] not in read} | work.fresh
-        _write_state(recording, _State(recording.head or "", {**state.known, key: known}))
+        known = _without(known, read) | work.fresh
+        moved = list(_moved(state, cache.address, read))
+        # Whoever goes back to another address has its index read again.
+        others = {
+            each: names if _address_of(each) == cache.address else _without(names, read)
+            for each, names in state.known.items()
+        }
+        _write_state(recording, _State(recording.head or "", {**others, key: known}))
         return Recorded(
-            commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), tuple(work.diagnostics)
+            commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), (*work.diagnostics, *moved)
         )
+
+
+def _without(known: Mapping[str, Validator], tags: Collection[str]) -> dict[str, Validator]:
+    return {name: fresh for name, fresh in known.items() if _tag_of(name) not in tags}
+
+
+def _address_of(key: str) -> str:
+    return key.removesuffix(_SIZES)
+
+
+def _tag_of(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def _moved(state: _State, address: str, tags: Collection[str]) -> Iterator[Diagnostic]:
+    """Yield what to say of tags that were recorded from another address until now."""
+    for key, names in state.known.items():
+        other = _address_of(key)
+        for tag in sorted({_tag_of(name) for name in names} & {*tags}) if other != address else ():
+            yield Diagnostic(
+                path=address,
+                kind=DiagnosticKind.INCONSISTENT,
+                message=f"{tag} was recorded from {other} before; differences between the two caches are recorded as changes",
+                is_loss=False,
+            )
 
 
 class _Work:
