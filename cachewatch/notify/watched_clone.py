@@ -6,17 +6,21 @@ from pathlib import Path
 
 from cachewatch.config.model import Source
 from cachewatch.core.filter_patterns import Globs
-from cachewatch.git.credentials import Access
+from cachewatch.git.credentials import Access, redact
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.git.service_clone import Mirror, Update
 from cachewatch.notify.watched_source import News
+from cachewatch.runtime.atomic_files import put
+
+_ADDRESS_FILE = "cachewatch-address"
 
 
 class WatchedClone:
     """A clone of a git repository, which keeps what upstream may take away."""
 
     def __init__(self, source: Source, folder: Path) -> None:
+        self._folder, self._address = folder, redact(source.address)
         self._mirror = Mirror(
             folder,
             source.address,
@@ -29,9 +33,18 @@ class WatchedClone:
     def update(self) -> News:
         """Fetch what is new."""
         update = self._mirror.update()
+        other = self._other_address()
         with closing(self._mirror.open()) as repository:
             newest = resolve(repository, update.after)
-        return News(revision=update.after, time=newest.time, warnings=tuple(_warnings(update)))
+        return News(revision=update.after, time=newest.time, warnings=tuple(_warnings(update, other)))
+
+    def _other_address(self) -> str:
+        """Note from where the clone was fetched; return the other address that it was fetched from before, if any."""
+        path = self._folder / _ADDRESS_FILE
+        before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
+        if before != self._address:
+            put(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600)
+        return before if before != self._address else ""
 
     def open(self) -> Repository:
         """Open the clone to read it."""
@@ -62,8 +75,10 @@ class WatchedClone:
                 self._mirror.unpin(name)
 
 
-def _warnings(update: Update) -> Iterator[str]:
-    if update.rewritten:
+def _warnings(update: Update, other: str) -> Iterator[str]:
+    if other:
+        yield f"The address of the source was changed; it was {other}. Digests compare what the two have."
+    elif update.rewritten:
         yield f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."
     if update.set_aside is not None:
         yield f"Our clone was damaged and was cloned again; the damaged one is kept in {update.set_aside}."

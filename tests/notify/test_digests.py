@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from conftest import Run
-from helpers import catalogue, record, records
+from helpers import catalogue, history, record, records
 from sqlalchemy import update
 from station import Site, day
 from upstream import git
@@ -529,6 +529,19 @@ def test_an_upstream_that_rewrote_its_history_is_compared_all_the_same(site: Sit
     assert "change-one" in text
     assert "rewrote its history" in text
     assert site.notices() == ["notice about the source public"]
+
+
+@pytest.mark.both_states
+def test_another_address_is_not_called_a_rewritten_history(site: Site) -> None:
+    """Operators learn what they changed themselves, and once."""
+    site.run()
+    history(site.folder / "other.git", catalogue({"zlib": records([7])}))
+    site.configure(CONFIG.replace("upstream.git", "other.git"))
+    site.run()
+    site.run()
+    (said,) = [text for path in (site.folder / "desk").rglob("*.txt") if "address" in (text := path.read_text())]
+    assert f"The address of the source was changed; it was {site.folder}/upstream.git." in " ".join(said.split())
+    assert "rewrote" not in said
 
 
 def collect_garbage(site: Site) -> None:
