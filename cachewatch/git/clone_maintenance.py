@@ -1,4 +1,4 @@
-"""Maintenance of a clone over months: packing, disk space, damage; see mirror.py."""
+"""Maintenance of a clone over months: packing, disk space, damage; see service_clone.py."""
 
 import logging
 import os

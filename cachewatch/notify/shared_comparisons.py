@@ -30,6 +30,7 @@ from cachewatch.render.tag_views import TagViews
 from cachewatch.runtime.isolation import INLINE, Isolation
 
 Fact = TypeVar("Fact")
+_NAME_BYTES = 8
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -184,18 +185,26 @@ def kept_comparisons(state: Path, groups: Sequence[object]) -> Iterator[Path | N
     What an earlier pass left there is removed.
     """
     folder = state / "compared"
-    rmtree(folder, ignore_errors=True)
+    _remove(folder)
     # Another name each time: a process may remember what it read under the last one.
-    kept = folder / token_hex(8)
+    kept = folder / token_hex(_NAME_BYTES)
     try:
         yield kept if len(groups) > 1 and _is_made(kept) else None
     finally:
-        rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove what passes left in `folder`; the rest is somebody else's."""
+    for path in folder.glob("[0-9a-f]" * 2 * _NAME_BYTES):
+        rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _is_made(folder: Path) -> bool:
     with suppress(OSError):
-        folder.parent.mkdir(mode=0o700)
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)
         return True
     return False

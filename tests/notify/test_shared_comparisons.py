@@ -15,6 +15,7 @@ from cachewatch.notify import assembling_digests, net_differences
 from cachewatch.notify.digest_streams import streams_of
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests
+from cachewatch.notify.shared_comparisons import kept_comparisons
 
 CONFIG = """\
 version: 1
@@ -151,3 +152,19 @@ def test_each_digest_is_a_sign_of_life(site: Site) -> None:
     create_digests(context, lambda: beats.append(len(site.digests())))
 
     assert len(beats) == 5
+
+
+def test_only_what_passes_left_is_removed(tmp_path: Path) -> None:
+    """A state may lie in a folder that has one called `compared` already."""
+    mine = tmp_path / "compared" / "run1.csv"
+    left = tmp_path / "compared" / "0123456789abcdef"
+    left.mkdir(parents=True)
+    mine.write_text("results")
+    with kept_comparisons(tmp_path, ["one", "two"]) as kept:
+        assert kept is not None
+        assert kept.is_dir()
+    assert [path.name for path in (tmp_path / "compared").iterdir()] == ["run1.csv"]
+    mine.unlink()
+    with kept_comparisons(tmp_path, []):
+        pass
+    assert not (tmp_path / "compared").exists()
