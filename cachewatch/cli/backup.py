@@ -30,7 +30,7 @@ def backup(*, config: Config, file: Path) -> None:
     folder, and copy FILE there as `cachewatch.db`. Into an empty PostgreSQL database, `cachewatch state move FILE
     ADDRESS` restores it.
     """
-    if file.exists():
+    if os.path.lexists(file):
         raise UsageError(f"{file}: already exists; choose another file name")
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent}: no such folder")

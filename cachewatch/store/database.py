@@ -76,7 +76,7 @@ class Database(ABC):
 
     @abstractmethod
     def back_up(self, target: Path) -> None:
-        """Copy the whole database to `target`; one that is there is replaced."""
+        """Copy the whole database to `target`, which must not exist."""
 
     @abstractmethod
     def tidy(self) -> None:

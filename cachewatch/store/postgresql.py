@@ -129,7 +129,7 @@ class PostgresDatabase(Database):
         """Do nothing: the server looks at its own files, if it has checksums."""
 
     def back_up(self, target: Path) -> None:
-        """Copy the whole database to `target`, an SQLite database; one that is there is replaced."""
+        """Copy the whole database to `target`, an SQLite database; it must not exist."""
         from cachewatch.store.sqlite import SqliteDatabase  # noqa: PLC0415  who makes no backup needs one database
 
         with (

@@ -74,7 +74,7 @@ class SqliteDatabase(Database):
             _check(self._engine, self.path, "integrity_check")
 
     def back_up(self, target: Path) -> None:
-        """Copy the whole database to `target`; one that is there is replaced."""
+        """Copy the whole database to `target`, which must not exist."""
         with self._explained():
             copy_whole(self._engine, target)
 

@@ -12,7 +12,7 @@ from cachewatch.errors import StateError
 from cachewatch.store.lock import in_turn
 from cachewatch.store.migrations import REVISIONS, take_steps
 from cachewatch.store.schema import FORM, make_tables
-from cachewatch.store.sqlite_backup import copy_whole
+from cachewatch.store.sqlite_backup import copy_aside
 
 
 def version_of(connection: Connection) -> int:
@@ -34,7 +34,7 @@ def bring_up(engine: Engine, path: Path, form: int = FORM, folders: Sequence[Pat
         # Nobody shall copy aside what somebody else is changing.
         with in_turn(path.with_name(f"{path.name}.upgrade")):
             if (version := _version(engine)) < form:
-                copy_whole(engine, path.with_name(f"{path.name}.form-{version}"))
+                copy_aside(engine, path.with_name(f"{path.name}.form-{version}"))
                 take_steps(engine, version_of, note, form=form, folders=folders)
 
 

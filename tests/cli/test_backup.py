@@ -11,7 +11,7 @@ from helpers import catalogue, records
 from sqlite_files import opened
 from station import Site
 
-from cachewatch.store import health
+from cachewatch.store import health, sqlite_backup
 from cachewatch.store.health import Counter
 from cachewatch.store.outbox import State
 from cachewatch.store.sqlite import NAME
@@ -52,6 +52,36 @@ def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
     assert copy.stat().st_mode & 0o777 == 0o600
     assert "choose another file name" in run("backup", copy, "--config", config).error
     assert "no such folder" in run("backup", site.folder / "none" / "copy.db", "--config", config).error
+
+
+def test_a_backup_replaces_nothing(site: Site, run: Run) -> None:
+    """Neither a file whose name is like its own, nor a link to nowhere."""
+    config, copy, link = site.folder / "cachewatch.yaml", site.folder / "copy.db", site.folder / "link.db"
+    other = site.folder / "copy.db.new"
+    other.write_text("a file of somebody else\n")
+    link.symlink_to(site.folder / "nowhere")
+    before = {path.name for path in site.folder.iterdir()}
+    assert run("backup", copy, "--config", config).exit_code == 0
+    refused = run("backup", link, "--config", config)
+    assert (refused.exit_code, "already exists" in refused.error) == (2, True), refused.error
+    assert (other.read_text(), link.is_symlink()) == ("a file of somebody else\n", True)
+    assert {path.name for path in site.folder.iterdir()} == before | {"copy.db"}
+
+
+def test_a_backup_that_fails_leaves_nothing(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No draft of it, and nothing that came there meanwhile is replaced."""
+    copy, before = site.folder / "copy.db", {path.name for path in site.folder.iterdir()}
+    copied = sqlite_backup._flush
+
+    def flush(path: Path) -> None:
+        copied(path)
+        copy.write_text("of another one\n")
+
+    monkeypatch.setattr(sqlite_backup, "_flush", flush)
+    refused = run("backup", copy, "--config", site.folder / "cachewatch.yaml")
+    assert (refused.exit_code, "copy.db: already exists" in refused.error) == (5, True), refused.error
+    assert copy.read_text() == "of another one\n"
+    assert {path.name for path in site.folder.iterdir()} == before | {"copy.db"}
 
 
 def test_a_backup_survives_a_power_cut(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

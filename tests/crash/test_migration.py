@@ -11,6 +11,7 @@ from sqlite_files import opened
 
 from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import NAME
+from cachewatch.store.sqlite_backup import draft_of
 from crash.faults import BROKEN, FULL, KILLED, Fault, calls, everywhere, injection
 from crash.forms import NEXT_FORM
 from crash.world import Case, World, Zygote
@@ -87,7 +88,7 @@ def _problems(zygote: Zygote, case: Case, filled: Filled) -> Iterator[str]:
         yield "it was not upgraded"
     if (_form(aside), _rows(aside)) != (OLD, before):
         yield "the copy aside is not what was"
-    if aside.with_name(f"{aside.name}.new").exists():
+    if draft_of(aside).exists():
         yield "half a copy is left"
 
 

@@ -25,6 +25,7 @@ from cachewatch.store.migrations import REVISIONS, take_steps
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import NAME, SqliteDatabase
+from cachewatch.store.sqlite_backup import draft_of
 from cachewatch.store.sqlite_forms import bring_up, note, version_of
 from cachewatch.store.timestamps import to_text
 
@@ -272,6 +273,24 @@ def test_an_older_form_is_copied_aside_before_it_is_changed(database: SqliteData
     bring_up(database._engine, database.path, FORM + 1, next_form(tmp_path / "right", half))
     with opened(database.path) as now:
         assert now.execute("PRAGMA user_version").fetchone() == (FORM + 1,)
+
+
+def test_what_is_copied_aside_replaces_nothing(database: SqliteDatabase, tmp_path: Path) -> None:
+    """A copy of something else keeps its name, one of the same is enough, and a draft that was cut off is removed."""
+    copy = database.path.with_name(f"{NAME}.form-{FORM}")
+    other = copy.with_name(f"{copy.name}.new")
+    for path in (copy, other):
+        path.write_text("of somebody else\n")
+    draft_of(copy).write_text("half a copy")
+    broken = next_form(tmp_path / "broken", 'raise RuntimeError("killed")')
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="killed"):
+            bring_up(database._engine, database.path, FORM + 1, broken)
+    assert [path.read_text() for path in (copy, other)] == ["of somebody else\n"] * 2
+    names = {path.name for path in copy.parent.iterdir() if ".form-" in path.name}
+    assert names == {copy.name, other.name, f"{copy.name}.2"}
+    with opened(copy.with_name(f"{copy.name}.2")) as old:
+        assert old.execute("PRAGMA user_version").fetchone() == (FORM,)
 
 
 def test_the_steps_lead_to_the_tables_of_the_code(database: SqliteDatabase, tmp_path: Path) -> None:
