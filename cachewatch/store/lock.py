@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from cachewatch.runtime.atomic_files import open_lock
 from cachewatch.store.private_folder import make_private
 
 _SIGNATURE = 100  # bytes of the word that the holder leaves
+# Older versions did not fill it up, or left out the host; after a power cut there may be zeros.
+_OURS = re.compile(rb"\d+( on [^\n]+)? *\n|\0*")
 
 
 @contextmanager
@@ -25,10 +28,11 @@ def only_one(folder: Path) -> Iterator[None]:
         try:
             _lock(folder, handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(handle, _SIGNATURE, 0).decode("ascii", "replace").strip() or "unknown"
+            holder = _signature(folder, handle) or "unknown"
             raise AnotherInstance(
                 f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
             ) from error
+        _signature(folder, handle)
         _sign(folder, handle)
         yield
 
@@ -61,6 +65,16 @@ def _lock(folder: Path, handle: int, how: int) -> None:
     except OSError as error:
         # Lustre that was mounted without `flock`, NFS without a lock server.
         raise StateError(f"{folder}: no locks on this file system ({error.strerror}); choose a local folder") from error
+
+
+def _signature(folder: Path, handle: int) -> str:
+    """Return who holds it, or held it last; raise StateError where somebody else wrote the file."""
+    found = os.pread(handle, _SIGNATURE + 1, 0)
+    if len(found) > _SIGNATURE or not _OURS.fullmatch(found):
+        raise StateError(
+            f"{folder / 'lock'}: is not a lock of cachewatch; move it away, or choose another folder with `state:`"
+        )
+    return found.decode("ascii", "replace").strip("\0 \n")
 
 
 def _sign(folder: Path, handle: int) -> None:
