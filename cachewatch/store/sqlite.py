@@ -18,7 +18,7 @@ from cachewatch.runtime.filesystems import journal_mode
 from cachewatch.store.database import Database
 from cachewatch.store.private_folder import make_private
 from cachewatch.store.sqlite_backup import copy_whole
-from cachewatch.store.sqlite_forms import bring_up
+from cachewatch.store.sqlite_forms import bring_up, check_ours
 from cachewatch.store.timestamps import Clock, utc_now
 
 NAME = "cachewatch.db"
@@ -52,6 +52,8 @@ class SqliteDatabase(Database):
             check_exists(self.path)
         make_private(folder)
         self.is_new = not (self.path.exists() and self.path.stat().st_size)
+        if not self.is_new:
+            self._check_ours()
         pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
         super().__init__(make_engine(self.path, pragmas), clock)
         try:
@@ -84,6 +86,15 @@ class SqliteDatabase(Database):
             connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
                 "PRAGMA wal_checkpoint(TRUNCATE)"
             )
+
+    def _check_ours(self) -> None:
+        """Raise StateError if another program made the file, before a pragma changes it."""
+        engine = make_engine(self.path)
+        try:
+            with self._explained(), engine.connect() as connection:
+                check_ours(connection, self.path)
+        finally:
+            engine.dispose()
 
     def _name(self, folder: Path) -> None:
         self.path = folder / NAME

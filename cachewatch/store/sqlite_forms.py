@@ -14,10 +14,23 @@ from cachewatch.store.migrations import REVISIONS, take_steps
 from cachewatch.store.schema import FORM, make_tables
 from cachewatch.store.sqlite_backup import copy_aside
 
+# Every form has these tables.
+_ALWAYS = {"cursors", "digests", "deliveries"}
+
 
 def version_of(connection: Connection) -> int:
     """Return the form of a database; 0 if it is empty."""
     return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+
+
+def check_ours(connection: Connection, path: Path) -> None:
+    """Raise StateError if the database at `path` is of another program; one without tables is nobody's."""
+    tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
+    version = version_of(connection)
+    # Tables and form are made in one transaction.
+    is_ours = tables >= _ALWAYS if version else not tables
+    if not is_ours:
+        raise StateError(f"{path}: is not a state of cachewatch; name another folder in `state:`")
 
 
 def bring_up(engine: Engine, path: Path, form: int = FORM, folders: Sequence[Path] = (REVISIONS,)) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DatabaseError
 from cachewatch.errors import OlderState, StateError
 from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import SqliteDatabase, check_exists, make_engine
-from cachewatch.store.sqlite_forms import version_of
+from cachewatch.store.sqlite_forms import check_ours, version_of
 from cachewatch.store.timestamps import utc_now
 
 # Where the header says what kind of journal there is, and how it says that it is a log.
@@ -66,7 +66,11 @@ class SqliteToRead(SqliteDatabase):
             engine = make_engine(self.path, pragmas, creator=partial(_connect, self.path, mode))
             try:
                 with engine.connect() as connection:
+                    check_ours(connection, self.path)
                     return engine, version_of(connection)
+            except StateError:
+                engine.dispose()
+                raise
             except DatabaseError:
                 engine.dispose()
                 if attempt == _ATTEMPTS:

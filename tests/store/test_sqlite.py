@@ -27,6 +27,7 @@ from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import NAME, SqliteDatabase
 from cachewatch.store.sqlite_backup import draft_of
 from cachewatch.store.sqlite_forms import bring_up, note, version_of
+from cachewatch.store.sqlite_read_only import SqliteToRead
 from cachewatch.store.timestamps import to_text
 
 OLD = Path(__file__).parents[1] / "data" / "state-0.1.db"
@@ -254,6 +255,22 @@ def test_a_newer_form_is_refused_and_left_alone(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {FORM + 1}")
     with pytest.raises(StateError, match="newer cachewatch"):
         SqliteDatabase(tmp_path)
+
+
+@pytest.mark.parametrize("form", [0, 3, FORM, FORM + 1])
+@pytest.mark.parametrize("table", ["customers", "sources"])
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path, form: int, table: str) -> None:
+    """Whatever form it seems to have, and if a table has a name as one of ours; who reads refuses it as well."""
+    path = tmp_path / NAME
+    with opened(path) as connection:
+        connection.execute(f"CREATE TABLE {table} (name)")
+        connection.execute(f"PRAGMA user_version = {form}")
+    before = path.read_bytes()
+    for use in (SqliteDatabase, SqliteToRead):
+        with pytest.raises(StateError, match="is not a state of cachewatch; name another folder in `state:`"):
+            use(tmp_path)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [NAME]
 
 
 def test_an_older_form_is_copied_aside_before_it_is_changed(database: SqliteDatabase, tmp_path: Path) -> None:
