@@ -121,7 +121,8 @@ def set_aside(folder: Path) -> Path:
 
 def damaged_ones(folder: Path) -> list[Path]:
     """Return the damaged clones that were set aside, oldest first."""
-    return sorted(folder.parent.glob(f"{folder.name}.damaged-*"))
+    date = re.compile(rf"{re.escape(folder.name)}\.damaged-\d{{8}}T\d{{6}}Z")
+    return sorted(path for path in folder.parent.glob(f"{folder.name}.damaged-*") if date.fullmatch(path.name))
 
 
 def pack(folder: Path) -> None:
