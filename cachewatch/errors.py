@@ -125,6 +125,10 @@ class StateError(CachewatchError):
     exit_code = 5
 
 
+class EmptyState(StateError):
+    """Nothing was ever written to the state."""
+
+
 class OlderState(StateError):
     """An older version wrote the state, and it has to be upgraded before this one reads it."""
 

@@ -18,7 +18,7 @@ from cachewatch.config.model import Config
 from cachewatch.config.secrets import Secret, read_secret_file
 from cachewatch.config.state_address import PostgresAddress, State, state_named
 from cachewatch.core.untrusted_text import safe
-from cachewatch.errors import AnotherInstance, StateError, UsageError
+from cachewatch.errors import AnotherInstance, EmptyState, StateError, UsageError
 from cachewatch.render.statement_phrases import number
 from cachewatch.store import checking, copying
 from cachewatch.store.database import Database
@@ -73,8 +73,10 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
     os.umask(0o077)
     password = Secret(read_secret_file(password_file, Path.cwd())) if password_file else None
     with ExitStack() as stack:
-        old = stack.enter_context(_source(_place(source, password)))
-        new = stack.enter_context(_target(_place(target, password)))
+        here, there = _place(source, password), _place(target, password)
+        _check_places(here, there)
+        old = stack.enter_context(_source(here))
+        new = stack.enter_context(_target(there))
         with old.read() as reader, new.write() as writer:
             if copying.has_rows(writer):
                 raise UsageError(f"{new.place}: is not empty; choose another database, or delete its tables")
@@ -88,6 +90,17 @@ def _place(text: str, password: Secret | None) -> State:
     return PostgresAddress(found.url, password) if isinstance(found, PostgresAddress) else found
 
 
+def _check_places(source: State, target: State) -> None:
+    """Raise UsageError where the first is no place of a state, or where both are one."""
+    if isinstance(source, Path) and not source.is_file() and not has_state(source):
+        raise UsageError(f"{source}: there is no such state")
+    folder = source.parent if isinstance(source, Path) and source.name == NAME else source
+    if target in (source, folder) or (
+        isinstance(folder, Path) and isinstance(target, Path) and folder.resolve() == target.resolve()
+    ):
+        raise UsageError(f"{target}: source and target are the same; choose another target")
+
+
 @contextmanager
 def _source(place: State) -> Iterator[Database]:
     """Open a state that nobody works on; of a backup, a copy, which is upgraded if it is older."""
@@ -95,11 +108,22 @@ def _source(place: State) -> Iterator[Database]:
         if isinstance(place, Path) and place.is_file():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-")))
             shutil.copyfile(place, folder / NAME)
-            open_database(folder, is_checked=True).close()
+            _bring_up(folder, place)
             place = folder
         elif isinstance(place, Path) and has_state(place):
             stack.enter_context(only_one(place))
         yield _unused(stack.enter_context(closing(open_to_read(place))))
+
+
+def _bring_up(folder: Path, backup: Path) -> None:
+    """Upgrade the copy of a backup in `folder`; raise StateError, which names the backup, where that cannot be."""
+    try:
+        open_to_read(folder, may_be_older=True).close()  # which makes nothing of a file that is none
+        open_database(folder, is_checked=True).close()
+    except EmptyState as error:
+        raise StateError(f"{backup}: is empty; name a state, or a backup of one") from error
+    except StateError as error:
+        raise StateError(str(error).replace(str(folder / NAME), str(backup))) from error
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError
 
-from cachewatch.errors import OlderState, StateError
+from cachewatch.errors import EmptyState, OlderState, StateError
 from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import SqliteDatabase, check_exists, make_engine
 from cachewatch.store.sqlite_forms import check_ours, version_of
@@ -128,7 +128,7 @@ def _check_access(path: Path) -> None:
 
 def _check_version(path: Path, version: int, *, may_be_older: bool) -> None:
     if version == 0:
-        raise StateError(f"{path}: is empty; run `cachewatch once` first")
+        raise EmptyState(f"{path}: is empty; run `cachewatch once` first")
     if version > FORM:
         raise StateError(f"{path}: written by a newer cachewatch (form {version}, this one knows {FORM})")
     if version < FORM and not may_be_older:

@@ -9,6 +9,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from sqlalchemy import select
+from sqlite_files import opened
 from station import Site
 
 from cachewatch.config.state_address import PostgresAddress, State
@@ -125,6 +126,39 @@ def test_a_backup_of_a_database_is_a_file_that_can_be_restored(site: Site, addre
             connection.execute(table.delete())
     restored = run("state", "move", copy, address.url)
     assert (restored.exit_code, dump(address)) == (0, before), restored.error
+
+
+def test_what_is_no_state_does_not_move(tmp_path: Path, run: Run) -> None:
+    """An empty file, a database of another program, one without tables, and what is not there."""
+    target = tmp_path / "target"
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "text.db").write_text("no database\n" * 100)
+    for name, statement in (("other.db", "CREATE TABLE customers (name)"), ("bare.db", "PRAGMA application_id = 7")):
+        with opened(tmp_path / name) as connection:
+            connection.execute(statement)
+    for name in ("empty.db", "text.db", "other.db", "bare.db"):
+        refused = run("state", "move", tmp_path / name, target)
+        assert (refused.exit_code, f"{tmp_path / name}: " in refused.error) == (5, True), refused.error
+        assert "cachewatch once" not in refused.error
+    refused = run("state", "move", tmp_path / "nowhere", target)
+    assert (refused.exit_code, "nowhere: there is no such state" in refused.error) == (2, True), refused.error
+    assert not target.exists()
+
+
+def test_a_state_does_not_move_to_itself(tmp_path: Path, run: Run) -> None:
+    """By whatever name."""
+    state, link = tmp_path / "state", tmp_path / "link"
+    open_database(state).close()
+    link.symlink_to(state)
+    for source, target in ((state, state), (link, state), (state / NAME, state)):
+        refused = run("state", "move", source, target)
+        assert (refused.exit_code, "source and target are the same" in refused.error) == (2, True), refused.error
+
+
+def test_a_backup_of_an_older_form_moves(tmp_path: Path, run: Run) -> None:
+    old = Path(__file__).parents[1] / "data" / "state-0.1.db"
+    done = run("state", "move", old, tmp_path / "state")
+    assert (done.exit_code, "rows copied and compared" in done.error) == (0, True), done.error
 
 
 def test_a_check_names_what_is_damaged(site: Site, run: Run) -> None:
