@@ -115,7 +115,17 @@ def has_file(folder: Path) -> bool:
 def check_exists(path: Path) -> None:
     """Raise StateError if there is no database at `path`."""
     if not has_file(path.parent):
-        raise StateError(f"{path}: there is no state yet; run `cachewatch once` first")
+        raise StateError(f"{path}: {advice_for_missing(path.parent, 'there is no state yet')}")
+
+
+def advice_for_missing(folder: Path, said: str) -> str:
+    """Return what to do where the state in `folder` has no rows: clones beside it mean that it once had."""
+    if not any(folder.glob("sources/*.git")):
+        return f"{said}; run `cachewatch once` first"
+    return (
+        "the state is lost, but its clones are there; restore a backup of it, or run `cachewatch once` to begin anew, "
+        "which may report again what was reported"
+    )
 
 
 def make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:

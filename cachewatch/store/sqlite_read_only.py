@@ -18,7 +18,7 @@ from sqlalchemy.exc import DatabaseError
 
 from cachewatch.errors import EmptyState, OlderState, StateError
 from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite import SqliteDatabase, check_exists, make_engine
+from cachewatch.store.sqlite import SqliteDatabase, advice_for_missing, check_exists, make_engine
 from cachewatch.store.sqlite_forms import check_ours, version_of
 from cachewatch.store.timestamps import utc_now
 
@@ -128,7 +128,7 @@ def _check_access(path: Path) -> None:
 
 def _check_version(path: Path, version: int, *, may_be_older: bool) -> None:
     if version == 0:
-        raise EmptyState(f"{path}: is empty; run `cachewatch once` first")
+        raise EmptyState(f"{path}: {advice_for_missing(path.parent, 'is empty')}")
     if version > FORM:
         raise StateError(f"{path}: written by a newer cachewatch (form {version}, this one knows {FORM})")
     if version < FORM and not may_be_older:

@@ -252,3 +252,15 @@ def test_who_only_reads_upgrades_nothing_that_is_in_use(tmp_path: Path, run: Run
     connection.close()
     done = run("status", "--config", tmp_path / "cachewatch.yaml")
     assert (done.exit_code, "written by a newer cachewatch (form 99" in done.error) == (5, True), done
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_state_that_is_lost_is_not_called_new(tmp_path: Path, is_empty: bool) -> None:
+    """Who begins anew reports again what was reported."""
+    if is_empty:
+        (tmp_path / NAME).touch()
+    with pytest.raises(StateError, match="run `cachewatch once` first"):
+        SqliteToRead(tmp_path)
+    (tmp_path / "sources/public.git").mkdir(parents=True)
+    with pytest.raises(StateError, match="the state is lost, but its clones are there; restore a backup of it"):
+        SqliteToRead(tmp_path)
