@@ -187,7 +187,7 @@ class Subscription(Section):
     renamed_from: Annotated[str | None, FromTextInContext(_renamed_from)] = key(
         "old name of the subscription; it continues where that one was. Remove this key afterwards",
         None,
-        if_left_out="a new name begins at the newest revision",
+        if_left_out="a new name begins at the newest revision, or at the `since:` of a source",
     )
     publish: bool = key(
         "`true` shows its digests to everybody, on the site that `cachewatch site --config` generates",

@@ -29,11 +29,12 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
         return
     notice = Notice(
         topic=f"new {new}",
-        title=f"the subscription {new} is new and begins at the newest revision",
+        title=f"the subscription {new} is new and does not continue an earlier one",
         lines=(
             f"The state has subscriptions that are no longer configured: {', '.join(gone)}.",
             f"If {new} is one of them under a new name, write `renamed_from: {gone[0]}` below it in {context.config.path}:",
-            "it then continues where the old one stopped, and nothing is lost.",
+            "it then continues where the old one stopped, and nothing is lost or sent again.",
+            "Without that, it begins at the newest revision, or where `since:` of a source says.",
         ),
     )
     operator_notices.notify_within(connection, context, notice)
