@@ -48,7 +48,11 @@ class SqliteToRead(SqliteDatabase):
         with self._explained():
             engine, version = self._opened(pragmas)
             self._engine = engine.execution_options(database_time=self._time)
-        _check_version(self.path, version, may_be_older=may_be_older)
+        try:
+            _check_version(self.path, version, may_be_older=may_be_older)
+        except StateError:
+            self.close()
+            raise
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -261,6 +261,7 @@ def test_a_state_that_is_lost_is_not_called_new(tmp_path: Path, is_empty: bool) 
         (tmp_path / NAME).touch()
     with pytest.raises(StateError, match="run `cachewatch once` first"):
         SqliteToRead(tmp_path)
+    assert str(tmp_path / NAME) not in {os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()}
     (tmp_path / "sources/public.git").mkdir(parents=True)
     with pytest.raises(StateError, match="the state is lost, but its clones are there; restore a backup of it"):
         SqliteToRead(tmp_path)
