@@ -98,6 +98,6 @@ def main() -> NoReturn:
         named = f"{safe(str(error.filename))}: " if error.filename else ""
         _fail(3, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
     finally:
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):  # everything is done
             garbage_collection.keep()
     sys.exit(status if isinstance(status, int) else 0)

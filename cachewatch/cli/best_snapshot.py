@@ -28,6 +28,10 @@ def show_best(
     output: str | None,
 ) -> None:
     """Write the tags, or those that a glob names, that had most of `environment`, or the command that adds the best of them."""
+    if mirror is not None and not is_pin:
+        raise UsageError("--mirror belongs to --pin; give --pin too")
+    if is_pin and format_ != "text":
+        raise UsageError("--pin prints a command; leave out --format")
     if not environment.hashes:
         raise UsageError(f"{environment.name}: names no hashes; --best needs a spack.lock")
     most = _MOST_SHOWN if format_ == "text" and not is_pin else None
@@ -46,7 +50,7 @@ def show_best(
 
 
 def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
-    """Return the command for the best tag that still is so, and stays so by its name, or because the user says it."""
+    """Return the command for the best tag that has as much now, and never changes, by its name or as the user says."""
     for one in answer.snapshots:
         if one.is_current and (is_chosen or not tag_names.is_mutable(one.tag)):
             url = mirror.replace("{tag}", one.tag)

@@ -46,9 +46,9 @@ def churn(
 ) -> None:
     """Show how many specs come and go, by package, stack or cause.
 
-    Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The net numbers leave out
-    what was merely rebuilt. A spec that joins or leaves a stack counts for that stack. The content of the first
-    revision is not counted.
+    Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The
+    net numbers leave out what was merely rebuilt. A spec that joins or leaves a stack counts for that stack. The
+    content of the first revision is not counted.
     """
     if most is None and format_ in ("text", "markdown"):
         most = _MOST_SHOWN

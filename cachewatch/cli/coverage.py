@@ -108,10 +108,6 @@ def coverage(
     """
     if best:
         _refuse_beside_best(context)
-        if mirror is not None and not pin:
-            raise UsageError("--mirror belongs to --pin; give --pin too")
-        if pin and format_ != "text":
-            raise UsageError("--pin prints a command; leave out --format")
         show_best(
             open_environment(lockfile), repo, db, tag=tag, mirror=mirror, is_pin=pin, format_=format_, output=output
         )

@@ -291,9 +291,10 @@ def _status_lines(found: "Status") -> list[str]:
     lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
     if found.documents:
         lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")
-    behind = f"{number(found.behind, 'revision')} behind" if found.behind else "up to date"
-    behind = "not up to date" if found.rewritten and not found.behind else behind
-    lines.append(f"state     {behind}")
+    state = "not up to date" if found.rewritten else "up to date"
+    if found.behind:
+        state = f"{number(found.behind, 'revision')} behind"
+    lines.append(f"state     {state}")
     if found.rewritten:
         removed = f"{number(found.rewritten, 'indexed revision')} {_was(found.rewritten)} removed by a force-push"
         lines.append(f"          {removed}; the next update takes {'it' if found.rewritten == 1 else 'them'} out")

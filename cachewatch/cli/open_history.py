@@ -69,14 +69,12 @@ def _path(repo: str | None) -> Path:
 def _without_shortcut(repo: str | None) -> Path:
     """Find the repository as all commands do, which loads git and the configuration."""
     from cachewatch.cli.open_catalogue import open_as_fetched  # noqa: PLC0415
-    from cachewatch.git.repository_checks import shared_git_dir  # noqa: PLC0415
 
     opened = open_as_fetched(repo)
     if opened is None:
         raise NoHistoryIndex("the repository was never fetched; run `cachewatch history build` first")
     try:
-        git_dir = Path(opened.git_dir)
-        return index_path(None, shared_git_dir(git_dir) or git_dir)
+        return index_path(None, opened.shared_git_dir)
     finally:
         opened.close()
 

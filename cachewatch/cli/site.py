@@ -139,7 +139,7 @@ def site(
             known=target.remembered(),
         )
         line.begin(planned.size)
-        catalogue = _with_arrivals(read(planned, jobs=jobs, progress=line.advance), Path(repository.git_dir))
+        catalogue = _with_arrivals(read(planned, jobs=jobs, progress=line.advance), repository.shared_git_dir)
     with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
         built = build(target, catalogue, archive, title=title, sources=sources, jobs=jobs, progress=line.count)
     click.echo(

@@ -64,7 +64,7 @@ def when(
         answer = find_when(index, name, tag, wanted)
     if not answer.rows and not (at or stack or target or compiler):
         raise UsageError(
-            f"{package}: was never in {tag} up to {answer.indexed.revision[:10]}; `cachewatch log {name} --tag TAG` "
+            f"{package}: was never in {tag} up to {answer.indexed.revision[:10]}; `cachewatch when {name} --tag TAG` "
             "asks about another tag"
         )
     if not answer.rows:

@@ -19,9 +19,9 @@ from cachewatch.git.processes import handing_on
 from cachewatch.git.stale_files import unlock
 from cachewatch.runtime.atomic_files import open_lock
 
-# Longer than a git takes to end that ends with us.
 # In the folder of a recorded history, which is no clone.
 RECORDING_LOCK = "cachewatch.lock"
+# Longer than a git takes to end that ends with us.
 PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.05
 

@@ -24,6 +24,13 @@ class Repository:
         self.git_dir = find_git_dir(path, is_ours=self.is_ours)
         self._objects: ObjectPipe | None = None
 
+    @property
+    def shared_git_dir(self) -> Path:
+        """The git folder that all work trees of the repository share."""
+        from cachewatch.git.repository_checks import shared_git_dir  # noqa: PLC0415  a comparison needs none
+
+        return shared_git_dir(Path(self.git_dir)) or Path(self.git_dir)
+
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
         """Run a git command that reads, with `lines` as its input, and return what it prints."""
         with lines_as_input(lines) as stdin:

@@ -119,14 +119,6 @@ class Mirror:
             self._failures = 0
             return self._keep_small(writing, done, tip)
 
-    def _check_is_clone(self) -> None:
-        """Raise BrokenSource where a build cache was recorded: what would be lost cannot be had again."""
-        if (self.folder / RECORDING_LOCK).exists():
-            raise BrokenSource(
-                f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
-                "of the repository another name, or move that folder away"
-            )
-
     def repair(self) -> Update | None:
         """Look at every object of the clone, and clone it anew if it is damaged; None if it is not.
 
@@ -218,6 +210,14 @@ class Mirror:
 
     def _reached(self, seconds: float, silence: float | None = None) -> Remote:
         return Remote(self._address, self._access, trusts_owner=self._trusts_owner, seconds=seconds, silence=silence)
+
+    def _check_is_clone(self) -> None:
+        """Raise BrokenSource where a build cache was recorded: what would be lost cannot be had again."""
+        if (self.folder / RECORDING_LOCK).exists():
+            raise BrokenSource(
+                f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
+                "of the repository another name, or move that folder away"
+            )
 
     @contextmanager
     def _updating(self) -> Iterator[Writing]:

@@ -113,8 +113,8 @@ def _rows(index: Index, beginning: str) -> dict[str, list[_Row]]:
 
 def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]], tags: Sequence[str]) -> str:
     if not found:
-        where = f"in {' or '.join(tags)} " if tags else ""
-        return f"/{beginning}: no hash that begins with it was {where}up to {index.indexed.revision[:10]}"
+        where = " or ".join(tags) or "the history index"
+        return f"/{beginning}: no hash of {where} begins with it, up to {index.indexed.revision[:10]}"
     lines = [f"  /{spec_hash}  {_described(index, found[spec_hash][-1])}" for spec_hash in sorted(found)[:_MOST_NAMED]]
     more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
     return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"

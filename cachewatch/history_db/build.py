@@ -23,7 +23,6 @@ from cachewatch.documents.parsing import parse
 from cachewatch.errors import AnotherInstance, DocumentError, UsageError
 from cachewatch.git.document_versions import DocumentVersions, Moment, find_versions, first_parents
 from cachewatch.git.repository import Repository
-from cachewatch.git.repository_checks import shared_git_dir
 from cachewatch.history_db.engines import Answer, Causes, Engine, units_of
 from cachewatch.history_db.finding import find_in_jobs
 from cachewatch.history_db.indexed_document import IndexedDocument, KnownDocument, OpenInterval, Task
@@ -92,8 +91,9 @@ def bring_up_to_date(
     """
     check_is_index(path)
     with locked(path), closing(open_for_writing(path)) as connection, named(path):
-        _check_is_of(repository, connection, path)
-        return _Build(repository, connection, engine, jobs=jobs, part=part, progress=progress).run()
+        is_beside = path.resolve() == index_path(None, repository.shared_git_dir, {}).resolve()
+        build = _Build(repository, connection, engine, jobs=jobs, part=part, progress=progress, is_beside=is_beside)
+        return build.run()
 
 
 class _Build:
@@ -106,7 +106,9 @@ class _Build:
         jobs: int,
         part: Part | None,
         progress: Progress,
+        is_beside: bool,  # the index is in the git folder of the repository, and so of no other one
     ) -> None:
+        self._is_beside = is_beside
         self._repository = repository
         self._connection = connection
         self._engine = engine
@@ -145,9 +147,21 @@ class _Build:
         common = common_length(self._connection, self._chain)
         if common == stored:
             return 0
+        if not (common or self._is_beside):
+            self._check_is_of_repository(stored)
         with self._transaction():
             cut(self._connection, common - 1, self._versions_up_to, self._is_old)
         return stored - common
+
+    def _check_is_of_repository(self, stored: int) -> None:
+        """Raise UsageError if the index is of another repository: one variable of the environment may name it for several."""
+        (newest,) = self._connection.execute('SELECT "commit" FROM revision WHERE n = ?', (stored - 1,)).fetchone()
+        # A force-push may have taken all revisions out of the history, and they are here nevertheless.
+        if self._repository.objects().get(newest) is None:
+            raise UsageError(
+                f"is the index of another repository, or {self._repository.path} was replaced: no revision is in both; "
+                "name another file with --db, or remove this one with `cachewatch history drop --db`"
+            )
 
     def _add_revisions(self, start: int) -> None:
         rows = [(n, *moment) for n, moment in enumerate(self._chain[start:], start)]
@@ -209,24 +223,6 @@ class _Build:
     def _transaction(self) -> Iterator[None]:
         with transaction(self._connection):
             yield
-
-
-def _check_is_of(repository: Repository, connection: sqlite3.Connection, path: Path) -> None:
-    """Raise UsageError if the index is of another repository: one variable of the environment may name it for several."""
-    newest = connection.execute('SELECT "commit" FROM revision ORDER BY n DESC LIMIT 1').fetchone()
-    if newest is None or path.resolve() == index_path(None, _shared_git_dir(repository), {}).resolve():
-        return
-    # The revision may have been removed by a force-push, and is here nevertheless.
-    if not common_length(connection, first_parents(repository)) and repository.objects().get(newest[0]) is None:
-        raise UsageError(
-            f"is the index of another repository, or {repository.path} was replaced: no revision is in both; "
-            "name another file with --db, or remove this one with `cachewatch history drop --db`"
-        )
-
-
-def _shared_git_dir(repository: Repository) -> Path:
-    folder = Path(repository.git_dir)
-    return shared_git_dir(folder) or folder
 
 
 @contextmanager

@@ -222,8 +222,10 @@ def add_indexes(connection: sqlite3.Connection) -> None:
 
 def error_of(path: Path, error: sqlite3.Error) -> StateError:
     """Return what to say of an error of SQLite."""
-    # The rest of the code says which kind of it; none is given for text that is not UTF-8.
-    if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGED:
+    code = getattr(error, "sqlite_errorcode", None)  # the rest of it says which kind
+    # Python gives none for text that is not UTF-8.
+    is_text = code is None and isinstance(error, sqlite3.OperationalError)
+    if is_text or (code is not None and code & 0xFF in _DAMAGED):
         return damaged(path, error)
     return StateError(f"{path}: {error}; try again, or name another file with --db")
 

@@ -43,7 +43,7 @@ def update_history(context: Context, source: Source) -> None:
 
 def _update(source: Source, folder: Path) -> Built:
     with closing(watched_copy(source, folder).open()) as repository:
-        path = index_path(None, Path(repository.git_dir), {})
+        path = index_path(None, repository.shared_git_dir, {})
         try:
             return bring_up_to_date(repository, path, in_jobs(repository, 1))
         except (DamagedIndex, NotAnIndex):

@@ -29,7 +29,7 @@ _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.
 @contextmanager
 def open_index(repository: Repository, log: Log) -> Iterator[Index | None]:
     """Open the history index of a source, if there is one that can be read."""
-    path = index_path(None, Path(repository.git_dir), {})
+    path = index_path(None, repository.shared_git_dir, {})
     index: Index | None = None
     try:
         index = Index(path, busy_milliseconds=_BUSY_MILLISECONDS) if path.exists() else None

@@ -103,10 +103,9 @@ def test_blame(run: Run) -> None:
     assert (found["hash"], found["package"], found["died"]) == (HASH, "py-keras", None)
     assert [(stay["tag"], stay["stacks"]) for stay in found["intervals"]] == [("develop", ["ml-linux-aarch64-cuda"])]
     assert "write at least 4 letters" in run("blame", "/22x").error
-    assert "no hash that begins with it was up to" in run("blame", "/2222222").error
+    assert "no hash of the history index begins with it" in run("blame", "/2222222").error
     assert (
-        "no hash that begins with it was in develop-2025-06-01 up to"
-        in run("blame", "/2222222", "--tag", "develop-2025-06-01").error
+        "no hash of develop-2025-06-01 begins with it" in run("blame", "/2222222", "--tag", "develop-2025-06-01").error
     )
 
 
