@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
@@ -98,6 +97,5 @@ def main() -> NoReturn:
         named = f"{safe(str(error.filename))}: " if error.filename else ""
         _fail(3, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
     finally:
-        with suppress(KeyboardInterrupt):  # everything is done
-            garbage_collection.keep()
+        garbage_collection.keep()
     sys.exit(status if isinstance(status, int) else 0)

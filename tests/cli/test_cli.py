@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pytest
@@ -153,14 +152,6 @@ def test_a_file_that_the_system_refuses_is_named(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr("cachewatch.cli.cli.main", refused)
     told = run("tags")
     assert (told.exit_code, told.error) == (3, "cachewatch: /srv/a\\x0ab.db: Permission denied\n")
-
-
-def test_ctrl_c_at_the_very_end_changes_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("cachewatch.cli.garbage_collection", SimpleNamespace(keep=interrupt))
-    assert run("kinds").exit_code == 0
 
 
 def test_help_shows_defaults(run: Run) -> None:
