@@ -49,6 +49,8 @@ def split(data: bytes) -> FrontMatter:
     """
     values: dict[str, str] = {}
     for line in front_lines(data):
+        if not line or line.isspace():
+            continue
         end = line.find(":")
         key = line[:end]
         if key not in _USUAL_KEYS or not (line.startswith(" ", end + 1) or len(line) == end + 1):
@@ -97,7 +99,7 @@ class UsualDocuments:
 
 
 def front_lines(data: bytes) -> list[str]:
-    """Return the lines between the two `---`, whatever their ends; say what `data` is instead of a document."""
+    """Return the lines between the two `---` as they stand, but for their ends; say what `data` is instead of a document."""
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
     try:
@@ -115,7 +117,7 @@ def front_lines(data: bytes) -> list[str]:
         raise UnreadableDocument("does not begin with the line --- that opens a document")
     for number, line in enumerate(lines[1:], 1):
         if line.startswith("---") and line.rstrip() == "---":
-            return [line for line in lines[1:number] if line and not line.isspace()]
+            return lines[1:number]
     raise UnreadableDocument("ends before the line --- that closes it; it was cut off")
 
 

@@ -6,6 +6,7 @@ All scalars stay the text that they were written as: 1.10 is a version, not a nu
 """
 
 import json
+import re
 from collections import Counter
 from typing import Any, NoReturn
 
@@ -16,7 +17,8 @@ from cachewatch.documents.limits import MAX_EVENTS, MAX_PATIENT_BYTES
 from cachewatch.errors import UnreadableDocument
 
 _MAX_DEPTH = 64
-_MANY_LINES = 1_000  # of one value each there are ten, and each costs as much as a small document
+_MANY_KEYS = 1_000  # documents have ten, and each costs as much as a small document
+_KEY = re.compile(r"[\w.-]+:(?= |$)")  # what begins a value; all other lines continue one
 _TOO_MUCH = f"is not written as the generator writes documents; of such the limit is {MAX_PATIENT_BYTES // 2**20} MiB"
 _NOT_NUMBERS = {"nan", ".nan", "infinity", "-infinity", "inf", ".inf", "-.inf", "+.inf"}
 
@@ -33,7 +35,7 @@ def read_yaml(data: bytes) -> FrontMatter:
     if len(data) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     lines = front_lines(data)
-    values = _values_by_line(lines) if len(lines) <= _MANY_LINES else None
+    values = _values_by_key(lines)
     if values is None:
         values = load_yaml("\n".join(lines))
     if not isinstance(values, dict):
@@ -60,13 +62,23 @@ def load_yaml(text: str) -> Any:
         raise UnreadableDocument(_first_line(error)) from error
 
 
-def _values_by_line(lines: list[str]) -> dict[str, Any] | None:
-    """Read each line by itself, as JSON where it is; None where a value takes several lines."""
-    values: dict[str, Any] = {}
+def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
+    """Read the value of each key by itself, over all of its lines, as JSON where it is; None if it takes YAML to cut them."""
+    texts: list[list[str]] = []
     for line in lines:
-        # What meta is wrong about is told, not refused, so it is left to meta_checks.py.
-        found = {"meta": line[6:]} if line.startswith("meta: {") else _json_value(line) or load_yaml(line)
-        if not isinstance(found, dict) or line[:1].isspace():
+        if _KEY.match(line):
+            texts.append([line])
+        elif texts:
+            texts[-1].append(line)
+        elif line and not line.isspace():
+            return None
+    if len(texts) > _MANY_KEYS:
+        return None
+    values: dict[str, Any] = {}
+    for text in map("\n".join, texts):
+        name, _, value = text.partition(":")
+        found = _value(name, value.strip(" "), text)
+        if found is None:
             return None
         for name in values.keys() & found.keys():
             raise UnreadableDocument(f"the key {name!r} stands twice")
@@ -74,14 +86,20 @@ def _values_by_line(lines: list[str]) -> dict[str, Any] | None:
     return values
 
 
-def _json_value(line: str) -> dict[str, Any] | None:
-    name, _, value = line.partition(": ")
-    if value[:1] not in ("{", "["):
-        return None
+def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
+    """Return a key with its value; None if `text`, the lines of the key, is no mapping in YAML."""
+    if name == "meta" and value.startswith("{"):
+        return {name: value}  # what is wrong with it is said, not refused: meta_checks.py reads it
     try:
-        return {name: _load_json(value)}
+        if value.startswith(("{", "[")):
+            return {name: _load_json(value)}
     except json.JSONDecodeError:
+        pass
+    try:
+        found = load_yaml(text)
+    except UnreadableDocument:
         return None
+    return found if isinstance(found, dict) else None
 
 
 def _load_json(text: str) -> Any:

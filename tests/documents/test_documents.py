@@ -122,6 +122,45 @@ def test_form_means_nothing(change: object) -> None:
     assert identify(changed) == ("zlib", "develop")
 
 
+def _rewritten(**values: object) -> bytes:
+    """Return a document of three specs with other texts for the values of some keys."""
+    lines = document(records(range(3))).decode().split("\n")
+    pairs = dict(line.split(": ", 1) for line in lines if ": " in line)
+    for key, change in values.items():
+        pairs[key] = change(pairs[key])  # type: ignore[operator]
+    return "\n".join(["---", *(f"{key}: {value}" for key, value in pairs.items()), "---", ""]).encode()
+
+
+def _indented(indent: int | str) -> object:
+    return lambda text: json.dumps(json.loads(text), indent=indent)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(_rewritten(spec_details=lambda t: t.replace("}, {", "},\n{")[:-1] + "\n]"), id="a record a line"),
+        pytest.param(_rewritten(spec_details=_indented(2), meta=_indented(2)), id="indented JSON"),
+        pytest.param(_rewritten(spec_details=_indented("\t")), id="JSON indented with tabs"),
+        pytest.param(_rewritten(meta=lambda t: t.replace(", ", ",\n", 1)), id="meta over two lines"),
+        pytest.param(_rewritten(meta=lambda t: t.replace(", ", ",\n\n  ", 1)), id="meta with an empty line"),
+        pytest.param(_rewritten(categories=lambda t: t.replace(", ", ",\n  ")), id="categories over two lines"),
+        pytest.param(_rewritten(categories=lambda _: "\n- package\n- develop"), id="categories as a list"),
+        pytest.param(_rewritten(title=lambda _: "\n  zlib"), id="a title on its own line"),
+    ],
+)
+def test_a_value_may_take_several_lines(data: bytes) -> None:
+    """Whatever YAML reads is read: JSON that a formatter has broken into lines, too."""
+    assert parse(data, "").specs == parse(document(records(range(3))), "").specs
+    assert parse(data, "").diagnostics == ()
+    assert identify(data) == ("zlib", "develop")
+
+
+def test_the_line_that_cannot_be_read_is_named_as_the_file_has_it() -> None:
+    """Empty lines count, so that an editor finds the place."""
+    with pytest.raises(UnreadableDocument, match="line 6, column 1"):
+        parse(b'---\ntitle: "zlib"\n\nspec_details: [\n\n}\n---\n', "")
+
+
 def test_block_yaml_is_read_too() -> None:
     """A document that somebody edited by hand need not be of the generator's form."""
     data = b"---\ntitle: zlib\nspec_details:\n  - hash: abc\n    versions: [1.10, 2]\n    compiler:\n---\n"
