@@ -24,9 +24,18 @@ _MOST = 50
 _HEADING = ("number", "created", "state", "channel -> target")
 
 
-@click.group(cls=SuggestingGroup)
+class _ListingGroup(SuggestingGroup):
+    """A group that lists without a command: what it is called with are the options of `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Call `list` where no command is named."""
+        is_named = any(not arg.startswith("-") for arg in args[:1]) or set(args) & set(ctx.help_option_names)
+        return super().parse_args(ctx, args if is_named or ctx.resilient_parsing else ["list", *args])
+
+
+@click.group(cls=_ListingGroup)
 def deliveries() -> None:
-    """List, retry, release or drop deliveries.
+    """List, retry, release or drop deliveries; without a command, list them.
 
     There is one delivery for each digest and each of its recipients, files or webhooks.
     """

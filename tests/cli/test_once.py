@@ -222,6 +222,9 @@ def test_deliveries_have_a_heading(run: Run) -> None:
         line.index(word) for word in ("20", "sent", "files -> ")
     ]
     assert run("deliveries", "list", "--dead").output == ""
+    assert run("deliveries").output == run("deliveries", "list").output, "what is asked for most needs no command"
+    assert run("deliveries", "--format", "json").output == run("deliveries", "list", "--format", "json").output
+    assert run("deliveries", "--dead").output == ""
     assert run("test", "files", "--to", "foo").error == (
         "cachewatch: --to 'foo' is not a mail address; write it as name@example.org\n"
     )
