@@ -1,11 +1,21 @@
-"""How upstream lays out a revision: `_cache/<tag>/<package>/specs.md`, and nothing else counts."""
+"""Which files of a revision or a folder are documents, and of which packages and tags.
+
+`_cache/<tag>/<package>/specs.md` is what upstream has. Where there is none, a document is known by what it is: a text
+file whose front matter has records (documents/recognizing.py). A pattern may say instead where documents are.
+"""
 
 import re
 from collections.abc import Callable
+from functools import cached_property
+
+from msgspec import Struct
+
+from cachewatch.errors import UsageError
 
 CATALOGUE = "_cache"
 DOCUMENT = "specs.md"
 TAGS_FILE = "_data/tags.yaml"
+DEFAULT_TAG = "develop"
 # The catalogue of Spack's public build caches.
 PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"
 
@@ -18,8 +28,88 @@ TAG_GRAPH = ".graph.json"
 Wanted = Callable[[str], bool]
 
 _NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
+_ENDINGS = (".md", ".markdown", ".txt")
+_PART = re.compile(r"\{tag\}|\{package\}|\*|[^{}*]+")
+_AS_REGEX = {"{tag}": "(?P<tag>[^/]+)", "{package}": "(?P<package>[^/]+)", "*": "[^/]*"}
 
 
 def is_name(name: bytes) -> bool:
     """Tell whether a tag or a package can be called `name`."""
     return _NAME.fullmatch(name) is not None and name.strip(b".") != b"" and name.lower() != b".git"
+
+
+class Layout(Struct, frozen=True, dict=True):
+    """Where documents are; without a pattern, `_cache/` or else wherever a file is one.
+
+    A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and `*`, stands for one name or
+    a part of it.
+    """
+
+    pattern: str = ""
+
+    @classmethod
+    def parse(cls, pattern: str) -> "Layout":
+        """Return the layout of a pattern that a user wrote; raises UsageError with what is wrong with it."""
+        pattern = pattern.removeprefix("./")
+        problem = _problem(pattern)
+        if problem:
+            raise UsageError(f"{pattern!r} {problem}; write a pattern such as 'catalogue/{{tag}}/{{package}}/specs.md'")
+        return cls(pattern)
+
+    @property
+    def reads_contents(self) -> bool:
+        """Whether it takes the content of a document to know its tag."""
+        return "{tag}" not in self.pattern
+
+    @property
+    def wanted(self) -> str:
+        """What is looked for, in words."""
+        if self.pattern:
+            return f"files {self.pattern}"
+        return (
+            f"{CATALOGUE}/<tag>/<package>/{DOCUMENT}, or *.md, *.markdown and *.txt files that begin with --- and have"
+            " spec_details"
+        )
+
+    @property
+    def folder(self) -> str:
+        """The folder below which all documents are; "" is everywhere."""
+        fixed, _, _ = re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")
+        return fixed
+
+    def may_be(self, path: str) -> bool:
+        """Tell whether the file at `path`, with slashes and from the root on, may be a document."""
+        return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(_ENDINGS)
+
+    def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
+        """Return the tag and the package of the document at `path`, which says itself that it is of the other two."""
+        if self.pattern:
+            found = self._regex.fullmatch(path)
+            named = found.groupdict() if found else {}
+            return named.get("tag") or category or DEFAULT_TAG, named.get("package") or title
+        *folders, name = path.split("/")
+        # Where each package has a folder, the file has any name.
+        is_alone = bool(folders) and (folders[-1] == title or name == DOCUMENT)
+        package = title or (folders[-1] if is_alone else name.rpartition(".")[0])
+        return category or "".join(folders[:-1][-1:] if is_alone else folders[-1:]) or DEFAULT_TAG, package
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        parts = _PART.findall(self.pattern)
+        return re.compile("".join(_AS_REGEX.get(part, re.escape(part)) for part in parts))
+
+
+# What holds unless somebody says otherwise.
+ANYWHERE = Layout()
+
+
+def _problem(pattern: str) -> str:
+    if "{package}" not in pattern:
+        return "lacks {package}, the place where the names of packages are"
+    if any(pattern.count(name) > 1 for name in ("{tag}", "{package}")):
+        return "has a placeholder twice"
+    if "".join(_PART.findall(pattern)) != pattern:
+        return "has other placeholders than {tag} and {package}"
+    if pattern.startswith("/") or any(part in ("", ".", "..") for part in pattern.split("/")):
+        return "is no path from the root of the repository on"
+    return "" if pattern.isprintable() else "has control characters"
