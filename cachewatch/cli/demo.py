@@ -30,7 +30,7 @@ Where to go next:
                                                        for one team, for a script
   cachewatch show py-build                             what there is of one package, and where
 
-Outside of this folder, `cachewatch diff` compares the newest two revisions of Spack's public build cache.
+`cachewatch diff --repo public` compares the newest two revisions of Spack's public build cache, after it has cloned its catalogue.
 """
 _DEFAULT = "my-demo.git"
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from msgspec.structs import replace
 
 from cachewatch.cli import garbage_collection
@@ -29,7 +31,7 @@ from cachewatch.core.untrusted_text import safe
 from cachewatch.diff import changesets, comparing_worker
 from cachewatch.errors import UsageError
 from cachewatch.runtime.preloaded_process import preloaded_worker
-from cachewatch.sources.folders import check_path
+from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import needs_git, open_comparison
 from cachewatch.sources.ranges import NEWEST, split_range
 
@@ -171,10 +173,12 @@ def diff(
     line = progress_line(is_wanted=not no_progress)
     done: list[Outcome] = []
     named = _named(*_since(since, before, after))
+    if named is not None and not needs_git(*named):
+        _check_effect(named, has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE, **filters)
     opened: list[Repository] = []
 
     def open_repository() -> "Repository":
-        opened.append(open_catalogue(repo, line))
+        opened.append(open_catalogue(repo, line, asked=_asked(named, after)))
         return opened[-1]
 
     with ExitStack() as stack:
@@ -227,18 +231,35 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
     """Return the two sides that were named; None if none was."""
     if before is None:
         return None
-    for name in (before, after or NEWEST):
+    if after is None and (found := split_range(before)) is not None:
+        return found
+    for name in (before, NEWEST if after is None else after):
         check_path(name)
     if after is not None:
         return before, after
-    if (found := split_range(before)) is not None:
-        return found
     if before.startswith((f"{NEWEST}:", ":")) and not before.startswith(":/") and not os.path.exists(before):  # noqa: PTH110
         raise UsageError(
             f"{before}: alone, this tag would be compared with itself; name the other one: "
             f"`cachewatch diff {before} {NEWEST}:develop`"
         )
     return before, NEWEST
+
+
+def _check_effect(named: tuple[str, str], *, has_repo: bool, tag: tuple[str, ...], **_: object) -> None:
+    """Raise UsageError for an option that has no effect on two paths."""
+    if has_repo:
+        raise UsageError("--repo has no effect on two paths; leave it out")
+    if tag and any(not Path(name).is_dir() for name in named):
+        raise UsageError("--tag has no effect on a single document; leave it out, or name two folders")
+
+
+def _asked(named: tuple[str, str] | None, after: str | None) -> str:
+    """Begin the sentence that says that there is no catalogue: with what it would have been needed for."""
+    if named is None:
+        return ""
+    if is_documents(named[0]) and after is None:
+        return f"{named[0]} alone is compared with {NEWEST} of a catalogue, and "
+    return f"{' and '.join(name for name in named if not is_documents(name))}: no such path, and "
 
 
 @contextmanager

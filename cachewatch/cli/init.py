@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cachewatch.cli.help_examples import examples
+from cachewatch.cli.open_catalogue import PUBLIC, in_full
 from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
 from cachewatch.config.reading import read_config
 from cachewatch.config.value_types import check_name
@@ -31,7 +32,8 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
     "--source",
     default=PUBLIC_REPOSITORY,
     metavar="URL",
-    help="Catalogue repository to watch.",
+    callback=in_full,
+    help=f"Catalogue repository to watch; `{PUBLIC}` is that of Spack's public build cache.",
 )
 @click.option("--name", default="public", metavar="NAME", help="Name of the source.")
 @click.option(

@@ -1,8 +1,10 @@
 """The repository that a command reads: the one that `--repo` names, or the first of several that is there.
 
+Nothing is fetched from a network unless `--repo`, the environment or the configuration names an address there.
 Git and the configuration are slow to load; the configuration is loaded only if the user stands in no catalogue.
 """
 
+import os
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,15 +21,28 @@ if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
 
 VARIABLE = "CACHEWATCH_REPO"
+PUBLIC = "public"
 _MOST_BESIDE = 20
+_THREE_WAYS = f"""\
+{{problem}}. Name one; nothing is fetched from a network unless you ask for it:
+  --repo PATH or URL    a git repository with documents ({VARIABLE} names one for all commands)
+  --repo {PUBLIC}         the catalogue of Spack's public build cache, {{public}}
+  cachewatch init       writes a configuration, whose first source is read"""
+
+
+def in_full(_context: click.Context, _param: click.Parameter, address: str | None) -> str | None:
+    """Return the address that a user means: `public` is Spack's public cache, unless a folder has that name."""
+    return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
+
 
 REPO_OPTION = click.option(
     "--repo",
     envvar=VARIABLE,
     show_envvar=True,
-    show_default="the one you stand in, else the configured one, else one in this folder, else Spack's public cache",
+    show_default="the one you stand in, else the configured one, else one in this folder",
     metavar="PATH|URL",
-    help="Catalogue repository.",
+    callback=in_full,
+    help=f"Catalogue repository; `{PUBLIC}` is that of Spack's public build cache.",
 )
 
 
@@ -38,10 +53,11 @@ class _Default(Struct, frozen=True):
     sentence: str
 
 
-def open_catalogue(repo: str | None, line: "ProgressLine | None" = None) -> "Repository":
-    """Open the repository `repo`, or else the first there is: where the user stands, configured, beside it, public.
+def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, asked: str = "") -> "Repository":
+    """Open the repository `repo`, or else the first there is: where the user stands, configured, beside it.
 
-    Says which one is read if nobody named it and the user does not stand in it. A clone draws on `line`.
+    Says which one is read if nobody named it and the user does not stand in it. A clone draws on `line`. Where there
+    is none, raises UsageError with the ways to name one; `asked` begins that sentence.
     """
     if repo is None and (here := _here()) is not None:
         return here
@@ -50,12 +66,9 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None) -> "Rep
     report = line.git_report if line else None
     if repo is not None:
         return open_repository(repo, report=report)
-    default = _default()
+    default = _default(asked)
     click.echo(f"cachewatch: {_why_not_here()}{safe(default.sentence)}", err=True)
-    try:
-        return open_repository(default.address, report=report)
-    except SourceError as error:
-        raise SourceError(f"{error}; to read another repository, stand in it or name it with --repo") from error
+    return open_repository(default.address, report=report)
 
 
 def open_as_fetched(repo: str | None) -> "Repository | None":
@@ -73,7 +86,7 @@ def open_as_fetched(repo: str | None) -> "Repository | None":
 
 
 def _here() -> "Repository | None":
-    """Open the repository that the user stands in, if its newest revision has a catalogue."""
+    """Open the repository that the user stands in, if its newest revision has a catalogue, or the one before it had."""
     from cachewatch.git.repository import Repository  # noqa: PLC0415
     from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
 
@@ -88,7 +101,7 @@ def _here() -> "Repository | None":
 
 
 def _has_catalogue(repository: "Repository") -> bool:
-    return repository.objects().get(f"HEAD:{CATALOGUE}") is not None
+    return any(repository.objects().get(f"{revision}:{CATALOGUE}") is not None for revision in ("HEAD", "HEAD~1"))
 
 
 def _why_not_here() -> str:
@@ -97,8 +110,14 @@ def _why_not_here() -> str:
     return f"the repository here has no {CATALOGUE}/ at HEAD; " if is_in_repository(Path()) else ""
 
 
-def _default() -> _Default:
-    return _configured() or _beside() or _public()
+def _default(asked: str = "") -> _Default:
+    found = _configured() or _beside()
+    if found is None:
+        problem = "there is no catalogue here"
+        if not_here := _why_not_here():
+            problem = f"{not_here}`--repo .` reads its other revisions"
+        raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
+    return found
 
 
 def _configured() -> _Default | None:
@@ -149,14 +168,3 @@ def _is_catalogue(path: Path) -> bool:
     with suppress(SourceError), closing(Repository(path)) as repository:
         return _has_catalogue(repository)
     return False
-
-
-def _public() -> _Default:
-    from cachewatch.git.addresses import clone_folder  # noqa: PLC0415
-
-    folder = clone_folder(PUBLIC_REPOSITORY)
-    first = "" if folder.exists() else f", which is first cloned into {folder}"
-    return _Default(
-        PUBLIC_REPOSITORY,
-        f"reading Spack's public build cache, {PUBLIC_REPOSITORY}{first}; --repo or {VARIABLE} names another",
-    )

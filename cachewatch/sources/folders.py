@@ -20,6 +20,8 @@ _LARGEST_TAGS = 2**20
 
 
 STDIN = "-"
+_SUFFIXES = (".md", ".markdown", ".txt")
+_GIT_NAME = re.compile(r"([A-Z]+_)?HEAD")
 
 
 class _Streamed:
@@ -69,23 +71,16 @@ class FileReader:
 
 
 def is_documents(name: str) -> bool:
-    """Tell whether `name` is a folder, a `.md` file, a pipe or standard input, and so no revision."""
-    if name == STDIN:
-        return True
-    path = Path(name)
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return False
-    if stat.S_ISDIR(mode) and re.fullmatch(r"[^/.~][^/]*", name):
-        # What looks like a branch is one, unless the folder of that name holds documents or is a build cache.
-        return is_build_cache(path) or any(listing.blobs for listing in list_path(name, wanted_package=lambda _: True))
-    return (name != "" and not stat.S_ISREG(mode)) or path.suffix == ".md"
+    """Tell whether `name` is a file, a folder, a pipe or standard input, and so no revision."""
+    # A bare repository has files of such names.
+    return name == STDIN or (_GIT_NAME.fullmatch(name) is None and os.path.lexists(name))
 
 
 def check_path(name: str) -> None:
-    """Raise UsageError if `name` can only mean a file or folder, and there is none."""
-    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(".md") and ":" not in name)
+    """Raise UsageError if `name` is empty, or can only mean a file or folder, and there is none."""
+    if not name.strip():
+        raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
+    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(_SUFFIXES) and ":" not in name)
     if looks_like_path and name != STDIN and not os.path.lexists(name):
         raise UsageError(f"{name}: there is no such file or folder")
 

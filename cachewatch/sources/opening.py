@@ -1,6 +1,7 @@
 """What `diff BEFORE AFTER` was asked to compare: revisions, tags, files, folders, or a mix."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cachewatch.core import tag_names
 from cachewatch.core.model import Diagnostic, Side
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
+from cachewatch.core.repository_layout import DOCUMENT, Wanted
 from cachewatch.core.tag_pairs import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.errors import UsageError
 from cachewatch.sources import folders
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
 
 Choice = Callable[[str], bool]
+_MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
 
 
 def needs_git(before: str, after: str) -> bool:
@@ -39,14 +41,15 @@ def open_comparison(
     `repository` is a path, a URL or a function, and is not opened unless a side needs it; or a repository that
     is open, and stays open.
     """
+    documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
-        yield _compare_paths(before, after, wanted_tag, wanted_package)
+        stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
+        yield _compare_listings(_match(documents[before], documents[after], wanted_tag), wanted_package, stacks)
         return
     # Git costs a tenth of a second to load, and two files do not need it.
     from cachewatch.git.catalogue import compare_revisions, list_revision  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
-    documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}
     if isinstance(repository, str):
         from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
 
@@ -75,22 +78,14 @@ def open_comparison(
             opened.close()
 
 
-def _compare_paths(before: str, after: str, wanted_tag: Choice, wanted_package: Wanted) -> Comparison:
-    old, new = (_list_documents(name) for name in (before, after))
-    stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
-    return _compare_listings(_match(old, new, wanted_tag), wanted_package, stacks)
-
-
 def _list_documents(name: str) -> list[Listing]:
     """List what is at `name`, or raise UsageError saying what to do with a folder that holds no documents."""
     listings = folders.list_path(name, wanted_package=_all)
     folder = Path(name)
     if any(listing.blobs or listing.diagnostics for listing in listings) or not folder.is_dir():
         return listings
-    # Nothing at all is a state too.
-    if any(folder.iterdir()) and folder.name != CATALOGUE and not (folder / CATALOGUE).is_dir():
-        raise UsageError(f"{name}: {_what_it_is(folder)}")
-    return listings
+    otherwise = f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
+    raise UsageError(f"{name}: {_what_it_is(folder)}{otherwise if _MAY_BE_REVISION.fullmatch(name) else ''}")
 
 
 def _what_it_is(folder: Path) -> str:
@@ -99,7 +94,8 @@ def _what_it_is(folder: Path) -> str:
             f"is a build cache and holds no documents; `cachewatch record {folder} --into catalogue.git` records it, "
             "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
         )
-    return "holds no documents, which are files _cache/<tag>/<package>/specs.md or <package>.md"
+    there = "holds no documents" if any(folder.iterdir()) else "is empty"
+    return f"{there}; documents are files _cache/<tag>/<package>/specs.md or <package>.md"
 
 
 def _all(_: str) -> bool:

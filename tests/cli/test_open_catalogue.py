@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, history, records
+from upstream import git
 
 from cachewatch.cli import open_catalogue
 
@@ -30,18 +31,41 @@ def states(name: str) -> list[dict[str, bytes]]:
     return [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), name: records([2])})]
 
 
-def test_the_public_cache_comes_last(nowhere: Path, run: Run) -> None:
-    """Without anything, the public cache is cloned, with a sentence, and its newest two revisions are compared."""
-    first = run("diff")
-    again = run("diff")
+COMMANDS = [
+    ["diff"],
+    ["diff", "HEAD~1", "HEAD"],
+    ["diff", "before", "after"],
+    ["tags"],
+    ["packages"],
+    ["show", "zlib"],
+    ["history", "build"],
+    ["site", "out"],
+]
 
-    assert (first.exit_code, again.exit_code) == (0, 0)
-    assert "  public  1.0  +1" in first.output
-    assert first.error.startswith(
-        f"cachewatch: reading Spack's public build cache, file://{nowhere}/public.git, which is "
-    )
-    assert again.output == first.output
-    assert "first cloned" not in again.error
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_without_a_catalogue_nothing_is_fetched(nowhere: Path, run: Run, command: list[str]) -> None:
+    """The error names the three ways to choose a catalogue."""
+    result = run(*command)
+
+    assert (result.exit_code, result.output) == (2, "")
+    for way in (
+        "--repo PATH or URL",
+        f"--repo public         the catalogue of Spack's public build cache, file://{nowhere}",
+        "cachewatch init",
+    ):
+        assert way in result.error
+    assert not (nowhere / "XDG_CACHE_HOME").exists()
+
+
+def test_the_public_cache_has_a_short_name(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--repo public` and CACHEWATCH_REPO=public mean the public cache; a folder of that name is a folder."""
+    assert "  public  1.0  +1" in run("diff", "--repo", "public").output
+    monkeypatch.setenv("CACHEWATCH_REPO", "public")
+    assert "  public  1.0  +1" in run("diff").output
+
+    history(nowhere / "nowhere" / "public", *states("folder"))
+    assert "  folder  1.0  +1" in run("diff").output
 
 
 def test_the_configuration_comes_before_it(nowhere: Path, run: Run) -> None:
@@ -70,8 +94,68 @@ def test_a_repository_without_a_catalogue_is_none(nowhere: Path, run: Run, monke
 
     result = run("diff")
 
-    assert "  public  1.0  +1" in result.output
-    assert result.error.startswith("cachewatch: the repository here has no _cache/ at HEAD; reading Spack's public")
+    assert (result.exit_code, result.output) == (2, "")
+    assert "the repository here has no _cache/ at HEAD; `--repo .` reads its other revisions. Name one" in result.error
+    history(nowhere / "second.git", *states("second"))
+    Path("cachewatch.yaml").write_text(CONFIG.format(folder=nowhere))
+    configured = run("diff")
+    assert "  second  1.0  +1" in configured.output
+    assert configured.error.startswith("cachewatch: the repository here has no _cache/ at HEAD; reading the source")
+
+
+def test_a_catalogue_that_the_newest_revision_removed(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is removed; no other catalogue is read."""
+    monkeypatch.chdir(history(nowhere / "here.git", states("here")[1], {"README": b"moved away"}))
+
+    for command in (["diff"], ["diff", "HEAD~1", "HEAD"], ["diff", "HEAD~1"]):
+        result = run(*command)
+        assert (result.exit_code, result.error) == (0, "")
+        assert "TAGS REMOVED" in result.output or "REMOVED" in result.output
+
+
+def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has nothing to compare, and nothing is fetched in its place."""
+    git(nowhere / "empty", "init", "--bare", "--quiet")
+    monkeypatch.chdir(nowhere / "empty")
+
+    assert "the repository here has no _cache/ at HEAD" in run("diff").error
+    assert run("diff", "--repo", ".").error == "cachewatch: .: the repository has no commits yet\n"
+    assert run("diff", "HEAD~1", "HEAD", "--repo", ".").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("",), "a name is empty; write a revision, a date or a path"),
+        (("HEAD", ""), "a name is empty; write a revision, a date or a path"),
+        (("a.md",), "a.md alone is compared with HEAD of a catalogue, and there is no catalogue here"),
+        (("a.md", "HEAD"), "HEAD: no such path, and there is no catalogue here"),
+        (("a.md..b.md",), "of paths, write `cachewatch diff a.md b.md`"),
+        (("a.md", "b.txt", "--repo", "x.git"), "--repo has no effect on two paths; leave it out"),
+        (("a.md", "b.txt", "--tag", "develop"), "--tag has no effect on a single document"),
+        (("a.md", "folder", "--tag", "develop"), "--tag has no effect on a single document"),
+        (("c.txt", "b.txt"), "c.txt: there is no such file or folder"),
+    ],
+)
+@pytest.mark.usefixtures("nowhere")
+def test_what_to_type_for_paths(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    """Mistakes with paths are usage errors, and nothing is fetched."""
+    for name in ("a.md", "b.txt", "folder/zlib.md"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes(catalogue({"zlib": records([1])})["_cache/develop/zlib/specs.md"])
+    result = run("diff", *arguments)
+
+    assert (result.exit_code, result.output) == (2, "")
+    assert said in result.error
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_environment_does_not_matter_to_paths(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CACHEWATCH_REPO is for all commands; only an option that has no effect is an error."""
+    monkeypatch.setenv("CACHEWATCH_REPO", "nowhere.git")
+    Path("a.md").write_bytes(catalogue({"zlib": records([1])})["_cache/develop/zlib/specs.md"])
+
+    assert run("diff", "a.md", "a.md").exit_code == 0
 
 
 def test_the_environment_and_the_option_come_first(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +169,7 @@ def test_the_environment_and_the_option_come_first(nowhere: Path, run: Run, monk
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_a_catalogue_in_this_folder_comes_before_the_public_one(run: Run) -> None:
+def test_a_catalogue_in_this_folder_is_read(run: Run) -> None:
     """What `record` left here is read, with a sentence; other repositories and damaged ones are no catalogues."""
     history(Path("catalogue.git"), *states("beside"))
     history(Path("other.git"), {"README": b"1"}, {"README": b"2"})
@@ -124,16 +208,6 @@ def test_what_a_catalogue_is(run: Run) -> None:
     assert run("diff", "HEAD~1", "--repo", ".").error == (
         "cachewatch: .: not a git repository, or a damaged one; a catalogue is a git repository with a folder _cache\n"
     )
-
-
-@pytest.mark.usefixtures("nowhere")
-def test_a_cache_that_cannot_be_cloned(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a network, the error says what else to do."""
-    monkeypatch.setattr(open_catalogue, "PUBLIC_REPOSITORY", "file:///nowhere/at/all.git")
-    result = run("diff")
-
-    assert result.exit_code == 3
-    assert "stand in it or name it with --repo" in result.error
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -206,7 +280,6 @@ def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, mo
         ("HEAD~1^^", "there is 1 revision before HEAD"),
         ("1999-01-01", "there is no revision that old; the oldest is HEAD~1 of 2025-05-25 04:00 UTC"),
         ("2999-01-01", "'2999-01-01' is in the future"),
-        ("before.txt", "'before.txt' is a file, but no document; the names of documents end in .md"),
         ("nowhere.md", "nowhere.md: there is no such file or folder"),
         ("mian", "did you mean main?"),
         ("HEAD~1:develp", "has no tag 'develp'; did you mean develop"),
@@ -217,7 +290,6 @@ def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, mo
 @pytest.mark.usefixtures("nowhere")
 def test_what_is_no_revision(demo_repository: Path, run: Run, name: str, said: str) -> None:
     """Each mistake has its own sentence, with the remedy or the nearest name."""
-    Path("before.txt").write_text("x")
     result = run("diff", name, "--repo", demo_repository)
 
     assert result.exit_code == 2

@@ -786,12 +786,16 @@ def test_a_tag_that_nothing_matches(run: Run, two: Path) -> None:
     assert run("diff", "HEAD~1", "HEAD", "--repo", two, "--kind", "bogus").exit_code == 2
 
 
-def test_a_folder_does_not_hide_a_branch(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A folder of the name of a branch is no revision of nothing."""
+def test_a_folder_of_the_name_of_a_branch(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is a path is one; where it has no documents, the error says how to write the branch."""
     (tmp_path / "main").mkdir()
     monkeypatch.chdir(tmp_path)
+    result = run("diff", "main", "HEAD", "--repo", two)
 
-    assert "No differences" in run("diff", "main", "HEAD", "--repo", two).output
+    assert (result.exit_code, result.output) == (2, "")
+    assert "main: is empty" in result.error
+    assert "if you mean a branch or tag of git, write refs/heads/main or refs/tags/main" in result.error
+    assert "No differences" in run("diff", "refs/heads/main", "HEAD", "--repo", two).output
 
 
 def test_show_follows_no_link(run: Run, bare: Path) -> None:

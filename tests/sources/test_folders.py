@@ -58,7 +58,7 @@ def test_documents_of_two_packages(run: Run, tmp_path: Path) -> None:
     [
         ("build_cache/index.json", "is a build cache and holds no documents; `cachewatch record"),
         ("v3/manifests/index/index.manifest.json", "is a build cache and holds no documents; `cachewatch record"),
-        ("README", "holds no documents, which are files _cache/<tag>/<package>/specs.md or <package>.md"),
+        ("README", "holds no documents; documents are files _cache/<tag>/<package>/specs.md or <package>.md"),
     ],
 )
 def test_folders_that_are_no_documents(run: Run, tmp_path: Path, inside: str, said: str) -> None:
@@ -161,13 +161,16 @@ def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
     assert "REBUILT  1 spec of 1 package" in result.output
 
 
-def test_an_empty_folder_is_an_empty_catalogue(run: Run, tmp_path: Path) -> None:
-    """Nothing is a state too."""
+def test_an_empty_folder_is_a_mistake(run: Run, tmp_path: Path) -> None:
+    """It is said, on either side; what stands for nothing is /dev/null."""
     (tmp_path / "nothing").mkdir()
     write(tmp_path / "some", catalogue({"zlib": records([1])}))
+    for sides in (("some", "nothing"), ("nothing", "some"), ("nothing", "nothing")):
+        result = run("diff", *(tmp_path / side for side in sides))
+        assert (result.exit_code, result.output) == (2, "")
+        assert "nothing: is empty; documents are" in result.error
 
-    assert packages(run, tmp_path / "nothing", tmp_path / "some") == [("zlib", "added")]
-    assert packages(run, tmp_path / "nothing", tmp_path / "nothing") == []
+    assert packages(run, "/dev/null", tmp_path / "some") == [("zlib", "added")]
 
 
 def test_damaged_single_documents(run: Run, tmp_path: Path) -> None:
