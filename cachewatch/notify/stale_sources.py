@@ -13,9 +13,14 @@ from cachewatch.store.health import SourceHealth
 
 
 def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
-    """Open the alert of a source whose data is too old, and resolve it when there is newer data."""
+    """Open the alert of a source whose data is too old, and resolve it when there is newer data.
+
+    How often a source publishes is not known before it was watched for that long: the age of what was fetched
+    first says nothing yet.
+    """
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
-    if not is_stale(source, source_health, now):
+    is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
+    if not (is_watched and is_stale(source, source_health, now)):
         alerts.resolve_within(connection, context, key, f"the source {source.name} has news again")
         return
     lines = (

@@ -117,10 +117,7 @@ def test_times_are_in_the_configured_time_zone(run: Run) -> None:
     shown = run("status").output
     assert " of 2025-06-02 13:00 JST (" in shown
     assert "UTC" not in shown
-    alert = shown.partition("ALERTS\n")[2].splitlines()
-    assert alert[0] == "  the source public has no news"
-    assert alert[1].startswith("    open since 20")
-    assert alert[2].startswith("    Nothing new published since 2025-06-02 13:00 JST (")
+    assert "ALERTS" not in shown, "how often a source publishes is not known at first"
 
 
 @pytest.mark.usefixtures("configured")

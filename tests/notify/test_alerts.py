@@ -90,6 +90,23 @@ def open_alerts(site: Site) -> list[tuple[str, str, str]]:
     return [(alert.kind, alert.name, alert.part) for alert in read_status(site.open()).alerts]
 
 
+def test_a_source_is_silent_only_after_it_was_watched(tmp_path: Path) -> None:
+    """However old its newest revision was when it was fetched first, it has `stale_after` to publish another one."""
+    made = Site(tmp_path, STATES)
+    made.configure(f"timezone: Asia/Tokyo\n{CONFIG.replace('400d', '4d')}")
+    made.now += timedelta(days=540)
+    made.run()
+    made.run(later=timedelta(days=3))
+    assert made.notices() == []
+    made.run(later=timedelta(days=2))
+    assert made.notices() == ["the source public has no news"]
+    (alert,) = read_status(made.open()).alerts
+    assert alert.detail.startswith("Nothing new published since 2025-06-01 13:00 JST (545 days")
+    made.publish(1)
+    made.run(later=HOUR)
+    assert "the source public has news again" in made.notices()
+
+
 @pytest.mark.only_sqlite
 def test_operators_hear_of_a_part_of_a_source_that_is_skipped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once when it begins and once when it ends; the rest of the source is told meanwhile."""
