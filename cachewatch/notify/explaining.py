@@ -30,7 +30,16 @@ class Explanation(Struct, frozen=True, kw_only=True):
     urgent: tuple[str, ...] = ()  # the same for what is told at once, with what that is
 
 
-def explain(config: Config, package: str, documents: Iterable[Document] = (), *, day: date) -> Iterator[Explanation]:
+class Unreadable(Struct, frozen=True):
+    """A document of a tag that cannot be read, and why."""
+
+    tag: str
+    reason: str
+
+
+def explain(
+    config: Config, package: str, documents: Iterable[Document | Unreadable] = (), *, day: date
+) -> Iterator[Explanation]:
     """Say of every subscription whether it hears of `package`, by the documents that there are now.
 
     Without documents only the patterns of packages are judged.
@@ -41,7 +50,11 @@ def explain(config: Config, package: str, documents: Iterable[Document] = (), *,
 
 
 def _explain(
-    config: Config, subscription: Subscription, package: str, documents: tuple[Document, ...], day: date
+    config: Config,
+    subscription: Subscription,
+    package: str,
+    documents: tuple[Document | Unreadable, ...],
+    day: date,
 ) -> Explanation:
     is_chosen, why = judge(package, subscription.match.packages)
     reasons = [why]
@@ -105,12 +118,15 @@ def _of_environment(path: Path, package: str) -> tuple[bool, str]:
     return True, f"environment: {path} needs {count:,} {'binary' if count == 1 else 'binaries'} of it"
 
 
-def _of_document(document: Document, match: Match) -> tuple[bool, str]:
+def _of_document(document: Document | Unreadable, match: Match) -> tuple[bool, str]:
     """Say how many specs of a tag are chosen, or which key leaves none."""
-    total = len(document.specs)
     where = f"in {document.tag}"
     if not Globs(match.tags)(document.tag):
         return False, f"{where}: not one of the tags {_list(match.tags)}"
+    if isinstance(document, Unreadable):
+        said = f"{where}: the document cannot be read ({document.reason})"
+        return True, f"{said}; changes in it are reported when it can be read again"
+    total = len(document.specs)
     selection = selection_of(match)
     count = sum(map(selection.chooses, document.specs.values()))
     if count:

@@ -10,7 +10,7 @@ from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.git.catalogue import read_package, tags_of
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.git.trees import folders
-from cachewatch.notify.explaining import Explanation, explain
+from cachewatch.notify.explaining import Explanation, Unreadable, explain
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import health
 
@@ -34,7 +34,7 @@ def packages_now(context: Context) -> set[str]:
     return names
 
 
-def _documents(context: Context, package: str) -> Iterator[Document]:
+def _documents(context: Context, package: str) -> Iterator[Document | Unreadable]:
     for source in context.config.sources.values():
         with context.database.read() as connection:
             revision = health.source(connection, source.name).revision
@@ -45,5 +45,7 @@ def _documents(context: Context, package: str) -> Iterator[Document]:
                 try:
                     found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
                     yield parse(found.content, found.path)
-                except (UnknownRevision, DocumentError):
-                    continue  # it has none there, or none that says anything
+                except UnknownRevision:
+                    continue  # it has none there
+                except DocumentError as error:
+                    yield Unreadable(tag, str(error))

@@ -20,6 +20,7 @@ from cachewatch.store.cursors import Unread
 
 # Reasons in a notice; `cachewatch diff` shows all of them.
 _MOST_NAMED = 20
+_MOST_IN_TITLE = 3
 
 NO_BASES: Bases = MappingProxyType({})
 
@@ -122,9 +123,11 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
     count = "1 document" if len(reasons) == 1 else f"{len(reasons)} documents"
     named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
     more = len(reasons) - len(named)
+    first, others = sorted(reasons)[:_MOST_IN_TITLE], len(reasons) - _MOST_IN_TITLE
+    names = f"{', '.join(first)}{f' and {others:,} more' if others > 0 else ''}"
     return Alert(
         key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
-        title=f"{count} of {tag} in {source} cannot be read",
+        title=f"{count} of {tag} in {source} cannot be read: {names}",
         lines=(
             "What changes in them is compared later, with their last readable versions.",
             *named,

@@ -194,6 +194,25 @@ def test_status_shows_silences(site: Site, run: Run) -> None:
     assert [(each["name"], each["is_active"]) for each in found] == [("now", True), ("over", False)]
 
 
+def test_a_document_that_cannot_be_read_is_named(tmp_path: Path, run: Run) -> None:
+    """By `status`, with and without --check, and by `explain`, which does not say that it is none of them."""
+    broken = {"_cache/develop/new/specs.md": b"<<<<<<< HEAD\n"}
+    site = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1])}) | broken])
+    configuration = CONFIG.replace("[mail, files], changes", "[files], changes").replace("operators:", "#")
+    site.configure(re.sub(r"  mail:.*\n(?:    .*\n)+|  hook:.*\n|to: \[kim@example.org\], ", "", configuration))
+    site.run()
+    site.publish(1)
+    site.run()
+    path = site.folder / "cachewatch.yaml"
+    title = "1 document of develop in public cannot be read: new"
+    assert f"ALERTS\n  {title}\n" in run("status", "--config", path).output
+    assert title in run("status", "--check", "--config", path).output
+    told = run("explain", "new", "--config", path).output.splitlines()
+    assert told[:2] == ["ml  would be notified", "  packages: nothing excludes it"]
+    assert told[2].startswith("  in develop: the document cannot be read (")
+    assert told[2].endswith("; changes in it are reported when it can be read again")
+
+
 def test_deliveries_by_hand(site: Site, run: Run) -> None:
     """A held digest is listed, shown, released or dropped; what is not there is named."""
     site.publish(2)

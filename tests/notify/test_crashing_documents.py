@@ -78,7 +78,7 @@ def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Pat
     assert "7.1" not in texts[0] + texts[1], "nothing is known of it"
     assert "pa 7.1 -> 7.2" in texts[2]
     assert made.notices() == [
-        "1 document of develop in public cannot be read",
+        "1 document of develop in public cannot be read: pa",
         "all documents of develop in public can be read again",
     ]
     notice = next(stored.rendered.text for stored in made.digests() if stored.subscription == "(operators)")

@@ -8,7 +8,7 @@ from helpers import parsed, record
 
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.notify.explaining import Explanation, explain
+from cachewatch.notify.explaining import Explanation, Unreadable, explain
 
 FILE = """\
 version: 1
@@ -99,3 +99,16 @@ def test_by_documents(config: Config) -> None:
         False,
         "in develop: none of 2 specs agrees with all keys of `match:` at once",
     )
+
+
+def test_by_a_document_that_cannot_be_read(config: Config) -> None:
+    """It is said for the tags that are asked for, and what changes in it is reported later."""
+    broken = Unreadable("develop", "it is empty")
+    said = "in develop: the document cannot be read (it is empty); changes in it are reported when it can be read again"
+
+    found = explained(config, "zlib", broken)["ml"]
+    assert (found.is_notified, found.reasons[1]) == (True, said)
+    found = explained(config, "zlib", broken, parsed([record(2)], tag="v1.0"))["ml"]
+    assert (found.is_notified, found.reasons[1:3]) == (True, (said, "in v1.0: not one of the tags [develop]"))
+    found = explained(config, "zlib", Unreadable("v1.0", "it is empty"))["ml"]
+    assert (found.is_notified, found.reasons[1]) == (False, "in v1.0: not one of the tags [develop]")

@@ -93,7 +93,7 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
         second.split()
     )
     assert made.notices() == [
-        "1 document of develop in public cannot be read",
+        "1 document of develop in public cannot be read: pa",
         "all documents of develop in public can be read again",
     ]
 
@@ -212,7 +212,7 @@ def test_a_revision_that_is_lost_hides_no_other(tmp_path: Path) -> None:
 
 def test_a_notice_names_the_first_documents_by_their_names() -> None:
     alert = unreadable("public", "develop", {f"p{number:02}": "damaged" for number in reversed(range(22))})
-    assert alert.title == "22 documents of develop in public cannot be read"
+    assert alert.title == "22 documents of develop in public cannot be read: p00, p01, p02 and 19 more"
     assert alert.lines[1:-1] == (*(f"p{number:02}: damaged." for number in range(20)), "And 2 more.")
 
 
@@ -224,7 +224,7 @@ def test_many_at_once_are_one_notice(tmp_path: Path) -> None:
     made = site(tmp_path, catalogue(packages), broken, catalogue(later))
     publish_each(made)
     assert [title for title in made.notices() if "read" in title] == [
-        "20 documents of develop in public cannot be read",
+        "20 documents of develop in public cannot be read: p00, p01, p02 and 17 more",
         "all documents of develop in public can be read again",
     ]
     assert [net(made, package) for package in packages] == [[("1.0", "2.0")]] * 20
