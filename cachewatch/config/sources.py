@@ -30,6 +30,8 @@ _TYPES_OF = {"branch": ("git",), "max_index": ("buildcache", "catalogue"), "push
 _OF_CACHES = ("token_file", "login_file")
 _OF_GIT = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
+# A URL that anybody may ask: no path of this machine, and nothing that looks like a secret.
+_PUBLIC = re.compile(r"(?:https?|git)://[^@?#]+")
 _LEAST_PERIOD = timedelta(seconds=1)
 
 
@@ -175,6 +177,11 @@ class Source(Section):
     def options(self) -> dict[str, str]:
         """Return what is said of a single build cache."""
         return {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
+
+    @property
+    def public_address(self) -> str:
+        """URL under which readers of digests find the repository; empty where there is none."""
+        return self.address if self.type == "git" and _PUBLIC.fullmatch(self.address) else ""
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:

@@ -314,7 +314,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             notes = (*notes, stale_sources.staleness(self.health, now, self.context.config.timezone))
         return Span(
             source=self.source.name,
-            address=self._repository_name(),
+            address=self.source.public_address,
             before=before.side(),
             after=self.newest.side(),
             revisions=revisions,
@@ -322,12 +322,6 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             checked=self.health.succeeded_at,
             notes=notes,
         )
-
-    def _repository_name(self) -> str:
-        """Return where recipients find the revisions: what was recorded of a build cache is in our own history of it."""
-        if self.source.type == "git":
-            return self.source.address
-        return str(self.context.clone_folder(self.source.name))
 
     def _advance(self, unread: UnreadAfter, news: Iterable[TagNews], returns: tuple[Return, ...]) -> Advance:
         gone = {each.notes.tag: each.notes.gone for each in news}

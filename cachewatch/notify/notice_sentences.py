@@ -96,19 +96,21 @@ def why(stream: Stream) -> tuple[str, ...]:
     match = stream.subscription.match
     lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
     if match.environment is not None:
-        lines.append(f"environment {match.environment}")
+        lines.append(f"environment {match.environment.name}")
     if match.pinned is not None:
         lines.append(f"pinned {match.pinned}")
     return (*lines, f"changes {', '.join(_kinds(stream.changes))}")
 
 
 def command(stream: Stream, span: Span) -> str:
-    """Return the command that shows the same changes."""
+    """Return the command that shows the same changes; empty where readers have no access to the repository."""
+    if not span.address:
+        return ""
     before, after = (side.revision or side.name for side in (span.before, span.after))
     match = stream.subscription.match
     if match.environment is not None:
         # The changes are those of its packages, of which there may be hundreds.
-        words = ["cachewatch", "coverage", str(match.environment), "--repo", span.address, "--rev", after[:12]]
+        words = ["cachewatch", "coverage", match.environment.name, "--repo", span.address, "--rev", after[:12]]
         return shlex.join([*words, *(["--tag", *match.tags] if _is_one_tag(match) else [])])
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
     for key, patterns in _patterns(match):

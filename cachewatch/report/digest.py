@@ -24,7 +24,7 @@ class Span(Struct, frozen=True, kw_only=True):
     """What a digest covers of one source."""
 
     source: str
-    address: str  # where the repository is, without secrets
+    address: str  # public URL of the repository; empty where readers have none
     before: Side
     after: Side
     revisions: int | None = None  # in between, counting the newest; None where that is unknown

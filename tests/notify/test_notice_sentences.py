@@ -1,9 +1,23 @@
 """Short sentences that digests and notices share."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
-from cachewatch.notify.notice_sentences import returned, unread
+import pytest
+
+from cachewatch.config.reading import read_config
+from cachewatch.core.model import Side
+from cachewatch.notify.digest_streams import streams_of
+from cachewatch.notify.notice_sentences import command, returned, unread, why
+from cachewatch.report.digest import Span
 from cachewatch.store.cursors import Unread
+
+CONFIG = """\
+version: 1
+sources: {{s: {{git: "{address}"}}}}
+channels: {{files: {{type: file, path: "{{subscription}}/{{key}}"}}}}
+subscriptions: {{all: {{channels: files, match: {{{match}}}}}}}
+"""
 
 
 def test_documents_that_cannot_be_read_are_counted_beyond_twenty() -> None:
@@ -22,3 +36,26 @@ def test_a_tag_that_is_back_says_since_when_it_was_gone() -> None:
     (line,) = returned({"v1.0": datetime(2026, 11, 1, 4, 5, tzinfo=UTC)}, "Europe/Berlin")
 
     assert line == "v1.0 is back; it was gone since 2026-11-01 05:05 CET, and is compared with its state before that"
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("https://git.example.org/catalogue.git", "https://git.example.org/catalogue.git"),
+        ("/srv/catalogue.git", ""),
+        ("file:///srv/catalogue.git", ""),
+        ("git@git.example.org:/srv/catalogue.git", ""),
+        ("https://token@git.example.org/catalogue.git", ""),
+    ],
+)
+@pytest.mark.parametrize("match", ["packages: zlib", "environment: spack.lock"])
+def test_readers_see_no_path_of_the_server(tmp_path: Path, address: str, public: str, match: str) -> None:
+    """A command names the public address of the source, or there is none; an environment is named by its file."""
+    (tmp_path / "cachewatch.yaml").write_text(CONFIG.format(address=address, match=match))
+    config = read_config(tmp_path / "cachewatch.yaml")
+    (stream,) = streams_of(config)
+    side = Side(name="x", revision="a" * 40)
+    shown = command(stream, Span(source="s", address=config.sources["s"].public_address, before=side, after=side))
+
+    assert (f" --repo {public} " in shown) if public else (shown == "")
+    assert str(tmp_path) not in shown + " ".join(why(stream))
