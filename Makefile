@@ -12,7 +12,7 @@ ON_POSTGRESQL := $(addprefix tests/notify/test_,digests.py held_digests.py lease
 
 PICTURES := docs/pictures
 
-.PHONY: help demo man test test-slow test-all test-postgresql test-tools crash model hosts powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
+.PHONY: help demo man outputs test test-slow test-all test-postgresql test-tools crash model hosts powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -48,6 +48,9 @@ screenshots: $(READY) ## Make the pictures of the documentation (takes Chromium)
 man: $(READY)    ## Write the manual pages and the page about commands from the commands
 	PYTHONPATH=tests $(BIN)/python tests/manpages.py
 	PYTHONPATH=tests $(BIN)/python tests/commandlines.py > docs/commands.md
+
+outputs: $(READY) ## Write what some 280 commands print into OUT=outputs, to compare two commits with diff -r
+	PYTHONPATH=tests $(BIN)/python -m outputs $(or $(OUT),outputs)
 
 docs: .venv/docs ## Build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
