@@ -122,7 +122,7 @@ class _PlainHandler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def _serving(handler: Any) -> Iterator[str]:
+def serving(handler: Any) -> Iterator[str]:
     with _Server(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
@@ -137,7 +137,7 @@ def _serving(handler: Any) -> Iterator[str]:
 def smart_http(root: Path, faults: Faults | None = None) -> Iterator[str]:
     """Serve the repositories below `root` by way of git's own CGI program, and yield the address of `root`."""
     faults = faults or Faults()
-    with _serving(partial(_SmartHandler, root, faults)) as address:
+    with serving(partial(_SmartHandler, root, faults)) as address:
         try:
             yield address
         finally:
@@ -147,7 +147,7 @@ def smart_http(root: Path, faults: Faults | None = None) -> Iterator[str]:
 @contextmanager
 def plain_http(root: Path) -> Iterator[str]:
     """Serve the files below `root`, knowing nothing of git."""
-    with _serving(partial(_PlainHandler, directory=str(root))) as address:
+    with serving(partial(_PlainHandler, directory=str(root))) as address:
         yield address
 
 

@@ -21,10 +21,12 @@ NAME = "up"
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _BRANCHES = "refs/heads/"
 _LIST_SECONDS = 120.0
+_LARGEST_LIST = 16 * 2**20  # of 200,000 branches
 # A name that may stand in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
 
-# What only a person can mend, by what git, ssh or the kernel say of it.
+# What only a person can mend, by what git, ssh or the kernel say of it. A server may write the most of that: each
+# pattern looks at a bounded number of characters from each place on.
 _FOR_THE_ADMINISTRATOR = {
     r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|returned error: 40[13]": (
         "the server requires authentication; configure valid credentials for this source"
@@ -32,13 +34,13 @@ _FOR_THE_ADMINISTRATOR = {
     r"Permission denied \(|Too many authentication failures": (
         "the server rejects our ssh key; configure one that has read access to the repository"
     ),
-    r"Host key verification failed|No .* host key is known": (
+    r"Host key verification failed|No .{1,100} host key is known": (
         "the host key of the server is not known or has changed; check it and add it to known_hosts"
     ),
     r"returned error: 30\d|unable to update url base from redirection": (
         "the repository has moved and git may not follow; configure its new address"
     ),
-    r"returned error: 404|[Rr]epository .*not found|does not appear to be a git repository|not exported": (
+    r"returned error: 404|[Rr]epository .{0,1000}not found|does not appear to be a git repository|not exported": (
         "there is no such repository, or we have no access to it; check the address"
     ),
     r"certificate|SSL_CERT|CAfile": "the certificate of the server cannot be verified",
@@ -46,15 +48,15 @@ _FOR_THE_ADMINISTRATOR = {
         "the repository belongs to another user; serve it with git daemon, or say that its owner is trusted"
     ),
     r"No space left on device|[Qq]uota exceeded|File too large|signal 25|code 153": "there is no room for what it sends",
-    r"Read-only file system|unable to create .*Permission denied|insufficient permission": (
+    r"Read-only file system|unable to create .{0,1000}Permission denied|insufficient permission": (
         "the clone cannot be written; give its folder to the user that runs cachewatch"
     ),
-    r"(env|timeout|prlimit|setpriv): .*No such file": "git must be installed, and on the PATH of the service",
+    r"(env|timeout|prlimit|setpriv): .{0,1000}No such file": "git must be installed, and on the PATH of the service",
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
-    r"transport '.*' not allowed": "git may not use this transport",
+    r"transport '.{0,100}' not allowed": "git may not use this transport",
 }
 # Where the other side refuses what is pushed, as `git push --porcelain` has it.
-_REFUSED = re.compile(r"^!\t\S+\t\[(.+?)\] \((.+)\)$", re.MULTILINE)
+_REFUSED = re.compile(r"^!\t\S{1,1000}\t\[([^\]\n]{1,100})\] \((.{1,1000})\)$", re.MULTILINE)
 # A git that receives on this machine runs neither hooks nor commands of the repository's configuration.
 _RECEIVE_PACK = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=: -c receive.autogc=false"
@@ -195,7 +197,8 @@ class Remote:
         with self._access.environment() as environment:
             command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
             command = guarded(command, seconds=min(seconds, left), most=most)
-            answer = ask([*command, *arguments], lines, seconds=min(seconds, left) + GRACE_SECONDS, silence=silence)
+            seconds_left = min(seconds, left) + GRACE_SECONDS
+            answer = ask([*command, *arguments], lines, seconds=seconds_left, silence=silence, most=_LARGEST_LIST)
         if answer.code:
             raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
         return answer

@@ -20,8 +20,9 @@ from cachewatch.errors import BrokenSource, UsageError
 from cachewatch.git.hardening import SSH
 
 _HIDDEN = "..."
-_USERINFO = re.compile(r"([a-z][a-z0-9+.-]*://)[^\s/@'\"]*@", re.IGNORECASE)
-_QUERY = re.compile(r"([a-z][a-z0-9+.-]*://[^\s?'\"]*\?)[^\s'\"]+", re.IGNORECASE)
+# Whatever stands before the colon, and ends at the first sign that no address has: a server may have written it.
+_USERINFO = re.compile(r"(://)[^\s/@'\"]*@")
+_QUERY = re.compile(r"(://[^\s?'\"]{0,2000}\?)[^\s'\"]+")
 
 
 class Access(Struct, frozen=True, kw_only=True):

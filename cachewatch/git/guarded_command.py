@@ -1,9 +1,9 @@
-"""Start git such that it ends with us and in time, by programs that every Linux has."""
+"""Start git such that it ends with us, in time and before it uses up the memory, by programs that every Linux has."""
 
 from functools import cache
 from shutil import which
 
-from cachewatch.git.processes import works
+from cachewatch.git.processes import MEMORY, works
 
 # How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
 ENDED = (124, 128 + 9, 128 + 15, -9, -15)
@@ -15,12 +15,12 @@ _CLEANING_SECONDS = 5
 def guarded(command: list[str], *, seconds: float, most: int | None = None) -> list[str]:
     """Return `command` such that git ends with us and in time, whatever becomes of us.
 
-    No file that it writes gets more than `most` bytes.
+    It gets no more memory than any git, and no file that it writes gets more than `most` bytes.
     """
     tools = _tools()
     guards = [*tools["setpriv"], "--"] if "setpriv" in tools else []
-    if most is not None and "prlimit" in tools:
-        guards += [*tools["prlimit"], f"--fsize={most}", "--"]
+    if "prlimit" in tools:
+        guards += [*tools["prlimit"], f"--data={MEMORY}", *([] if most is None else [f"--fsize={most}"]), "--"]
     if "timeout" in tools:
         guards += [*tools["timeout"], f"--kill-after={_CLEANING_SECONDS}", f"{seconds:.3f}"]
     # Between env and git: there, nobody can read the environment among the arguments of what runs on.

@@ -1,23 +1,29 @@
 """Read objects through one git process that stays open."""
 
 import fcntl
+import io
 import os
 import re
+import select
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from typing import Any, BinaryIO, cast
 from weakref import finalize
 
 from msgspec import Struct
 
 from cachewatch.errors import SourceError
-from cachewatch.git.processes import Process, explain, lines_of, open_process, stop
+from cachewatch.git.processes import Process, explain, last_words, lines_of, open_process, stop
 
 _PIPE_BYTES = 2**20
 # What an empty pipe takes on every system without anybody at its other end.
 _PIPE_LEAST = 4096
 _LARGEST = 32 * 2**20
+_BUFFER_BYTES = 2**16
+_ANSWER_SECONDS = 120.0
 # A whole id, and what is reached from it, means the same for ever; a branch whose name only looks like one does not.
 # Every subscription asks for the same commits and folders.
 _FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
@@ -46,10 +52,13 @@ class ObjectPipe:
 
     def __init__(self, command: list[str], path: Path) -> None:
         self._path = path
-        self._process = open_process(command)
+        # A file, so that git never waits until somebody reads its messages.
+        self._messages = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115
+        self._process = open_process(command, messages=self._messages)
+        self._answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), path), _BUFFER_BYTES)
         self._owner = os.getpid()
         # Who forgets the pipe without closing it leaves no process behind.
-        self._stop = finalize(self, stop, self._process)
+        self._stop = finalize(self, _stop, self._process, self._messages)
         _widen(self._process)
         self._known: dict[str, Object] = {}
 
@@ -113,7 +122,7 @@ class ObjectPipe:
             return
         self._stop.detach()  # or our end would be git's end there
         self._process.poll()  # which finds that it is no child of ours
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for pipe in (self._process.stdin, self._process.stdout, self._messages):
             with suppress(OSError):
                 os.close(pipe.fileno())
 
@@ -136,7 +145,7 @@ class ObjectPipe:
 
     def _header(self) -> "_Header | None":
         """Read what git says before an object, or None if it has none."""
-        line = self._process.stdout.readline()
+        line = self._answers.readline()
         if not line:
             raise SourceError(f"{self._path}: {self._last_words()}")
         if line.endswith((b" missing\n", b" ambiguous\n")):
@@ -146,21 +155,45 @@ class ObjectPipe:
 
     def _content(self, header: "_Header", most: int) -> bytes | None:
         """Read an object, or pass over one of more than `most` bytes without holding it."""
-        stdout, left = self._process.stdout, header.size
+        answers, left = self._answers, header.size
         content: bytes | None = None
         if left <= most:
-            content = stdout.read(left)
+            content = answers.read(left)
             left -= len(content)
-        while left > 0 and (passed := stdout.read(min(left, _PIPE_BYTES))):
+        while left > 0 and (passed := answers.read(min(left, _PIPE_BYTES))):
             left -= len(passed)
-        if stdout.read(1) != b"\n":
+        if answers.read(1) != b"\n":
             raise SourceError(f"{self._path}: {self._last_words()}")
         return content
 
     def _last_words(self) -> str:
         with suppress(OSError):  # what was not taken cannot be flushed
             self._process.stdin.close()
-        return explain(self._process.stderr.read())
+        return explain(last_words(self._process, self._messages))
+
+
+class _Answers(io.RawIOBase):
+    """What git prints; raises SourceError where it prints nothing for two minutes."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        self._handle, self._path = handle, path
+        self._waiting = select.poll()
+        self._waiting.register(handle, select.POLLIN)
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is, and wait where there is nothing yet."""
+        if not self._waiting.poll(_ANSWER_SECONDS * 1000):
+            raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
+        return os.readv(self._handle, [buffer])
+
+
+def _stop(process: Process, messages: BinaryIO) -> None:
+    stop(process)
+    messages.close()
 
 
 def _widen(process: Process) -> None:

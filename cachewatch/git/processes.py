@@ -1,4 +1,4 @@
-"""Start git processes, which end in time and with us.
+"""Start git processes, which end in time and with us, and take no more memory than any needs.
 
 Every command is a list, every name from outside goes through standard input or after
 `--end-of-options`, and `hardening` makes the environment from nothing. GitPython could start
@@ -7,6 +7,7 @@ processes too, but its import takes more than half as long as a small comparison
 
 import os
 import re
+import resource
 import selectors
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from threading import Timer
+from time import monotonic
 from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
@@ -26,7 +28,15 @@ from cachewatch.git.hardening import Version, check_version
 _VERSION_SECONDS = 10.0
 _READING_SECONDS = 120.0
 _ENDING_SECONDS = 5.0
+# What is kept of messages: the last of them say why git ended.
 _LONGEST_WORDS = 65536
+_LONGEST_REASON = 1000  # characters
+_LARGEST_MESSAGES = 2**24  # bytes of a file
+_CHUNK = 65536
+# As much as a list of the objects of a repository of 12 million.
+_LARGEST_OUTPUT = 2**29
+# For each git process, without the files that it maps: more than a clone of millions of objects needs.
+MEMORY = 2**30
 _running: set[int] = set()
 # A subprocess.Popen whose pipes are there, which its own type does not say.
 Process = Any
@@ -62,39 +72,68 @@ def installed_version() -> Version:
 
 
 class GitResult(Struct, frozen=True):
-    """How a git command ended, and everything that it said."""
+    """How a git command ended, and what it printed."""
 
     code: int  # negative is the signal that ended it
     output: bytes
-    error: str
+    error: str  # the last 64 kB of its messages
 
 
 def ask(
-    command: Sequence[str], lines: Iterable[str] = (), *, seconds: float, silence: float | None = None
+    command: Sequence[str],
+    lines: Iterable[str] = (),
+    *,
+    seconds: float,
+    silence: float | None = None,
+    most: int = _LARGEST_OUTPUT,
 ) -> GitResult:
     """Run a git command for at most `seconds`, and leave the judgement to the caller.
 
-    One that reports its progress is ended where it says nothing for the seconds of `silence`.
+    One that reports its progress is ended where it says nothing for the seconds of `silence`, and any where it prints more
+    than `most` bytes.
     """
     with lines_as_input(lines) as stdin, started(command, stdin, seconds) as process:
-        said = b"" if silence is None else _heard(process, silence)
-        output, error = process.communicate()
-    error = said + error
-    return GitResult(process.returncode, bytes(output), error.decode("utf-8", "replace"))
+        output, said = _heard(process, silence=silence, most=most)
+    return GitResult(process.returncode, output, said.decode("utf-8", "replace"))
 
 
-def _heard(process: Process, silence: float) -> bytes:
-    """Return the last that a process says of its progress, and end it where it says nothing for too long."""
-    said = b""
+def _heard(
+    process: Process,
+    *,
+    silence: float | None = None,
+    most: int = _LARGEST_OUTPUT,
+    report: Callable[[str], None] | None = None,
+) -> tuple[bytes, bytes]:
+    """Return what a process prints, and the last 64 kB of its messages, and wait until it has ended.
+
+    It is ended where it gives no message for the seconds of `silence`, or prints more than `most` bytes. `report` is given
+    each line of its messages.
+    """
+    output, said, last = bytearray(), b"", monotonic()
     with selectors.DefaultSelector() as waiting:
-        waiting.register(process.stderr, selectors.EVENT_READ)
-        while waiting.select(silence):
-            chunk = process.stderr.read1()
-            if not chunk:
-                return said
-            said = (said + chunk)[-_LONGEST_WORDS:]
-    _end(process)
-    return said
+        for pipe in (process.stdout, process.stderr):
+            waiting.register(pipe, selectors.EVENT_READ)
+        while waiting.get_map():
+            ready = waiting.select(None if silence is None else last + silence - monotonic())
+            if not ready:
+                _end(process)
+                break
+            for key, _ in ready:
+                chunk = os.read(key.fd, _CHUNK)
+                if not chunk:
+                    waiting.unregister(key.fileobj)
+                elif key.fileobj is process.stdout:
+                    output += chunk
+                    if len(output) > most:
+                        _end(process)
+                        return b"", f"fatal: git printed more than {most:,} bytes; that is no catalogue".encode()
+                else:
+                    said, last = (said + chunk)[-_LONGEST_WORDS:], monotonic()
+                    if report is not None:
+                        for line in re.split(rb"[\r\n]+", chunk):
+                            report(line.decode("utf-8", "replace"))
+    process.wait()
+    return bytes(output), said
 
 
 def fetch(
@@ -106,14 +145,8 @@ def fetch(
     report: Callable[[str], None] | None = None,
 ) -> None:
     """Run a git command that fetches, for at most `seconds`, and pass on what it says of its progress."""
-    said = b""
     with lines_as_input(lines) as stdin, started(command, stdin, seconds) as process:
-        while chunk := process.stderr.read1():
-            said = (said + chunk)[-_LONGEST_WORDS:]
-            if report:
-                for line in re.split(rb"[\r\n]+", chunk):
-                    report(line.decode("utf-8", "replace"))
-        process.wait()
+        _, said = _heard(process, report=report)
     if process.returncode:
         raise SourceError(f"{what}: {explain(said)}")
 
@@ -128,10 +161,10 @@ def execute(
 ) -> bytes:
     """Run a git command for at most `seconds` and return what it prints; raise SourceError about `what` if it fails."""
     with started(command, stdin, seconds, locks) as process:
-        stdout, stderr = process.communicate()
+        output, said = _heard(process)
     if process.returncode:
-        raise SourceError(f"{what}: {explain(stderr)}")
-    return bytes(stdout)
+        raise SourceError(f"{what}: {explain(said)}")
+    return output
 
 
 def open_process(
@@ -139,17 +172,36 @@ def open_process(
     stdin: BinaryIO | None = None,
     locks: Collection[int] = (),
     *,
+    messages: BinaryIO | None = None,
     start_new_session: bool = False,
 ) -> Process:
-    """Start a process whose output and messages are pipes, and its input where `stdin` is None; it holds `locks` as well."""
-    return subprocess.Popen(  # noqa: S603
+    """Start a process whose output is a pipe, as its input and its messages are where no file is given; it holds `locks` as well.
+
+    Neither it nor what it starts gets more than 1 GB of memory, beside what it maps of files.
+    """
+    process = subprocess.Popen(  # noqa: S603
         command,
         stdin=subprocess.PIPE if stdin is None else stdin,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.PIPE if messages is None else messages,
         start_new_session=start_new_session,
         pass_fds=locks,
     )
+    # Only Linux can; where the limit was lower before, it stays. What starts git as its child was given the limit already.
+    with suppress(AttributeError, OSError, ValueError):
+        resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        if messages is not None:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_LARGEST_MESSAGES, _LARGEST_MESSAGES))
+    return process
+
+
+def last_words(process: Process, messages: BinaryIO) -> bytes:
+    """Return the last 64 kB of what a process that ends wrote into the file of its messages."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDING_SECONDS)
+    size = messages.seek(0, os.SEEK_END)
+    messages.seek(max(0, size - _LONGEST_WORDS))
+    return messages.read()
 
 
 @contextmanager
@@ -217,7 +269,7 @@ def explain(stderr: bytes | str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "Timeout:"))]
     chosen = (fatal or lines or ["git failed without a message"])[0]
-    return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+    return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")[:_LONGEST_REASON]
 
 
 def _end(process: Process) -> None:
@@ -236,9 +288,9 @@ def _signal(pid: int, number: int) -> None:
 
 def stop(process: Process) -> None:
     """End a process, if it has not ended, and close its pipes."""
+    process.terminate()  # first, since to close a pipe that another thread is writing to waits for its reader
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
-    process.terminate()
     process.wait()

@@ -7,6 +7,7 @@ does not know how to leave that alone is not let near one that is not ours.
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource
@@ -97,27 +98,35 @@ def _word(path: Path) -> str:
 
 def _check_files(folder: str) -> None:
     """Look at every file; that costs milliseconds, because the folders say what their files are."""
-    try:
-        with os.scandir(folder) as found:
-            for entry in found:
-                if entry.is_dir(follow_symlinks=False):
-                    _check_files(entry.path)
-                elif not entry.is_file(follow_symlinks=False):
-                    check_regular(Path(entry.path))
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return  # which git will say, if it needs it
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                entries = list(found)
+        except OSError:
+            continue  # which git will say, if it needs it
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif not entry.is_file(follow_symlinks=False):
+                check_regular(Path(entry.path))
 
 
 def _configuration(folder: Path) -> Iterator[str]:
     """Yield the text of the configuration, and of all that it includes."""
     waiting, seen = [folder / "config", folder / "config.worktree"], set[Path]()
-    while waiting and len(seen) < _MOST_INCLUDED:
+    while waiting:
         file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        if len(seen) > _MOST_INCLUDED:
+            raise BrokenSource(f"{folder}: its configuration includes more than {_MOST_INCLUDED} files; remove some")
         check_regular(file)
-        if file not in seen and file.is_file():
-            seen.add(file)
-            text = read_regular(file, most=_LARGEST_CONFIG).decode("utf-8", "replace").replace("\\\n", "")
-            waiting += _included(text, file.parent)
+        if file.is_file():
+            text = read_regular(file, most=_LARGEST_CONFIG).decode("utf-8", "replace")
+            text = text.replace("\r\n", "\n").replace("\\\n", "")
+            waiting += islice(_included(text, file.parent), _MOST_INCLUDED + 1)
             yield text
 
 

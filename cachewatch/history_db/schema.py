@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 from cachewatch.errors import NoHistoryIndex, StateError
 
@@ -185,7 +186,9 @@ def check_may_be_removed(path: Path) -> None:
 
 def _header(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # nobody waits for a pipe
+            if not S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _not_an_index(path)
             return file.read(_HEADER_BYTES)
     except FileNotFoundError:
         return b""
@@ -205,6 +208,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     from cachewatch.runtime.filesystems import journal_mode  # noqa: PLC0415  no question needs it
 
     make_folder(path)
+    _header(path)  # SQLite would wait for a pipe
     with explained(path), _closed_on_error(_connect(path, "rwc")) as connection:
         if _version(connection, path) > VERSION:  # or the file is not ours to change
             raise _newer(path)

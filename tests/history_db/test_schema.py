@@ -1,5 +1,6 @@
 """The file of the history index: how it is made, opened and refused, and how hashes are kept in it."""
 
+import os
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -110,6 +111,14 @@ def test_what_is_no_index_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="not a database"):
         open_for_writing(path)
     assert path.read_text() == "text"
+
+
+@pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
+def test_a_pipe_is_no_index(opens: Callable[[Path], sqlite3.Connection], tmp_path: Path) -> None:
+    """Nobody waits for it."""
+    os.mkfifo(tmp_path / NAME)
+    with pytest.raises(StateError, match="no history index; name another file"):
+        opens(tmp_path / NAME)
 
 
 def test_it_is_read_where_nobody_may_write(tmp_path: Path) -> None:

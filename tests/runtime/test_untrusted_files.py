@@ -203,12 +203,13 @@ def test_a_repository_has_no_pipes(name: str, repository: Path) -> None:
         "[include] path = ../pipe",
         '[include]\n\tPATH = "../pi\\\npe" ; so it is',
         '[includeIf "gitdir:**"]\n  path = more\n',
+        "[include]\r\n\tpath = ../pi\\\r\npe\r\n",
     ],
 )
 def test_a_repository_includes_no_pipe(line: str, repository: Path) -> None:
     """However the line is written, and from file to file."""
     os.mkfifo(repository / "pipe")
-    with (repository / ".git" / "config").open("a") as config:
+    with (repository / ".git" / "config").open("a", newline="") as config:
         config.write(line)
     (repository / ".git" / "more").write_text("[include]\n\tpath = ../pipe\n")
     result = run("diff", "HEAD", "--repo", repository)

@@ -1,0 +1,147 @@
+"""What strangers make git read, print and say is bounded: in memory, in bytes and in time."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from gitservers import serving
+from helpers import catalogue, history, record
+
+from cachewatch.errors import SourceError
+from cachewatch.git import guarded_command, object_pipe, processes
+from cachewatch.git.clone_remote import Remote
+from cachewatch.git.credentials import redact
+from cachewatch.git.object_pipe import ObjectPipe
+from cachewatch.git.processes import ask
+
+
+class _Refs(BaseHTTPRequestHandler):
+    """Sends refs, or an error with a long reason, as a server of git may."""
+
+    def __init__(self, kind: str, size: int, *arguments: Any) -> None:
+        self.kind, self.size = kind, size
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        """Answer with as many bytes as there shall be."""
+        is_error = self.kind == "error"
+        self.send_response(500 if is_error else 200)
+        self.send_header("Content-Type", "text/plain" if is_error else "application/x-git-upload-pack-advertisement")
+        self.end_headers()
+        if is_error:
+            self.wfile.write(b"No " * (self.size // 3))
+            return
+        self.wfile.write(b"001e# service=git-upload-pack\n0000")
+        line = b"%040x refs/heads/%s\n" % (1, b"a" * 900)
+        block = (b"%04x" % (len(line) + 4) + line) * 1000
+        for _ in range(self.size // len(block)):
+            try:
+                self.wfile.write(block)
+            except OSError:
+                return
+
+    def log_message(self, *arguments: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def _server(kind: str, size: int) -> Iterator[str]:
+    with serving(partial(_Refs, kind, size)) as address:
+        yield f"{address}/upstream.git"
+
+
+def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The git that keeps them is ended by its limit, not by that of the machine."""
+    for module in (processes, guarded_command):
+        monkeypatch.setattr(module, "MEMORY", 64 * 2**20)
+    with _server("refs", 300 * 2**20) as address, pytest.raises(SourceError, match="Out of memory"):
+        Remote(address).tip("main")
+
+
+def test_what_a_server_says_of_an_error_is_kept_in_part() -> None:
+    """However long it is; the reason is cut, too."""
+    with _server("error", 2**20) as address, pytest.raises(SourceError, match="returned error: 500") as raised:
+        Remote(address).tip("main")
+    assert len(str(raised.value)) < 2_000
+
+
+def test_the_last_messages_are_kept() -> None:
+    """They are the ones that say why git ended."""
+    code = "import sys; sys.stderr.write('a' * 10**6 + 'the end'); print('b')"
+    answer = ask([sys.executable, "-c", code], seconds=60)
+    assert (len(answer.error), answer.error[-7:], answer.output) == (65536, "the end", b"b\n")
+
+
+def test_output_has_a_limit() -> None:
+    """A git that prints more is ended, and that is an error."""
+    answer = ask([sys.executable, "-c", "while True: print('a' * 1000)"], seconds=60, most=10**6)
+    assert (answer.code != 0, answer.output) == (True, b"")
+    assert "printed more than 1,000,000 bytes" in answer.error
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fatal: 'https://me:secret@host/a?token=1' fails", "fatal: 'https://...@host/a?...' fails"),
+        ("SSH://me@host: no", "SSH://...@host: no"),
+    ],
+)
+def test_addresses_keep_no_secrets(text: str, expected: str) -> None:
+    """Whatever stands before and behind them."""
+    assert redact(text) == expected
+
+
+def test_thousands_of_messages_about_a_repository_stop_nobody(tmp_path: Path) -> None:
+    """Git names each folder of alternates that is missing, and would wait until that is read."""
+    folder = history(tmp_path / "a.git", catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(2)]}))
+    alternates = folder / "objects" / "info" / "alternates"
+    alternates.parent.mkdir(exist_ok=True)
+    alternates.write_text("".join(f"/nowhere/{'a' * 100}/{number}\n" for number in range(3_000)))
+    command = [sys.executable, "-m", "cachewatch", "diff", "HEAD~1", "HEAD", "--stat", "--repo", str(folder)]
+    done = subprocess.run(command, capture_output=True, timeout=100, check=False)
+
+    assert (done.returncode, b"zlib" in done.stdout) == (0, True)
+
+
+def test_a_git_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where what it reads from hangs."""
+    monkeypatch.setattr(object_pipe, "_ANSWER_SECONDS", 0.1)
+    with closing(ObjectPipe(["sleep", "1000"], tmp_path)) as pipe, pytest.raises(SourceError, match="did not answer"):
+        pipe.get("HEAD")
+
+
+def test_what_git_says_last_is_the_reason(tmp_path: Path) -> None:
+    """Of a git that ended in the middle."""
+    command = ["sh", "-c", "read name; echo fatal: the disk is gone >&2; exit 128"]
+    with closing(ObjectPipe(command, tmp_path)) as pipe, pytest.raises(SourceError, match="the disk is gone"):
+        pipe.get("HEAD")
+
+
+def _configure(folder: Path, text: str) -> None:
+    with (folder / "config").open("a", newline="") as config:
+        config.write(text)
+
+
+def test_a_configuration_includes_a_hundred_files_at_most(run: Run, tmp_path: Path) -> None:
+    """Among more, there could be one on which git would hang."""
+    folder = history(tmp_path / "a.git", catalogue({"zlib": [record(1)]}))
+    _configure(folder, "[include]\n" + "".join(f"\tpath = file-{number}\n" for number in range(101)))
+    result = run("diff", "HEAD", "--repo", folder)
+
+    assert (result.exit_code, "includes more than 100 files" in result.error) == (3, True)
+
+
+def test_folders_in_a_repository_may_be_deep(run: Run, tmp_path: Path) -> None:
+    """As deep as a path can be."""
+    folder = history(tmp_path / "a.git", catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(2)]}))
+    subprocess.run(["mkdir", "-p", folder / "objects" / "/".join("a" * 1500)], check=True)
+    result = run("diff", "HEAD~1", "HEAD", "--stat", "--repo", folder)
+
+    assert (result.exit_code, "zlib" in result.output) == (0, True)
