@@ -16,8 +16,8 @@ Record = dict[str, Any]
 
 
 def record(number: int = 0, **values: Any) -> Record:
-    """Return one record of `spec_details` as the generator writes it."""
-    return {
+    """Return one record of `spec_details` as the generator writes it; a member that is `...` is left out."""
+    members = {
         "compiler": "gcc@11.4.0",
         "hash": spec_hash(number),
         "os": "ubuntu22.04",
@@ -28,6 +28,7 @@ def record(number: int = 0, **values: Any) -> Record:
         "variants": ["build_system=cmake", "+shared"],
         "versions": ["1.0"],
     } | values
+    return {name: value for name, value in members.items() if value is not ...}
 
 
 def spec_hash(number: int) -> str:
@@ -60,7 +61,7 @@ def meta_of(found: list[Record]) -> Record:
     """Return what `meta` says of these records."""
 
     def values(name: str) -> list[str]:
-        return sorted({r[name] for r in found})
+        return sorted({r[name] for r in found if name in r})
 
     stacks = sorted({stack for r in found for stack in r["stacks"]})
     return {

@@ -169,8 +169,11 @@ class Catalogue:
     def _old_compilers(self) -> None:
         """Write compilers as before Spack 1.0, or not at all; some specs were rebuilt."""
         key = self._any()
+        are_missing = self._random.random() < 0.3
         for each in self._records[key]:
             each["compiler"] = self._random.choice(["gcc@=11.4.0", "gcc@11.4.0", "none"])
+            if are_missing:
+                del each["compiler"]
             if self._random.random() < 0.3:
                 self._hash += 1
                 each["hash"] = record(self._hash)["hash"]
@@ -380,12 +383,11 @@ class Told:
         self.baselines.setdefault(key, number if is_baseline else None)
         self.states[key] = after
         self.unread.discard(key)
-        is_old = after is not None and after.has_old_compilers
         self.documents[key] = (
             entry or -1,
             number,
             -1 if self.baselines[key] is None else self.baselines[key],
-            int(is_old),
+            after.compiler_form if after else 0,
         )
 
     def _cannot(self, number: int, key: Key) -> None:
@@ -410,7 +412,7 @@ class Told:
             return
         counts = change.counts
         if counts.added or counts.removed:
-            differ = bool(before and after and before.has_old_compilers != after.has_old_compilers)
+            differ = bool(before and after and before.compiler_form is not after.compiler_form)
             self.steps.append((*key, number, counts.added, counts.removed, counts.rebuilt, differ))
         self._tally(number, key, old, new, change)
 

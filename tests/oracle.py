@@ -43,7 +43,7 @@ def specs_of(records: Iterable[Spec]) -> Specs:
 
 def spelled(record: Spec) -> Spec:
     """Return a record in one spelling."""
-    name, at, version = (record["compiler"] or "none").partition("@")
+    name, at, version = (record.get("compiler") or "none").partition("@")
     variants = {re.sub(r"^-", "~", v).replace(":=", "=") for v in record["variants"]}
     return {
         "versions": tuple(record["versions"]),
@@ -56,9 +56,12 @@ def spelled(record: Spec) -> Spec:
     }
 
 
-def is_old(records: Iterable[Spec]) -> bool:
-    """Tell whether compilers are written as before Spack 1.0."""
-    return any("@=" in (record["compiler"] or "") for record in records)
+def form(records: Iterable[Spec]) -> str:
+    """Tell how compilers are written: as before Spack 1.0, as since, or not at all."""
+    written = [record.get("compiler", "missing") or "" for record in records]
+    if written and set(written) == {"missing"}:
+        return "missing"
+    return "old" if any("@=" in one for one in written) else "new"
 
 
 @cache
@@ -124,7 +127,7 @@ def told(before: list[Spec], after: list[Spec]) -> dict[str, Any]:
         # Nothing but its stacks can change of a kept hash; a compiler that is named is better than none.
         one = min(old[kept], new[kept], key=lambda s: (s["compiler"] == "none", list(s.values())))
         old[kept], new[kept] = (one | {"stacks": side[kept]["stacks"]} for side in (old, new))
-    is_blind = is_old(before) != is_old(after)
+    is_blind = form(before) != form(after)
     verdicts = judge(old, new, is_blind=is_blind)
     vanished, came = ({h: s for h, s in side.items() if h not in other} for side, other in ((old, new), (new, old)))
     pair_off(vanished, came, is_blind=is_blind)

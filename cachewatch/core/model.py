@@ -6,7 +6,7 @@ the README; a spec is one built binary, its signature all that is known of it bu
 
 from collections import Counter
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import cached_property, lru_cache
 from operator import add
 from typing import NamedTuple
@@ -124,6 +124,14 @@ class DiagnosticKind(_Word):
     INCONSISTENT = "inconsistent"
 
 
+class CompilerForm(IntEnum):
+    """How a document writes the compilers of its specs."""
+
+    NEW = 0  # gcc@11.4.0, or none
+    OLD = 1  # as before Spack 1.0: gcc@=11.4.0
+    MISSING = 2  # no record names one, not even none
+
+
 class Signature(Struct, frozen=True, order=True, cache_hash=True):
     """All that is known of a spec but its hash and size, in one spelling (see core/spack_spellings.py); sorted by all fields."""
 
@@ -234,8 +242,7 @@ class Document(Struct, frozen=True, kw_only=True):
     tag: str
     specs: Specs
     facts: Mapping[str, frozenset[str]]  # the values of each fact over the specs
-    # Compilers written as before Spack 1.0 (`gcc@=11.4.0`).
-    has_old_compilers: bool = False
+    compiler_form: CompilerForm = CompilerForm.NEW
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

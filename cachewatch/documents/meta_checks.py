@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from cachewatch.core import spack_spellings
+from cachewatch.core.model import CompilerForm
 from cachewatch.core.package_facts import Facts
 from cachewatch.documents.limits import MAX_PATIENT_BYTES
 from cachewatch.documents.records import Records
@@ -39,7 +40,7 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
     listed = len(records.specs)
     if said.num_specs is not None and said.num_specs != listed:
         yield f"meta says {said.num_specs} specs, there are {listed}; the specs are used"
-    for name, values, found in _pairs(said, facts):
+    for name, values, found in _pairs(said, records.compiler_form, facts):
         if values is not None and values != found:
             differing = ", ".join(sorted(values ^ found)[:5])
             yield f"meta and the specs name different {name} ({differing}); the specs are used"
@@ -57,10 +58,11 @@ def _read(meta: Any) -> _Meta:
         return msgspec.convert(json.loads(meta, parse_float=str), _Meta, strict=False)
 
 
-def _pairs(said: _Meta, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
+def _pairs(said: _Meta, form: CompilerForm, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
     yield "versions", said.versions, facts["versions"]
-    compilers = None if said.compilers is None else set(map(spack_spellings.compiler, said.compilers))
-    yield "compilers", compilers, facts["compilers"]
+    unnamed = {spack_spellings.NO_COMPILER} if form is CompilerForm.MISSING else set()
+    compilers = None if said.compilers is None else set(map(spack_spellings.compiler, said.compilers)) - unnamed
+    yield "compilers", compilers, facts["compilers"] - unnamed
     yield "operating systems", said.oss, facts["oses"]
     yield "platforms", said.platforms, facts["platforms"]
     yield "targets", said.targets, facts["targets"]

@@ -48,7 +48,7 @@ def _parse(data: bytes, path: str, known: Known) -> Document:
         tag=front.tag,
         specs=records.specs,
         facts=facts,
-        has_old_compilers=records.has_old_compilers,
+        compiler_form=records.compiler_form,
         diagnostics=tuple(_diagnostics(path, front, records, facts)),
     )
 

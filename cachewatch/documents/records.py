@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from cachewatch.core import spack_spellings
-from cachewatch.core.model import Signature, Specs
+from cachewatch.core.model import CompilerForm, Signature, Specs
 from cachewatch.errors import UnreadableDocument
 
 
@@ -23,7 +23,7 @@ class Records(Struct, frozen=True):
 
     specs: Specs
     repeated: Mapping[str, int]  # hashes that stand more than once, and how often
-    has_old_compilers: bool
+    compiler_form: CompilerForm = CompilerForm.NEW
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ class _AnyRecord(msgspec.Struct):
 
     hash: str
     versions: tuple[str, ...] = ()
-    compiler: str | None = None
+    compiler: str | UnsetType | None = UNSET
     os: str = ""
     platform: str = ""
     target: str = ""
@@ -84,6 +84,10 @@ class Known:
         """Return the one object that stands for `signature`."""
         return self._signatures.setdefault(signature, signature)
 
+    def form_of(self, texts: Iterable[str]) -> CompilerForm:
+        """Return how records with these texts, each of which names a compiler, write it."""
+        return CompilerForm.NEW if self.old.isdisjoint(texts) else CompilerForm.OLD
+
     def forget_many(self) -> None:
         """Forget all of them if there are so many that they take memory; between documents only."""
         if len(self.by_text) > _MANY:
@@ -95,7 +99,7 @@ class Known:
 def read_records(details: str, known: Known) -> Records | None:
     """Read `spec_details` of the form that the generator writes, or return None: it takes patience."""
     try:
-        return Records(Specs.of({}), {}, False) if details == "[]" else _cut(details, known)
+        return Records(Specs.of({}), {}) if details == "[]" else _cut(details, known)
     except msgspec.MsgspecError:
         return None
     except RecursionError as error:
@@ -122,7 +126,7 @@ def _cut(details: str, known: Known) -> Records | None:
             return None
         counts[signature] += count
     specs = Specs(distinct, counts, zip(hashes, map(known.by_text.__getitem__, texts), strict=True))
-    return Records(specs, {}, not known.old.isdisjoint(copies))
+    return Records(specs, {}, known.form_of(copies))
 
 
 def split_records(details: str) -> list[str] | None:
@@ -227,15 +231,24 @@ def records_of(details: Any, known: Known) -> Records:
         if not (spec_hash.isascii() and spec_hash.isalnum()):
             raise UnreadableDocument(f"spec_details: {spec_hash[:40]!r} is not a hash")
     repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
-    return Records(
-        Specs.of(specs), repeated, any(spack_spellings.is_old_compiler(record.compiler) for record in records)
-    )
+    return Records(Specs.of(specs), repeated, _form_of([record.compiler for record in records]))
+
+
+def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:
+    if compilers and all(compiler is UNSET for compiler in compilers):
+        return CompilerForm.MISSING
+    is_old = any(spack_spellings.is_old_compiler(_named(compiler)) for compiler in compilers)
+    return CompilerForm.OLD if is_old else CompilerForm.NEW
+
+
+def _named(compiler: str | UnsetType | None) -> str | None:
+    return None if compiler is UNSET else compiler
 
 
 def _signature(record: "_Record | _AnyRecord", variants: tuple[str, ...], stacks: tuple[str, ...]) -> Signature:
     return Signature(
         versions=record.versions,
-        compiler=spack_spellings.compiler(record.compiler),
+        compiler=spack_spellings.compiler(_named(record.compiler)),
         os=record.os,
         platform=record.platform,
         target=record.target,

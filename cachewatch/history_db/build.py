@@ -17,6 +17,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from cachewatch.causes.night_causes import Night, blobs_of, find_nights
+from cachewatch.core.model import CompilerForm
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
@@ -150,7 +151,7 @@ class _Build:
         if not (common or self._is_beside):
             self._check_is_of_repository(stored)
         with self._transaction():
-            cut(self._connection, common - 1, self._versions_up_to, self._is_old)
+            cut(self._connection, common - 1, self._versions_up_to, self._compiler_form)
         return stored - common
 
     def _check_is_of_repository(self, stored: int) -> None:
@@ -205,13 +206,13 @@ class _Build:
         commits = self._connection.execute('SELECT "commit" FROM revision WHERE n <= ? ORDER BY n', (newest,))
         return find_versions(self._repository, [commit for (commit,) in commits])
 
-    def _is_old(self, tag: str, package: str, blob: str) -> bool:
+    def _compiler_form(self, tag: str, package: str, blob: str) -> CompilerForm:
         found = self._repository.objects().get(blob, most=MAX_BYTES)
         try:
             path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
-            return found is not None and parse(found.content, path).has_old_compilers
+            return parse(found.content, path).compiler_form if found else CompilerForm.NEW
         except DocumentError:
-            return False
+            return CompilerForm.NEW
 
     def _indexed(self) -> int:
         return self._one("SELECT indexed FROM progress")
@@ -296,7 +297,7 @@ class _States:
             unread = self._connection.execute(f"SELECT 1 FROM diagnostic {where}", key).fetchone()  # noqa: S608
             return None, unread is not None, ()
         blob, revision, baseline, old_compilers = row
-        return KnownDocument(blob, revision, baseline, bool(old_compilers)), False, tuple(self._open(*key))
+        return KnownDocument(blob, revision, baseline, CompilerForm(old_compilers)), False, tuple(self._open(*key))
 
     def _open(self, tag: int, package: int) -> Iterator[OpenInterval]:
         query = """SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names

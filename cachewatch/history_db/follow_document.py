@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from cachewatch.core.model import Signature
+from cachewatch.core.model import CompilerForm, Signature
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
 from cachewatch.documents.limits import brief
 from cachewatch.documents.parsing import TOO_LARGE
@@ -30,8 +30,8 @@ class _Follower:
     def __init__(self, task: Task, known: Known) -> None:
         self._task = task
         specs = {one: row.signature for row in task.intervals for one in unpack(row.hashes)}
-        is_old = task.known is not None and task.known.has_old_compilers
-        self._reader = DocumentReader(known, specs, has_old_compilers=is_old)
+        form = task.known.compiler_form if task.known else CompilerForm.NEW
+        self._reader = DocumentReader(known, specs, compiler_form=form)
         self._first = {one: row.first for row in task.intervals for one in unpack(row.hashes)}
         self._ended: defaultdict[tuple[Signature, int, int | None], list[str]] = defaultdict(list)
         self._document = task.known
@@ -58,7 +58,7 @@ class _Follower:
 
     def _take(self, version: Version, contents: Contents, path: str) -> str:
         """Take in one version, or say why it cannot be used; the state before it then stays."""
-        before = self._reader.has_old_compilers
+        before = self._reader.compiler_form
         try:
             found = self._difference(version, contents, path)
         except DocumentError as error:
@@ -66,7 +66,7 @@ class _Follower:
         if isinstance(found, str):
             return found
         is_baseline = version.blob is not None and (self._is_unread or version.revision == 0)
-        self._note(version, found, was_old=before, is_baseline=is_baseline)
+        self._note(version, found, old_form=before, is_baseline=is_baseline)
         return ""
 
     def _difference(self, version: Version, contents: Contents, path: str) -> Difference | str:
@@ -75,24 +75,24 @@ class _Follower:
         content = next(contents)
         return TOO_LARGE if content is None else self._reader.read(content, path)
 
-    def _note(self, version: Version, found: Difference, *, was_old: bool, is_baseline: bool) -> None:
+    def _note(self, version: Version, found: Difference, *, old_form: CompilerForm, is_baseline: bool) -> None:
         """Note what was found of a version that is readable, or of a removal."""
         is_there = self._document is not None and self._document.blob is not None
         if found and not is_baseline:
-            self._count(version, found, was_old=was_old and is_there, is_compared=is_there and version.blob is not None)
+            self._count(version, found, old_form=old_form, is_compared=is_there and version.blob is not None)
         self._move(version.revision, found)
         baseline = self._document.baseline if self._document else version.revision if is_baseline else None
-        self._document = KnownDocument(version.blob, version.revision, baseline, self._reader.has_old_compilers)
+        self._document = KnownDocument(version.blob, version.revision, baseline, self._reader.compiler_form)
         self._is_unread = False
 
-    def _count(self, version: Version, found: Difference, *, was_old: bool, is_compared: bool) -> None:
-        is_old = self._reader.has_old_compilers
+    def _count(self, version: Version, found: Difference, *, old_form: CompilerForm, is_compared: bool) -> None:
+        form = self._reader.compiler_form
         step, tallies = count_step(
             self._task.package,
             version.revision,
             found,
-            lambda: ((_before(self._reader.specs, found), was_old), (self._reader.specs, is_old)),
-            is_compiler_unknown=is_compared and was_old != is_old,
+            lambda: ((_before(self._reader.specs, found), old_form), (self._reader.specs, form)),
+            is_compiler_unknown=is_compared and old_form is not form,
         )
         self._steps += [] if step is None else [step]
         self._tallies += tallies

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from cachewatch.core.model import Signature
+from cachewatch.core.model import CompilerForm, Signature
 from cachewatch.git.document_versions import Version
 
 
@@ -21,7 +21,7 @@ class KnownDocument(Struct, frozen=True):
     blob: str | None
     revision: int
     baseline: int | None
-    has_old_compilers: bool
+    compiler_form: CompilerForm
 
 
 class Task(Struct, frozen=True):

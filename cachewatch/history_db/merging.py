@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cachewatch.causes.night_causes import CountedCause
+from cachewatch.core.model import CompilerForm
 from cachewatch.errors import UsageError
 from cachewatch.history_db.build import finish, locked, named, transaction
 from cachewatch.history_db.indexed_document import IndexedDocument, Interval, KnownDocument, Step, Tally, Task
@@ -141,7 +142,7 @@ def _document(source: sqlite3.Connection, key: Sequence[int]) -> IndexedDocument
     query = "SELECT blob, revision, baseline, old_compilers FROM document WHERE tag = ? AND package = ?"
     row = source.execute(query, key).fetchone()
     return IndexedDocument(
-        document=None if row is None else KnownDocument(row[0], row[1], row[2], bool(row[3])),
+        document=None if row is None else KnownDocument(row[0], row[1], row[2], CompilerForm(row[3])),
         intervals=tuple(_intervals(source, key)),
         steps=tuple(
             Step(n, added, removed, rebuilt, bool(differ))

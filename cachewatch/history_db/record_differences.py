@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core.model import Signature
+from cachewatch.core.model import CompilerForm, Signature
 from cachewatch.core.package_facts import facts_of
 from cachewatch.documents.frontmatter import NotPlain, UsualDocuments
 from cachewatch.documents.limits import MAX_BYTES, MAX_STACKS, MAX_UNLIKE, check
@@ -39,10 +39,12 @@ class Difference(Struct, frozen=True):
 class DocumentReader:
     """Reads the versions of one document in their order."""
 
-    def __init__(self, known: Known, specs: BySpec | None = None, *, has_old_compilers: bool = False) -> None:
+    def __init__(
+        self, known: Known, specs: BySpec | None = None, *, compiler_form: CompilerForm = CompilerForm.NEW
+    ) -> None:
         """Begin after a version with these `specs`, or with no document."""
         self.specs: dict[str, Signature] = dict(specs or {})
-        self.has_old_compilers = has_old_compilers
+        self.compiler_form = compiler_form
         self._known = known
         self._usual = UsualDocuments()
         # The records of the last version, each with its text without the hash; None if only the specs are known.
@@ -55,7 +57,7 @@ class DocumentReader:
 
     def remove(self) -> Difference:
         """Take note that the document was removed."""
-        went, self.specs, self.has_old_compilers = self.specs, {}, False
+        went, self.specs, self.compiler_form = self.specs, {}, CompilerForm.NEW
         self._records, self._copies, self._pieces = {}, {}, None
         return Difference(went, {}, {})
 
@@ -66,7 +68,7 @@ class DocumentReader:
             return found
         document = parse(data, path, self._known)
         self._records = self._pieces = None
-        self.has_old_compilers = document.has_old_compilers
+        self.compiler_form = document.compiler_form
         return self._replace(dict(document.specs))
 
     def _read_quickly(self, data: bytes) -> Difference | None:
@@ -119,7 +121,7 @@ class DocumentReader:
             del self._records[record]
         self._records.update(zip(new, cut, strict=True))
         self._copies = copies
-        self.has_old_compilers = not self._known.old.isdisjoint(copies)
+        self.compiler_form = self._known.form_of(copies)
         return found
 
     def _count(self, old: Iterable[str], new: Iterable[str], *, is_whole: bool) -> dict[str, int] | None:

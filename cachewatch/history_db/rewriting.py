@@ -4,12 +4,13 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from cachewatch.core.model import CompilerForm
 from cachewatch.git.document_versions import DocumentVersions, Moment, Version
 from cachewatch.history_db.hashes import pack, prefixes, unpack
 from cachewatch.history_db.writing import add_specs, remove_specs
 
-# Tells whether a blob writes compilers as before Spack 1.0.
-IsOld = Callable[[str, str, str], bool]
+# Tells how a blob writes compilers.
+FormOf = Callable[[str, str, str], CompilerForm]
 
 
 def common_length(connection: sqlite3.Connection, chain: Sequence[Moment]) -> int:
@@ -22,7 +23,7 @@ def common_length(connection: sqlite3.Connection, chain: Sequence[Moment]) -> in
 
 
 def cut(
-    connection: sqlite3.Connection, newest: int, versions: Callable[[int], Sequence[DocumentVersions]], is_old: IsOld
+    connection: sqlite3.Connection, newest: int, versions: Callable[[int], Sequence[DocumentVersions]], form_of: FormOf
 ) -> None:
     """Bring the index back to revision number `newest`, or to an earlier one up to which everything was indexed.
 
@@ -34,7 +35,7 @@ def cut(
     _cut_intervals(connection, newest)
     for table in ("step", "tally", "night", "cause"):
         connection.execute(f"DELETE FROM {table} WHERE revision > ?", (newest,))  # noqa: S608  our own names
-    _cut_documents(connection, newest, versions, is_old)
+    _cut_documents(connection, newest, versions, form_of)
     connection.execute("DELETE FROM diagnostic WHERE revision > ?", (newest,))
     connection.execute("DELETE FROM unit")
     connection.execute("DELETE FROM revision WHERE n > ?", (newest,))
@@ -80,7 +81,7 @@ def _merge(connection: sqlite3.Connection, rows: Sequence[tuple[int, bytes | str
 
 
 def _cut_documents(
-    connection: sqlite3.Connection, newest: int, versions: Callable[[int], Sequence[DocumentVersions]], is_old: IsOld
+    connection: sqlite3.Connection, newest: int, versions: Callable[[int], Sequence[DocumentVersions]], form_of: FormOf
 ) -> None:
     """Let each document be again what its last readable version was then."""
     query = """SELECT tag.name, package.name, tag, package FROM document JOIN tag ON tag.id = tag
@@ -96,10 +97,10 @@ def _cut_documents(
         if last is None:
             connection.execute("DELETE FROM document WHERE tag = ? AND package = ?", (tag, package))
         else:
-            old = last.blob is not None and is_old(*names, last.blob)
+            form = form_of(*names, last.blob) if last.blob is not None else CompilerForm.NEW
             connection.execute(
                 "UPDATE document SET blob = ?, revision = ?, old_compilers = ? WHERE tag = ? AND package = ?",
-                (last.blob, last.revision, old, tag, package),
+                (last.blob, last.revision, form, tag, package),
             )
 
 

@@ -74,7 +74,7 @@ CREATE TABLE document(                   -- the last readable version of each do
     revision INTEGER NOT NULL,           -- that made it so
     baseline INTEGER,                    -- the first readable version, if it is in revision 0 or after an unreadable one:
                                          -- its specs came "at or before"; NULL if the document came in a known revision
-    old_compilers INTEGER NOT NULL,      -- whether it writes compilers as before Spack 1.0 (law 1)
+    old_compilers INTEGER NOT NULL,      -- how it writes compilers: 0 as today, 1 as before Spack 1.0, 2 not at all (law 1)
     PRIMARY KEY (tag, package)
 ) WITHOUT ROWID;
 CREATE TABLE diagnostic(                 -- a version that could not be compared: the state before it is kept

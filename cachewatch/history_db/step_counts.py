@@ -4,15 +4,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from cachewatch.core.compare import compare
-from cachewatch.core.model import Document, MatchKind, Signature, Specs
+from cachewatch.core.model import CompilerForm, Document, MatchKind, Signature, Specs
 from cachewatch.core.package_facts import facts_of
 from cachewatch.core.versions import version_identity
 from cachewatch.history_db.indexed_document import Step, Tally
 from cachewatch.history_db.record_differences import BySpec, Difference
 
 Counts = Mapping[Signature, int]
-# The two states of a document, where the counts of a difference alone do not tell; with whether compilers are old.
-Sides = Callable[[], tuple[tuple[BySpec, bool], tuple[BySpec, bool]]]
+# The two states of a document, where the counts of a difference alone do not tell; with how it writes compilers.
+Sides = Callable[[], tuple[tuple[BySpec, CompilerForm], tuple[BySpec, CompilerForm]]]
 
 
 def count_step(
@@ -45,7 +45,7 @@ def _is_written_variously(signatures: Iterable[Signature]) -> bool:
 
 def _compared(package: str, sides: Sides) -> Counts:
     """Return the rebuilt specs as the whole comparison finds them."""
-    before, after = (_document(package, specs, is_old=is_old) for specs, is_old in sides())
+    before, after = (_document(package, specs, form) for specs, form in sides())
     change = compare(package, before, after)
     rebuilt: Counter[Signature] = Counter()
     for match in change.matches if change else ():
@@ -54,9 +54,9 @@ def _compared(package: str, sides: Sides) -> Counts:
     return rebuilt
 
 
-def _document(package: str, specs: BySpec, *, is_old: bool) -> Document:
+def _document(package: str, specs: BySpec, form: CompilerForm) -> Document:
     held = Specs.of(specs)
-    return Document(package=package, tag="", specs=held, facts=facts_of(held.counts), has_old_compilers=is_old)
+    return Document(package=package, tag="", specs=held, facts=facts_of(held.counts), compiler_form=form)
 
 
 def _tallies(revision: int, found: Difference, went: Counts, came: Counts, rebuilt: Counts) -> Iterator[Tally]:

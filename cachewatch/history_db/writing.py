@@ -139,7 +139,7 @@ class _Rows:
         self._key = key
         d = one.document
         if d is not None:
-            self.documents.append((*key, d.blob, d.revision, d.baseline, d.has_old_compilers))
+            self.documents.append((*key, d.blob, d.revision, d.baseline, d.compiler_form))
         self.diagnostics += [(*key, *each) for each in one.diagnostics]
         self.steps += [(*key, s.revision, s.added, s.removed, s.rebuilt, s.is_compiler_unknown) for s in one.steps]
 

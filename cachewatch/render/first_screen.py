@@ -121,7 +121,9 @@ def _rebuilt_in_place(one: Statement) -> str:
 def _reasons(one: Statement) -> str:
     """Say why specs were rebuilt, behind how many: ` because of zlib 1.3 -> 1.3.1`, or a list of shares."""
     told = rebuild_reasons.shares(one)
-    return f"{': ' if told[0].isdigit() else ' '}{told}" if told else ""
+    reasons = f"{': ' if told[0].isdigit() else ' '}{told}" if told else ""
+    note = rebuild_reasons.not_written(one)
+    return f"{reasons}; {note}" if note else reasons
 
 
 def sentence_of_tag(one: Statement, base: str = "") -> str:
@@ -171,8 +173,8 @@ def _wave(one: Statement, packages: str, specs: str) -> str:
 
 def _behind(one: Statement) -> str:
     """Say why a tag was rebuilt, behind a sentence that ends with numbers."""
-    told = rebuild_reasons.shares(one)
-    return f"; {told}" if told else ""
+    told = (rebuild_reasons.shares(one), rebuild_reasons.not_written(one))
+    return "".join(f"; {part}" for part in told if part)
 
 
 def is_beside(wave: Statement) -> bool:

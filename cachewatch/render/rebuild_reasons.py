@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from cachewatch.core.causes import Cause, Value, What
-from cachewatch.core.statements import CauseCount, Statement
+from cachewatch.core.spack_spellings import NO_COMPILER
+from cachewatch.core.statements import CauseCount, Statement, StatementKind
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render.statement_phrases import names, number
 
@@ -115,7 +116,16 @@ def lines(statement: Statement, most: int) -> list[str]:
     reasons = reasons_of(statement.causes)
     told = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages, _MOST_NAMES)}" for one in reasons[:most]]
     rest = statement.counts.new - sum(one.specs for one in reasons[:most])
-    return [*told, *([f"{number(rest, 'spec')} for other reasons"] if told and rest > 0 else [])]
+    others = f"{number(rest, 'spec')} for other reasons" if told and rest > 0 else ""
+    return list(filter(None, (*told, others, not_written(statement))))
+
+
+def not_written(statement: Statement) -> str:
+    """Say that the compilers of rebuilt specs are written on one side only; empty where they are not."""
+    stories = {line.story for line in statement.lines if line.story.kind is StatementKind.REBUILT}
+    if any(story.after == (NO_COMPILER,) for story in stories):
+        return "compilers are no longer written"
+    return "compilers are written now" if any(story.before == (NO_COMPILER,) for story in stories) else ""
 
 
 def _text(value: Value) -> str:

@@ -89,6 +89,7 @@ _FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
         f"{after} now also with {before}" if before else f"{after} in more combinations"
     ),
     StatementKind.RECONFIGURED: lambda before, after: f"{before or 'default'} -> {after or 'default'}",
+    StatementKind.REBUILT: lambda *_: "",
     StatementKind.UNREFERENCED: lambda before, _: f"{before} goes at the next prune".strip(),
 }
 

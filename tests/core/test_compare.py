@@ -77,6 +77,9 @@ def match_kinds(change: PackageChange) -> dict[str, int]:
             {"upgraded": 1},
             id="none matches in every step",
         ),
+        pytest.param({}, {"compiler": ...}, {"rebuilt": 1}, id="a document without compilers: rebuilt"),
+        pytest.param({"compiler": ...}, {}, {"rebuilt": 1}, id="compilers in documents that had none: rebuilt"),
+        pytest.param({"compiler": ...}, {"versions": ["2.0"]}, {"upgraded": 1}, id="with another version: upgraded"),
     ],
 )
 def test_what_becomes_what(before: Record, after: Record, expected: dict[str, int]) -> None:

@@ -136,6 +136,31 @@ def test_a_migration_names_who_stays(run: Run, tmp_path: Path) -> None:
     assert named(found) == [("migration", "gcc@11.4.0 -> gcc@13.3.0"), ("rebuilt", "")]
 
 
+@pytest.mark.parametrize("is_written_before", [True, False])
+def test_compilers_that_documents_do_not_give_replaced_nothing(
+    run: Run, tmp_path: Path, is_written_before: bool
+) -> None:
+    """Packages whose documents no longer write compilers, or write them now, were rebuilt; the report says which."""
+    written, missing = numbered(8, 100 * is_written_before), numbered(8, 100 * (not is_written_before), compiler=...)
+    before, after = (written, missing) if is_written_before else (missing, written)
+    found = compared(run, tmp_path, before, after)
+    text = run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output
+
+    assert [kind for kind, _ in named(found)] == ["rebuild-wave"]
+    assert found["summary"]["specs"]["rebuilt"] == 8
+    assert all(not one["compilers"]["added"] and not one["compilers"]["removed"] for one in found["packages"])
+    assert ("compilers are no longer written" if is_written_before else "compilers are written now") in text
+    assert "none" not in text
+
+
+@pytest.mark.parametrize("compilers", [("gcc@11.4.0", "none"), ("none", "gcc@11.4.0")])
+def test_nothing_migrates_to_or_from_no_compiler(run: Run, tmp_path: Path, compilers: tuple[str, str]) -> None:
+    """No compiler is no value that somebody could pin: what has one now was built in another way."""
+    before, after = (numbered(8, 100 * n, compiler=one) for n, one in enumerate(compilers))
+
+    assert [kind for kind, _ in named(compared(run, tmp_path, before, after))] == ["reconfigured"]
+
+
 def test_a_migration_crosses_systems_and_targets(run: Run, tmp_path: Path) -> None:
     """What is of equal version and variants in one stack belongs together, however it is matched."""
     new = {"compiler": "gcc@13.3.0", "os": "ubuntu24.04", "target": "x86_64_v4"}

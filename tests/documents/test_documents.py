@@ -11,7 +11,7 @@ from helpers import document, meta_of, parsed, record, records, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.core.model import DiagnosticKind
+from cachewatch.core.model import CompilerForm, DiagnosticKind
 from cachewatch.documents.frontmatter import front_lines
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import identify, parse
@@ -295,7 +295,7 @@ def test_meta_of_a_wrong_type_is_a_warning() -> None:
 def test_surplus_meta_of_old_compilers_agrees() -> None:
     """The spelling of compilers is no disagreement."""
     assert parsed([record(1, compiler="gcc@=11.4.0")]).diagnostics == ()
-    assert parsed([record(1, compiler="gcc@=11.4.0")]).has_old_compilers
+    assert parsed([record(1, compiler="gcc@=11.4.0")]).compiler_form is CompilerForm.OLD
 
 
 def test_signatures_are_shared() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import pytest
 from helpers import document, record, records
 
-from cachewatch.core.model import Signature
+from cachewatch.core.model import CompilerForm, Signature
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
 from cachewatch.errors import DocumentError
@@ -68,15 +68,15 @@ VARIANTS: dict[str, bytes] = {
 }
 
 
-def _whole(data: bytes) -> tuple[dict[str, Signature], bool] | str:
+def _whole(data: bytes) -> tuple[dict[str, Signature], CompilerForm] | str:
     try:
         found = parse(data, "p")
     except DocumentError as error:
         return f"{type(error).__name__}: {error}"
-    return dict(found.specs), found.has_old_compilers
+    return dict(found.specs), found.compiler_form
 
 
-def _by_difference(reader: DocumentReader, data: bytes) -> tuple[dict[str, Signature], bool] | str:
+def _by_difference(reader: DocumentReader, data: bytes) -> tuple[dict[str, Signature], CompilerForm] | str:
     before = dict(reader.specs)
     try:
         found = reader.read(data, "p")
@@ -88,7 +88,7 @@ def _by_difference(reader: DocumentReader, data: bytes) -> tuple[dict[str, Signa
     assert all(before[h] == old for h, (old, _) in found.changed.items())
     assert after | {h: new for h, (_, new) in found.changed.items()} == reader.specs
     assert {h: before[h] for h in found.went} == found.went
-    return dict(reader.specs), reader.has_old_compilers
+    return dict(reader.specs), reader.compiler_form
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -106,7 +106,7 @@ def _prepare(pair: Pair) -> _Prepared | None:
         restacked=restacked,
         is_compiler_unknown=before is not None
         and after is not None
-        and before.has_old_compilers != after.has_old_compilers,
+        and before.compiler_form is not after.compiler_form,
     )
 
 

@@ -143,9 +143,7 @@ class _Reader:
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
-        rebuilt = sum(p.count for p in change.matches if p.kind is MatchKind.REBUILT)
-        if rebuilt:
-            self._add_rebuilt(rebuilt)
+        self._add_rebuilt([match for match in change.matches if match.kind is MatchKind.REBUILT])
         for step in self._steps():
             self._add(step)
         if not self._sums:
@@ -261,12 +259,15 @@ class _Reader:
             kinds=frozenset(kinds),
         )
 
-    def _add_rebuilt(self, count: int) -> None:
-        key = _Key((Story(kind=StatementKind.REBUILT),), is_again=True)
-        stacks = {
-            s for p in self._change.matches if p.kind is MatchKind.REBUILT for s in p.after.stacks if self._sees(s)
-        }
-        self._sums[key] = _Sum(Counts(count, count), stacks, {Kind.REBUILT})
+    def _add_rebuilt(self, matches: Iterable[SpecMatch]) -> None:
+        for match in matches:
+            old, new = match.before.compiler, match.after.compiler  # differ where one document does not give it
+            differs = old != new
+            story = Story(kind=StatementKind.REBUILT, before=(old,) * differs, after=(new,) * differs)
+            key = _Key((story,), is_again=True)
+            found = self._sums.setdefault(key, _Sum(kinds={Kind.REBUILT}))
+            found.counts += Counts(match.count, match.count)
+            found.stacks.update(filter(self._sees, match.after.stacks))
 
     def _add_empty(self) -> None:
         """Note that a document without specs came or went."""
@@ -516,7 +517,11 @@ def _replacement(
     new = after if before is None else counterpart
     if old is None or new is None or old.versions != new.versions:
         return None
-    pairs = [(a, b) if a != b else ("", "") for a, b in _attributes(old, new)]
+    pairs = [
+        # A value that is not given replaced nothing, and nothing replaced it.
+        (a, b) if a != b and NO_COMPILER not in (a, b) else ("", "")
+        for a, b in _attributes(old, new)
+    ]
     if not any(a or b for a, b in pairs):
         return None
     return Replacement(Build(*(a for a, _ in pairs)), Build(*(b for _, b in pairs)))
