@@ -163,8 +163,13 @@ class FileConfig(ChannelConfig):
     path: Annotated[
         str, FromTextInContext(_place), placeholders("subscription", "period", "key", "ext", needed="subscription")
     ] = key(
-        "path of the files, with `{subscription}` and optionally `{period}`, `{key}` and `{ext}`;"
-        " no other channel may write to it"
+        "path of the files, with `{subscription}`, with `{period}` or `{key}` to tell digests apart,"
+        " and optionally `{ext}`; no other channel may write to it"
+    )
+    overwrite: bool = key(
+        "`true` keeps only the newest digest of each subscription, for a `path:` without `{period}` and `{key}`",
+        False,
+        if_left_out="`false`: every digest has a file of its own",
     )
     formats: Once[Literal["md", "html", "json", "txt"]] = key("formats to write", ("md",))
     keep: Duration | None = key("age at which files are removed", None, if_left_out="never removed")
@@ -174,6 +179,11 @@ class FileConfig(ChannelConfig):
     def _check(self) -> Self:
         if len(self.formats) > 1 and "{ext}" not in self.path:
             raise mistake("writes several formats into one file; put {ext} into `path:`")
+        if not self.overwrite and "{period}" not in self.path and "{key}" not in self.path:
+            raise mistake(
+                "writes each digest over the one before; put {period} or {key} into `path:`, or set `overwrite: true`"
+                " to keep only the newest digest of each subscription"
+            )
         if self.keep is not None and "{period}" not in self.path:
             raise mistake(
                 "removes files by their age (`keep:`), so `path:` must contain the period; put {period} into it"

@@ -39,7 +39,12 @@ HOSTILE = [
 
 def files(path: Path, place: str = "", **values: Any) -> FileConfig:
     """Return the configuration of an archive."""
-    everything: dict[str, Any] = {"name": "archive", "path": place or str(path / "www/{subscription}/{period}.{ext}")}
+    place = place or str(path / "www/{subscription}/{period}.{ext}")
+    everything: dict[str, Any] = {
+        "name": "archive",
+        "path": place,
+        "overwrite": not {"{period}", "{key}"} & {*re.findall("{.*?}", place)},
+    }
     return FileConfig(**(everything | values))
 
 
@@ -54,7 +59,7 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
 
 
-@pytest.mark.parametrize("config", ["FileConfig(name='files', path='/x/{subscription}')", "MAILDIR"])
+@pytest.mark.parametrize("config", ["FileConfig(name='files', path='/x/{subscription}/{key}')", "MAILDIR"])
 def test_a_channel_loads_only_what_it_needs(config: str) -> None:
     """What stays on this machine needs no HTTP client and no mail session, which are slow to load."""
     maildir = "MaildirConfig(name='inbox', sender='c@example.org', path=Path('/x'))"

@@ -28,7 +28,7 @@ version: 1
 sources:
   public: {git: https://example.org/catalogue.git}
 channels:
-  archive: {type: file, path: "out/{subscription}.md"}
+  archive: {type: file, path: "out/{subscription}/{key}.md"}
 subscriptions:
   all: {channels: [archive]}
 """
@@ -232,7 +232,10 @@ WRONG = {
     "channels: {a: {type: file, path: '{subscription}{x}'}}": "{x} is not a placeholder here",
     "channels: {a: {type: file, path: '{subscription!r}'}}": "is not a placeholder here",
     "channels: {a: {type: file, path: '{subscription'}}": "braces may only enclose names",
-    "channels: {a: {type: file, path: '{subscription}', formats: [md, json]}}": "put {ext} into `path:`",
+    "channels: {a: {type: file, path: '{subscription}/{key}', formats: [md, json]}}": "put {ext} into `path:`",
+    "channels: {a: {type: file, path: 'out/{subscription}.{ext}'}}": (
+        "channels.a: writes each digest over the one before; put {period} or {key} into `path:`, or set `overwrite: true`"
+    ),
     "channels: {a: {type: webhook}}": "channels.a: lacks `url_file:`",
     "channels: {a: {type: apprise, url_file: x}}": "channels.a.url_file: there is no such key; did you mean 'urls_file'?",
     "channels: {a: {type: webhook, url_env: NOT_SET_AT_ALL}}": "the environment variable NOT_SET_AT_ALL is not set",
@@ -244,11 +247,11 @@ WRONG = {
     "channels: {a: {type: email, from: a@b.org, smtp: {host: 'smtp://x'}}}": "'smtp://x' is not a host",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, port: 0}}}": "'0' is not a whole number from 1 to 65535",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, user: u}}}": "belong together; set both or neither",
-    "channels: {a: {type: file, path: 'x/{subscription}'}, b: {type: feed, path: 'x/y/../{subscription}'}}": (
+    "channels: {a: {type: file, overwrite: true, path: 'x/{subscription}'}, b: {type: feed, path: 'x/y/../{subscription}'}}": (
         "x/{subscription}, as the channel a does; give it another `path:`"
     ),
-    "channels: {a: {type: file, path: '{subscription}'}, b: {type: file, path: '{subscription}'}}": "channels.b: writes {sub",
-    f"channels: {{{'a' * 250}: {{type: file, path: '{{subscription}}'}}}}": "is not a valid name: use up to 64 letters, digits",
+    "channels: {a: {type: file, path: '{subscription}{key}'}, b: {type: file, path: '{subscription}{key}'}}": "channels.b: writes {sub",
+    f"channels: {{{'a' * 250}: {{type: file, path: '{{subscription}}{{key}}'}}}}": "is not a valid name: use up to 64 letters, digits",
     "subscriptions: {'a b': {channels: [f]}}": "'a b' is not a valid name: use up to 64 letters",
     "sources: {größe: {git: x}}": "'größe' is not a valid name: use up to 64 letters",
     "subscriptions: {a: {channels: [nowhere]}}": "subscriptions.a.channels[1]: there is no channel 'nowhere'; there are",
@@ -305,7 +308,7 @@ WRONG = {
 }
 AROUND = """
 sources: {public: {git: x}}
-channels: {m: {type: sendmail, from: a@b.org}, f: {type: file, path: "{subscription}"}}
+channels: {m: {type: sendmail, from: a@b.org}, f: {type: file, path: "{subscription}/{key}"}}
 """
 
 
@@ -330,8 +333,8 @@ def test_mistakes(mistakes: Read, text: str, said: str) -> None:
 
 def test_two_channels_share_a_path_where_they_write_other_files(tmp_path: Path) -> None:
     """Pages for everybody, and data for a group, beside each other."""
-    pages = "  pages: {type: file, path: 'out/{subscription}.{ext}', formats: [html]}\n"
-    data = "  data: {type: file, path: 'out/{subscription}.{ext}', formats: [json], mode: 0640}\n"
+    pages = "  pages: {type: file, path: 'out/{subscription}/{key}.{ext}', formats: [html]}\n"
+    data = "  data: {type: file, path: 'out/{subscription}/{key}.{ext}', formats: [json], mode: 0640}\n"
     (tmp_path / "cachewatch.yaml").write_text(MINIMAL.replace("channels:\n", f"channels:\n{pages}{data}", 1))
     assert {"pages", "data"} < read_config(tmp_path / "cachewatch.yaml").channels.keys()
 

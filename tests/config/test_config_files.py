@@ -87,7 +87,7 @@ def test_the_schema_is_that_of_the_reader(run: Run) -> None:
 
 def test_editors_name_the_key_that_a_channel_does_not_have() -> None:
     """The type of a channel says which keys it has, so there is one error, where the mistake is."""
-    channel = {"type": "file", "path": "{subscription}.md", "form": "md"}
+    channel = {"type": "file", "path": "{subscription}/{key}.md", "form": "md"}
     data = {"sources": {"public": {"git": "x"}}, "channels": {"archive": channel}}
     (error,) = jsonschema.Draft202012Validator(json.loads(json_schema())).iter_errors(data)
 

@@ -14,7 +14,7 @@ FILE = """\
 version: 1
 timezone: Europe/Berlin
 sources: {public: {git: x}}
-channels: {mail: {type: sendmail, from: a@b.org}, file: {type: file, path: "{subscription}"}}
+channels: {mail: {type: sendmail, from: a@b.org}, file: {type: file, path: "{subscription}/{key}"}}
 subscriptions:
   all: {channels: file}
   python: {channels: [mail, file], to: ml@b.org, match: {packages: [py-*, "!py-test*"]}, when: weekly mon 07:30}

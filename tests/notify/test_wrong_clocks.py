@@ -66,7 +66,7 @@ sources: {public: {git: {folder}/upstream.git, stale_after: 30000d, poll: {every
 channels:
   mail: {type: email, from: cachewatch@example.org, smtp: {host: 127.0.0.1, port: {port}, security: none}}
   files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
-  latest: {type: file, path: "{folder}/latest/{subscription}.{ext}", formats: [txt]}
+  latest: {type: file, path: "{folder}/latest/{subscription}.{ext}", overwrite: true, formats: [txt]}
 operators: {channels: [files]}
 silences: {noise: {match: {packages: ["noise-*"]}, until: {until}, reason: a test}}
 subscriptions:

@@ -19,7 +19,7 @@ CONFIG = """\
 version: 1
 state: state
 sources: {public: {git: catalogue.git}}
-channels: {archive: {type: file, path: "{subscription}"}}
+channels: {archive: {type: file, path: "{subscription}/{key}"}}
 subscriptions: {all: {channels: [archive]}}
 """
 
