@@ -41,8 +41,8 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     """Fetch, compare and deliver what is due, then exit.
 
     For cron, CI or a systemd timer. Exits with 3 if a source could not be read, with 8 if a digest could not be
-    created, and with 7 if a delivery failed permanently or its address is suppressed. On a terminal, it ends with a
-    summary.
+    created, and with 7 if a delivery failed permanently, its address is suppressed, or a channel does not work until
+    it is repaired. On a terminal, it ends with a summary.
     """
     os.umask(0o077)
     with only_one(config.folder), ExitStack() as stack:
@@ -73,7 +73,7 @@ def _status(result: Result) -> int:
         return 3
     if result.failed_digests:
         return _DIGEST_FAILED
-    return 7 if result.undelivered else 0
+    return 7 if result.is_undelivered else 0
 
 
 @click.command(

@@ -3,6 +3,7 @@
 `once` is this and no more; the daemon does the same things as they fall due.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from itertools import chain
@@ -37,11 +38,12 @@ class Result(Struct, frozen=True, kw_only=True):
     failed_digests: int  # streams whose digests cannot be created
     dead: int
     suppressed: int  # deliveries for addresses that kept refusing
+    blocked: int  # channels through which nothing is delivered until somebody repairs them
 
     @property
-    def undelivered(self) -> int:
-        """How many deliveries of this pass nobody gets."""
-        return self.dead + self.suppressed
+    def is_undelivered(self) -> bool:
+        """Whether somebody does not get a digest, now or unless an operator acts."""
+        return bool(self.dead or self.suppressed or self.blocked)
 
 
 def run_pass(context: Context) -> Result:
@@ -63,8 +65,14 @@ def run_pass(context: Context) -> Result:
     clean_up(context)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)
-        failed = sum(alert.key.kind is AlertKind.DIGEST_FAILED for alert in alerts.all_open(connection))
-    return Result(failed_sources=polls.failed, failed_digests=failed, dead=dead, suppressed=suppressed)
+        kinds = Counter(alert.key.kind for alert in alerts.all_open(connection))
+    return Result(
+        failed_sources=polls.failed,
+        failed_digests=kinds[AlertKind.DIGEST_FAILED],
+        dead=dead,
+        suppressed=suppressed,
+        blocked=kinds[AlertKind.CHANNEL_DOWN],
+    )
 
 
 def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:

@@ -76,6 +76,19 @@ def test_once_says_how_it_went(site: Site, run: Run) -> None:
     assert database.read_bytes().startswith(b"not a database"), "what is damaged is left for a person to look at"
 
 
+def test_once_fails_where_a_channel_has_to_be_repaired(site: Site, run: Run) -> None:
+    """As long as files cannot be written, though they are kept; then they are written, and all is well."""
+    path = site.folder / "cachewatch.yaml"
+    path.write_text(path.read_text().replace("to: [kim@example.org], channels: [mail, files]", "channels: [files]"))
+    (site.folder / "out").write_text("in the place of the folder")
+    assert [run("once", "--config", path).exit_code for _ in range(2)] == [7, 7]
+    (site.folder / "out").unlink()
+    waiting = [each.id for each in site.deliveries() if each.state is not State.SENT]
+    assert run("deliveries", "retry", *waiting, "--config", path).exit_code == 0
+    assert run("once", "--config", path).exit_code == 0
+    assert list((site.folder / "out/ml").iterdir())
+
+
 @pytest.mark.slow
 def test_a_state_that_was_lost_is_told(site: Site, run: Run) -> None:
     """Operators hear that the database is gone, once, and nobody hears so at a first run."""
