@@ -12,7 +12,7 @@ ON_POSTGRESQL := $(addprefix tests/notify/test_,digests.py held_digests.py lease
 
 PICTURES := docs/pictures
 
-.PHONY: help demo man outputs test test-slow test-all test-postgresql test-tools crash model hosts powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
+.PHONY: help demo man outputs test test-slow test-all nightly test-postgresql test-tools crash model hosts powercut mutants axe screenshots docs check bench fuzz hostile growth lock clean
 
 help:            ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -24,12 +24,21 @@ demo: $(RUNS)    ## Compare two revisions made of the bundled documents
 test: $(READY)   ## Run the tests, all but the slow ones, one process a core (5 to 10 minutes)
 	$(TESTS) -m "not slow" --hypothesis-profile=quick $(PYTEST)
 
-test-slow: $(READY) ## Run the tests that `make test` leaves out
-	$(TESTS) -m slow $(PYTEST)
+test-slow: $(READY) ## Run the slow tests, all but the nightly ones
+	$(TESTS) -m "slow and not nightly" $(PYTEST)
 
-test-all: $(READY) ## Run all tests, with the coverage gate
+test-all: $(READY) ## Run all tests but those of `make crash`, with the coverage gate
 	@rm -f .coverage .coverage.*
-	$(TESTS) --cov $(PYTEST)
+	$(TESTS) --ignore=tests/crash --cov $(PYTEST)
+
+nightly: .venv/docs ## Run all that takes too long for each change: some hours
+	$(MAKE) --no-print-directory docs
+	$(MAKE) --no-print-directory test-all
+	$(MAKE) --no-print-directory test-postgresql
+	$(MAKE) --no-print-directory crash
+	$(MAKE) --no-print-directory model MODEL="--minutes 30"
+	if $(MAKE) --silent .venv/atheris; then $(MAKE) --no-print-directory fuzz; else echo "atheris has no wheel for this Python: nothing is fuzzed"; fi
+	$(MAKE) --no-print-directory bench BENCH=--quick
 
 test-postgresql: $(READY) ## Run tests of the service with a state in PostgreSQL, all that may be in either database with FILES=tests
 	$(TESTS) --state postgresql $(or $(FILES),$(ON_POSTGRESQL)) $(PYTEST)
@@ -49,7 +58,7 @@ man: $(READY)    ## Write the manual pages and the page about commands from the 
 	PYTHONPATH=tests $(BIN)/python tests/manpages.py
 	PYTHONPATH=tests $(BIN)/python tests/commandlines.py > docs/commands.md
 
-outputs: $(READY) ## Write what some 280 commands print into OUT=outputs, to compare two commits with diff -r
+outputs: $(READY) ## Write what commands print into OUT=outputs, to compare two commits with diff -r
 	PYTHONPATH=tests $(BIN)/python -m outputs $(or $(OUT),outputs)
 
 docs: .venv/docs ## Build the documentation into docs/_build/html; a warning is an error
@@ -61,7 +70,7 @@ check: $(READY)  ## Run the linters
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-crash: $(READY)  ## Kill and starve a pass at every system call, CRASH=third for fewer; takes strace, and time
+crash: $(READY)  ## Kill and starve a pass at every system call, CRASH=third or CRASH=sample for fewer; takes strace, and time
 	CACHEWATCH_CRASH=$(or $(CRASH),all) $(BIN)/pytest -q -s tests/crash
 
 model: $(READY)  ## Play a model of the service at random: MODEL="--minutes 60 --seed 1"

@@ -30,6 +30,16 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 # `make test` leaves them out.
 SLOW = ("browser", "crash", "fuzz", "model")
+# Of these, `make nightly` alone runs what is slow: faults of two hosts, growth with the size of a catalogue.
+NIGHTLY = (
+    "hosts",
+    "model",
+    "test_other_hosts",
+    "test_scaling",
+    "test_shared_histories",
+    "test_shared_recording",
+    "test_standby",
+)
 STATES = ("sqlite", "postgresql")
 
 # All tests share one process, which is too large to be forked for each pass.
@@ -105,7 +115,7 @@ def _own_log() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as slow what lies in folders of slow tests, cases of PostgreSQL, and what `slow_cases` says."""
+    """Mark as slow what lies in folders of slow tests, cases of PostgreSQL, and what `slow_cases` says; and what is nightly."""
     if config.getoption("--state") != STATES[0]:
         left_out = [item for item in items if item.get_closest_marker("only_sqlite")]
         config.hook.pytest_deselected(items=left_out)
@@ -116,6 +126,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_another = name in has_one and item.get_closest_marker("slow_cases") is not None
         if _folder(item.path) in SLOW or is_another or _state_of(item) == STATES[1]:
             item.add_marker("slow")
+        if _folder(item.path) in NIGHTLY or (item.path.stem in NIGHTLY and item.get_closest_marker("slow")):
+            item.add_marker("nightly")
         has_one.add(name)
 
 

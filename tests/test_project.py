@@ -27,7 +27,7 @@ def _jobs(path: Path) -> dict[str, dict[str, Any]]:
 
 def test_the_workflows_are_there() -> None:
     """Each is one file."""
-    assert {path.stem for path in WORKFLOWS} == {"docs", "lint", "release", "test"}
+    assert {path.stem for path in WORKFLOWS} == {"docs", "lint", "nightly", "release", "test"}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
