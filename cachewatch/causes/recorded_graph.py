@@ -11,7 +11,7 @@ from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
-from cachewatch.errors import DocumentError
+from cachewatch.errors import DocumentError, UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import folders
 
@@ -24,6 +24,7 @@ class RecordedGraph:
 
     def __init__(self, repository: Repository, commit: str, tag: str) -> None:
         self._repository = repository
+        self.commit = commit
         self.tag = tag
         self.unreadable: dict[str, str] = {}  # packages that others depend on, with what is wrong
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
@@ -34,6 +35,15 @@ class RecordedGraph:
         self.is_recorded = others is not None
         self._others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
         self._named_others = by_name(self._others)
+
+    def require(self) -> None:
+        """Raise UsageError where the revision has no graph."""
+        if not self.is_recorded:
+            raise UsageError(
+                f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none);"
+                " `cachewatch record URL --into REPO` keeps the graph of a build cache from now on:"
+                " then ask with --repo REPO (docs/why.md)"
+            )
 
     @property
     def others(self) -> Collection[GraphNode]:

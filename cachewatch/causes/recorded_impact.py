@@ -12,10 +12,7 @@ from cachewatch.errors import UsageError
 
 def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
     """Return the dependents of a package, or package@version; raises UsageError where the revision has no graph."""
-    if not graph.is_recorded:
-        raise UsageError(
-            "this revision has no dependency graph; `cachewatch record` keeps it from now on (docs/why.md)"
-        )
+    graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
     nodes = list(_all_nodes(graph))

@@ -1,7 +1,7 @@
 """Why the specs that a revision brought have other hashes than their nearest predecessors."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from msgspec.structs import replace
 
@@ -57,6 +57,12 @@ class Step:
     def is_recorded(self) -> bool:
         """Whether both revisions have a graph."""
         return self.before.is_recorded and self.after.is_recorded
+
+    def require_graphs(self, found: Iterable[Explanation]) -> None:
+        """Raise UsageError if `found` has what a graph would explain, and one of the revisions has none."""
+        if any(NOT_RECORDED in one.causes for one in found):
+            self.before.require()
+            self.after.require()
 
     @property
     def packages(self) -> tuple[str, ...]:

@@ -146,8 +146,10 @@ def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
     asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
     step = step_of(repository, asked, scope.tag, scope.stacks)
     found = [] if step is None else list(explain_asked(step, asked))
-    for what in () if step is None else step.unreadable:
-        warn_of_graph(what)
+    if step is not None:
+        step.require_graphs(found)
+        for what in step.unreadable:
+            warn_of_graph(what)
     is_recorded = step is not None and step.is_recorded
     before = None if asked.before is None else asked.before.side()
     return (
@@ -170,6 +172,7 @@ def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
             require_tag(repository, each, each.tag or scope.tag)
     step = Step.between(repository, before, after, scope.stacks)
     found = list(step.explain_packages(lambda _: True))
+    step.require_graphs(found)
     for what in step.unreadable:
         warn_of_graph(what)
     sides = [scope.side(each) for each in between]

@@ -221,14 +221,22 @@ def test_why_takes_revisions_and_formats_that_say_it(run: Run, tmp_path: Path) -
     assert (table.exit_code, "--why takes one of the formats" in table.error) == (2, True)
 
 
-def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path) -> None:
-    """The answer is how to have one, and never a guess."""
-    result = run("why", "py-build", "--repo", demo_repository)
-    found = json.loads(run("why", "py-build", "--repo", demo_repository, "--format", "json").output)
+@pytest.mark.parametrize("command", [["why", "py-build"], ["why"], ["why", "--format", "json"], ["impact", "py-build"]])
+def test_upstreams_documents_have_no_graph(run: Run, demo_repository: Path, command: list[str]) -> None:
+    """The answer is how to have one, once and not once a spec, and never a guess."""
+    result = run(*command, "--repo", demo_repository)
 
-    assert "not recorded: these revisions have no dependency graph; `cachewatch record` keeps it" in result.output
-    assert found["recorded"] is False
-    assert {one["what"] for each in found["specs"] for one in each["causes"]} == {"not-recorded"}
+    assert (result.exit_code, result.output) == (2, "")
+    assert result.error.startswith("cachewatch: develop at ")
+    assert result.error.count("has no dependency graph") == 1
+    assert "`cachewatch record URL --into REPO`" in result.error
+
+
+def test_a_new_package_needs_no_graph(run: Run, demo_repository: Path) -> None:
+    """That there was none before is known without one."""
+    result = run("why", "py-keras", "--repo", demo_repository)
+
+    assert (result.exit_code, "130 new specs: the package had none before" in result.output) == (0, True)
 
 
 @pytest.mark.parametrize(
