@@ -1,7 +1,6 @@
 """What would be rebuilt if a package changed, in caches that a real Spack wrote, and `cachewatch impact`."""
 
 import json
-from pathlib import Path
 
 import pytest
 from conftest import Run
@@ -45,10 +44,3 @@ def test_nothing_of_that_name(run: Run, histories: dict[str, History], asked: st
     result = run("impact", asked, "--repo", histories["v3"].folder)
 
     assert (result.exit_code, message in result.error) == (2, True)
-
-
-def test_without_a_graph(run: Run, demo_repository: Path) -> None:
-    """The sentence says how to have one."""
-    result = run("impact", "py-build", "--repo", demo_repository)
-
-    assert (result.exit_code, "`cachewatch record` keeps it" in result.error) == (2, True)
