@@ -34,11 +34,9 @@ def version_key(version: str) -> VersionKey:
 
     The part before that is the git reference: two references of one number are neither newer nor older.
     """
-    number, reference = version, ""
-    if _is_git(version):
-        reference, _, number = version.removeprefix("git.").partition("=")
-        if not number or ":" in number:  # no number was assigned, so its place is unknown
-            return (True, (), _FINAL, version.removeprefix("git."), version)
+    reference, number = _parted(version)
+    if reference and (not number or ":" in number):  # no number was assigned, so its place is unknown
+        return (True, (), _FINAL, version.removeprefix("git."), version)
     release, prerelease = _split_prerelease(_SEGMENT.findall(number))
     return (False, tuple(map(_segment, release)), prerelease, reference, version)
 
@@ -66,7 +64,8 @@ def is_newer(version: str, than: str) -> bool:
 class VersionRange(Struct, frozen=True):
     """What Spack means by `@low:high`: from `low` up to everything that begins with `high`.
 
-    `1.2` is short for `1.2:1.2`, so it has 1.2.3 in it; `=1.2` is that version alone.
+    `1.2` is short for `1.2:1.2`, so it has 1.2.3 in it; `=1.2` is that version alone. A git reference or
+    commit without a number is that reference, whatever its number.
     """
 
     low: str = ""  # empty is unbounded
@@ -76,8 +75,10 @@ class VersionRange(Struct, frozen=True):
     def __contains__(self, version: str) -> bool:
         key = version_key(version)
         if self.exactly:
-            is_git = _is_git(version) or _is_git(self.exactly)
-            return version == self.exactly if is_git else key[:3] == version_key(self.exactly)[:3]
+            reference, number = _parted(version)
+            wanted, wanted_number = _parted(self.exactly)
+            is_any_number = bool(wanted and not wanted_number)
+            return reference == wanted and (is_any_number or version_key(number)[:3] == version_key(wanted_number)[:3])
         if key[0]:  # a bare commit, of which nothing is known
             return not self.low and not self.high
         if self.low and key[:3] < version_key(self.low)[:3]:
@@ -118,8 +119,10 @@ def _parse_range(part: str, text: str) -> VersionRange:
         raise ConfigError(f"{text!r} is not a version or range; write @1.2:, @:2, @1.2:1.4, @1.2.3 or @=1.2")
     if exactly:
         return VersionRange(exactly=exactly)
-    if _is_git(part):
-        return VersionRange(exactly=part.strip())
+    if not colon and _is_git(low):
+        return VersionRange(exactly=low)
+    if any(version_key(bound)[0] for bound in bounds):
+        raise ConfigError(f"{text!r} is not a version or range: a git reference has no place in it without a number")
     found = VersionRange(low=low, high=high if colon else low)
     if found.low and found.high and version_key(found.low)[:3] >= _end_of(found.high):
         raise ConfigError(f"{text!r} is an empty range; write the lower version first")
@@ -128,6 +131,14 @@ def _parse_range(part: str, text: str) -> VersionRange:
 
 def _is_git(version: str) -> bool:
     return version.startswith("git.") or "=" in version[1:] or _COMMIT.fullmatch(version) is not None
+
+
+def _parted(version: str) -> tuple[str, str]:
+    """Return the git reference of a version, empty if it is none, and the number that was assigned to it."""
+    if not _is_git(version):
+        return "", version
+    reference, _, number = version.removeprefix("git.").partition("=")
+    return reference or version, number
 
 
 def _end_of(high: str) -> tuple[bool, tuple[Segment, ...], Prerelease]:

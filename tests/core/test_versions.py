@@ -118,7 +118,13 @@ def test_any_text_sorts(versions: list[str]) -> None:
         ("1.2.3", "1.2.3 1.2.3.4", "1.2.4"),
         ("@:", "1 develop git.main", ""),
         ("@1:", "git.main=1.2", "git.main"),
-        ("@git.main", "git.main", "git.other 1.2"),
+        ("@git.main", "git.main git.main=1.2 main=2", "git.other git.other=1.2 1.2 main"),
+        ("@=git.main", "git.main git.main=1.2", "git.other 1.2"),
+        ("@git.main=1.2", "git.main=1.2 git.main=1-2 main=1.2", "git.main git.main=1.3 git.other=1.2 1.2"),
+        (f"@{'a' * 40}", f"{'a' * 40} {'a' * 40}=2.0 git.{'a' * 40}=1.0", f"{'b' * 40}=2.0 2.0"),
+        ("@git.main=1.2:", "1.2 1.3 git.main=1.2 git.x=2", "1.1 git.main"),
+        ("@:git.main=1.2", "1.1 1.2.3 git.main=1.2", "1.3 git.main"),
+        ("@1.1,git.main", "1.1 git.main=3", "3 git.other=3"),
         ("@develop", "develop develop.1", "main 9999"),
         ("@1a", "1a 1aa", "1b 1"),
         ("@1z", "1z 1z.1", "1zA 1.0"),
@@ -142,7 +148,25 @@ def test_ranges_that_exclude() -> None:
     assert Versions().is_open
 
 
-@pytest.mark.parametrize("text", ["", "@", "@2:1", "1 2", "@1:2:3", "@=", "@~1", "@...", "@" + "1" * 300, "@,"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "@",
+        "@2:1",
+        "1 2",
+        "@1:2:3",
+        "@=",
+        "@~1",
+        "@...",
+        "@" + "1" * 300,
+        "@,",
+        "@:git.abc",
+        "@git.abc:",
+        "@1:git.abc",
+        f"@:{'a' * 40}",
+    ],
+)
 def test_no_ranges(text: str) -> None:
     """What is no range is refused with what would be one."""
     with pytest.raises(ConfigError, match=r"not a version or range|empty range"):
