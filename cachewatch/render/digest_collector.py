@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from cachewatch.core.changesets import Changeset, Outcome
-from cachewatch.core.model import Kind, PackageChange, Signature
+from cachewatch.core.model import Kind, PackageChange
 from cachewatch.core.statements import Line
 from cachewatch.core.statements.filtered_statements import select_statements
 from cachewatch.core.versions import is_newer, newest
 from cachewatch.render.csv import CsvCollector, csv_table
 from cachewatch.render.report_formats import report_of
-from cachewatch.report.digest import Example, Table, TagDigest, VersionsChange
+from cachewatch.report.digest import Example, Machine, Table, TagDigest, VersionsChange
 from cachewatch.report.snapshots import PackageOutcome, SnapshotMove, move_of, outcome_of
 
 # Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
@@ -119,34 +119,28 @@ def _best(examples: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _examples(change: PackageChange) -> Iterator[Ranked]:
-    """Yield a new binary to install: of a new package sooner than of a new version, of what has more specs sooner.
+    """Yield what to install: of a new package sooner than of a new version, of what has more new specs sooner.
 
-    A version that is not newer than those before is no news to anybody who installs.
+    It is the newest version that stacks build, if it is newer than all that were there.
     """
+    came = {signature: count for signature, count in change.came.counts.items() if signature.stacks}
+    version = newest({version for signature in came for version in signature.versions} or {""})
     had = change.before["versions"]
-    latest = newest(had) if had else ""
-    added = {version for version in change.facts["versions"].added if not had or is_newer(version, latest)}
-    if not added:
+    if not version or (had and not is_newer(version, newest(had))):
         return
-    found = [(s, h) for h, s in change.came.items() if s.stacks and not added.isdisjoint(s.versions)]
-    if found:
-        signature, spec_hash = min(found)
-        yield (
-            0 if Kind.PACKAGE_ADDED in change.kinds else 1,
-            -len(found),
-            change.package,
-            Example(
-                package=change.package,
-                version=_first_added(signature, added),
-                hash=spec_hash,
-                stacks=signature.stacks,
-                target=signature.target,
-            ),
-        )
-
-
-def _first_added(signature: Signature, added: Set[str]) -> str:
-    return next(version for version in signature.versions if version in added)
+    # Of a version that is newer than all that were there, every build is new.
+    builds = {signature: count for signature, count in came.items() if version in signature.versions}
+    yield (
+        0 if Kind.PACKAGE_ADDED in change.kinds else 1,
+        -sum(builds.values()),
+        change.package,
+        Example(
+            package=change.package,
+            version=version,
+            stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
+            machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
+        ),
+    )
 
 
 class _Packer:

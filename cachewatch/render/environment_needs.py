@@ -68,17 +68,19 @@ def hit_packages(change: CoverageChange) -> frozenset[str]:
 
 
 def acts_of(change: CoverageChange) -> list[str]:
-    """Return the same as sentences, with what becomes of the binaries that have another build."""
+    """Return the same as sentences, with what becomes of the binaries that have another build; none where nothing is to be done."""
     advice = advice_of(change)
     source = ", or build from source" if any(covered.suggestion for covered in change.lost) else ": build from source"
     said = [f"{advice}{source if change.lost else ''}."] if advice else []
     if change.removed and change.lost and (others := len(change.removed) - len(change.lost)):
         has = "has another build" if others == 1 else "have other builds"
         said.append(f"{others:,} more {has}, which you get when you re-concretize (listed below).")
-    if not said:
-        what = "nothing of your environment is lost" if headline_of(change) else unchanged(change)
-        said.append(f"{what}: nothing to do.")
     return said
+
+
+def calm_of(change: CoverageChange) -> str:
+    """Say why nothing is to be done about an environment."""
+    return "nothing of your environment is lost" if headline_of(change) else unchanged(change)
 
 
 def unchanged(change: CoverageChange) -> str:

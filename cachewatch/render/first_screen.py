@@ -20,24 +20,24 @@ _OFTEN = "often a failed pipeline: keep what is installed, and look again after 
 
 
 def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()) -> list[str]:
-    """Return what to do, worst first; a sentence that says so if that is nothing.
+    """Return what to do, worst first; nothing where nothing is to be done.
 
     `base` is the snapshot that a new one is compared with, where one may stay with it; `own`
     is what to do about the reader's own: an environment, or what is back.
     """
-    by_kind = _by_kind(statements)
+    by_kind = _by_kind(one for one in statements if not one.is_harmless)
     said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
     more = len(said) - _MOST_ACTS
     if said:
-        is_missed = any(one.severity is Severity.ATTENTION and not is_harmless(one) for one in statements)
+        is_missed = any(one.severity is Severity.ATTENTION for one in statements)
         stay = [f"if you need what is lost, stay on {safe_name(base)}."] if base and is_missed else []
         rest = [f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []
         return [*own, *said[:_MOST_ACTS], *rest, *stay]
     if own:
         return list(own)
-    if said := [sentence for kind, say in _ADVICE.items() if kind in by_kind for sentence in say(by_kind[kind])]:
-        return said[:_MOST_ACTS]
-    return ["nothing is lost: nothing to do."] if statements else []
+    return [sentence for kind, say in _ADVICE.items() if kind in by_kind for sentence in say(by_kind[kind])][
+        :_MOST_ACTS
+    ]
 
 
 def know(statements: Sequence[Statement], returns: Sequence[Return] = ()) -> str:
@@ -246,24 +246,16 @@ def _downgraded(found: Sequence[Statement]) -> Iterator[str]:
 
 
 def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
-    # What nobody misses comes last.
-    in_order = sorted(found, key=is_harmless)
-    for one in in_order[:_MOST_PLACES]:
+    for one in found[:_MOST_PLACES]:
         for remains, words in _REMAINS.items():
             if packages := one.with_remains(remains):
                 yield words.format(
                     place=place_name(one.name),
                     names=names(packages, _FEW_NAMES),
-                    them="the same binary is" if len(packages) == 1 else "the same binaries are",
                     its="its binaries" if len(packages) == 1 else "their binaries",
                 )
     if len(found) > _MOST_PLACES:
         yield f"{number(len(found) - _MOST_PLACES, 'more place')} lost packages, listed below."
-
-
-def is_harmless(one: Statement) -> bool:
-    """Tell whether a place lost only what the cache still has, so that whoever installs misses nothing."""
-    return one.kind is StatementKind.PLACE_LOST and one.with_remains(Remains.SAME) == one.packages
 
 
 # What to do about what a place lost, by what is still there; the worst first.
@@ -272,7 +264,6 @@ _REMAINS = {
     Remains.UNTIL_PRUNE: "no stack builds {names} of {place} any more: {its} stay until the next prune.",
     Remains.ANOTHER: "{place} no longer builds {names}, but another stack has a build of the same version: "
     "re-concretize to get it.",
-    Remains.SAME: "{place} no longer builds {names}, but {them} still in the cache: nothing to do.",
 }
 
 
@@ -314,6 +305,10 @@ _NEWS: Mapping[StatementKind, tuple[str, str]] = {
     StatementKind.REBUILD_WAVE: ("rebuild of everything", "rebuilds of everything"),
     StatementKind.PACKAGE_ADDED: ("new package", "new packages"),
     StatementKind.UPGRADED: ("upgrade", "upgrades"),
+    StatementKind.PLACE_LOST: (
+        "package in fewer places (same binaries)",
+        "packages in fewer places (same binaries)",
+    ),
     StatementKind.PLACE_GAINED: ("package in more places", "packages in more places"),
     StatementKind.RETIRED: ("package with older versions retired", "packages with older versions retired"),
     StatementKind.EXTENDED: ("package with older versions added", "packages with older versions added"),

@@ -49,17 +49,18 @@ def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
 
 
 def _section(own: Sequence[Chosen], asked: Requested) -> Block:
-    first = own[0].statement
+    kind = own[0].statement.kind
+    severity = min((one.statement.severity for one in own), key=_SEVERITIES.index)
     entries = [entry for one in own for entry in _entries(one, asked)]
     most = asked.most
-    if first.severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
+    if severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
         most //= _ROUTINE_SHARE
     counts = sum_of(one.counts for one in own)
     packages = {name for one in own for name in one.packages}
     return Block(
-        kind=first.kind,
-        severity=first.severity,
-        title=statement_phrases.HEADINGS[first.kind],
+        kind=kind,
+        severity=severity,
+        title=statement_phrases.HEADINGS[kind],
         total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))),
         entries=tuple(entries[:most]),
         more=_more(entries[most:]),
@@ -83,6 +84,7 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
             fact=_lost(one, asked),
             counts=one.counts,
             where=statement_phrases.remaining(statement, one.packages),
+            is_harmless=statement.is_harmless,
         )
         return
     for line in one.lines:

@@ -21,6 +21,7 @@ from cachewatch.report.changes import Report
 from cachewatch.report.digest import (
     Digest,
     Example,
+    Machine,
     Notice,
     Outage,
     Pinned,
@@ -161,7 +162,10 @@ def _tag() -> TagDigest:
         versions=(VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
         examples=(
             Example(
-                package="py-keras", version="3.9.2", hash="4cndtqqkxselgikq53txkbo6k2f2gzsv", stacks=("e4s",), target="x86_64_v3"
+                package="py-keras",
+                version="3.9.2",
+                stacks=("e4s",),
+                machines=(Machine("linux", "ubuntu22.04", "x86_64_v3"),),
             ),
         ),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render.diff_totals import Shares, Wants, signed, total
 from cachewatch.render.report_formats import report_of
-from cachewatch.render.statement_phrases import SHARES
+from cachewatch.render.statement_phrases import BY_VERSION, SHARES, fact
 
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 
@@ -48,12 +48,16 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> 
 
 def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement]) -> Iterator[str]:
     shares: defaultdict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
+    versions: defaultdict[str, list[str]] = defaultdict(list)
     for one in statements:
         for line in one.lines:
             shares[line.package][SHARES[one.kind]] += line.counts
+            if one.kind in BY_VERSION:
+                versions[line.package].append(fact(line))
     width = max((len(safe_name(name)) for name, _, _ in packages), default=0)
     for name, before, after in packages:
-        yield f"{safe_name(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {_told(shares[name])}".rstrip()
+        said = "; ".join(filter(None, (_told(shares[name]), *versions[name])))
+        yield f"{safe_name(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {said}".rstrip()
 
 
 def _told(shares: Shares) -> str:

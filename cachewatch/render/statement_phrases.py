@@ -1,11 +1,12 @@
 """The facts of statements in words, the same on a terminal, on a page and in a mail."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 
 from cachewatch.core.model import Place
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.statements import Line, Remains, Statement, StatementKind
-from cachewatch.core.statements.values import Stay, Story
+from cachewatch.core.statements.values import Stay
 from cachewatch.core.untrusted_text import safe_name
 
 # How many stacks and the like are named in one place.
@@ -68,6 +69,7 @@ _STILL = {
     Remains.SAME: "the same binaries are still in the cache",
 }
 _LONGEST_NAME = 60
+_USUAL_VERSION = 12  # characters
 _CACHE = "cache"  # the stack of a build cache that names none
 
 
@@ -75,6 +77,11 @@ def number(count: int, noun: str, plural: str = "") -> str:
     """Return `count` with its noun: 1 spec, 1,204 specs."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
+
+# What says which versions took the place of which.
+BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
+# These name compilers, systems or variants beside versions.
+_CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
 
 # What happened to a package, by what was there before and what is there now.
 _FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
@@ -95,25 +102,36 @@ _FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
-    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `left radiuss`. Up to `most` stacks are named."""
+    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `left radiuss`.
+
+    Up to `most` stacks are named, and about as many versions.
+    """
     story = line.story
-    before, after = _listed(story.before), _listed(story.after)
-    if story.kind in (StatementKind.UPGRADED, StatementKind.DOWNGRADED):
-        return _regraded(story, before, after, most)
+    if story.kind in BY_VERSION:
+        return " ".join(filter(None, (replacement(line, most), staying(line, most))))
+    listed = _listed if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
+    before, after = listed(story.before), listed(story.after)
     if story.kind is StatementKind.MOVED:
         return f"{before} {_moved(line, most)}".strip()
     said = _FACTS.get(story.kind)
     return said(before, after) if said else before or after
 
 
-def _regraded(story: Story, before: str, after: str, most: int) -> str:
-    is_upgrade = story.kind is StatementKind.UPGRADED
+def replacement(line: Line, most: int = MOST_NAMES) -> str:
+    """Name the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`."""
+    before, after = (_versions(side, most) or "no version" for side in (line.story.before, line.story.after))
+    return f"{before} -> {after}"
+
+
+def staying(line: Line, most: int = MOST_NAMES) -> str:
+    """Say of an upgrade that its old version stays, of a downgrade that its new one was there: `(0.3.1 stays)`."""
+    story = line.story
     if not story.stays:
-        return f"{before} -> {after}"
-    if story.stays >= story.places:
-        return f"{after} added, {before} stays" if is_upgrade else f"{before} removed, {after} stays"
-    older = before if is_upgrade else after
-    return f"{before} -> {after}, {older} {'stays' if is_upgrade else 'was there'} in {_stacks(story.stays, most)}"
+        return ""
+    is_upgrade = story.kind is StatementKind.UPGRADED
+    version = safe_name((story.before if is_upgrade else story.after)[-1])
+    scope = "" if story.stays >= story.places else f" in {_stacks(story.stays, most)}"
+    return f"({version} {'stays' if is_upgrade else 'was there'}{scope})"
 
 
 def where(line: Line, most: int = MOST_NAMES) -> str:
@@ -218,6 +236,19 @@ def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
 
 def _stacks(places: Iterable[Place], most: int) -> str:
     return stacks_named({place.stack for place in places}, most)
+
+
+def _versions(words: Sequence[str], most: int) -> str:
+    """Name versions, oldest first: as many of the newest as fit into a line, and the number of the others."""
+    told: list[str] = []
+    room = most * _USUAL_VERSION
+    for version in map(safe_name, reversed(words)):
+        room -= len(f"{version}, ")
+        if told and room < 0:
+            break
+        told.append(version)
+    rest = len(words) - len(told)
+    return ", ".join(reversed(told)) + (f" and {rest:,} more" if rest else "")
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date, datetime
+from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from cachewatch.core.untrusted_text import safe
 from cachewatch.render.environment_needs import headlines_of, unchanged
 from cachewatch.render.first_screen import is_back, is_beside, rebuilt, said_back
 from cachewatch.render.rebuild_reasons import main_reason
-from cachewatch.render.statement_phrases import fact, number, replaced, stack_name
+from cachewatch.render.statement_phrases import fact, number, replaced, replacement, stack_name, staying
 from cachewatch.report.digest import Digest, Return, TagDigest
 
 # Of a subject line, with the prefix that the mail adds.
@@ -21,12 +22,14 @@ _MOST_FACTS = 6
 _IN_HEADING = 2
 _LONGEST_NAME = 48
 _FEW_NAMES = 2
+_MOST_UPGRADES = 3
 
 
 class Fact(Struct, frozen=True):
     """One thing to say, in as many words as there is room for: the longest first."""
 
     forms: tuple[str, ...]
+    spare: int = 0  # how many of the longest are left out if there is then room for the next fact
 
     @property
     def whole(self) -> str:
@@ -40,12 +43,13 @@ def title(digest: Digest) -> str:
     where = f"{scope(digest.tags)}: " if len(_tags(digest.tags)) > 1 or _is_snapshot(digest) else ""
     room = _room(digest.subscription, is_urgent=digest.is_urgent) - len(where)
     said: list[str] = []
-    for one in facts[:_MOST_FACTS]:
+    for one, following in zip_longest(facts[:_MOST_FACTS], facts[1:_MOST_FACTS]):
         left = room - len("; ".join([*said, ""])) if said else room
-        form = next((form for form in one.forms if len(form) <= left), None)
-        if form is None:
+        fitting = [form for form in one.forms if len(form) <= left]
+        if not fitting:
             break
-        said.append(form)
+        least = len(f"; {following.forms[-1]}") if following else 0
+        said.append(next((form for form in one.forms[: one.spare + 1] if len(form) + least <= left), fitting[0]))
     if not said:
         return fitted(where + facts[0].forms[-1], digest.subscription)
     return _ascii(where + "; ".join(said))
@@ -124,11 +128,14 @@ def _back(one: Return) -> Fact:
 
 
 def facts_of(statements: Iterable[Statement], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
-    """Yield what happened, worst first; what is `back`, by its kind and name, is not new."""
+    """Yield what happened, worst first; what is `back`, by its kind and name, is not new.
+
+    A loss that nobody misses is named where nothing else happened.
+    """
+    news = [one for one in statements if not is_back(one, back)]
     found: dict[StatementKind, list[Statement]] = {}
-    for one in statements:
-        if not is_back(one, back):
-            found.setdefault(one.kind, []).append(one)
+    for one in [one for one in news if not one.is_harmless] or news:
+        found.setdefault(one.kind, []).append(one)
     for kind, say in _SAYINGS.items():
         if kind in found:
             yield from say(found[kind])
@@ -171,22 +178,25 @@ def _listed(names: Sequence[str], fate: str, counted: str) -> Fact:
 
 def _downgraded(found: Sequence[Statement]) -> Iterator[Fact]:
     for one in found:
-        said = f"{safe(one.name)} {fact(one.lines[0])}"[:_LONGEST_NAME]
-        yield Fact((f"{said} (downgrade)" if "->" in said else said,))
+        yield Fact((f"{_replacement(one)} (downgrade)",))
 
 
 def _upgraded(found: Sequence[Statement]) -> Iterator[Fact]:
-    first, rest = found[0], len(found) - 1
-    name = safe(first.name)[:_LONGEST_NAME]
-    more = f", {number(rest, 'more upgrade')}" if rest else ""
-    counted = number(len(found), "upgrade")
-    yield Fact(
-        (
-            f"{name} {fact(first.lines[0])}{more}",
-            f"{name} {safe(first.after[0] if first.after else '')}{more}",
-            counted,
-        )
-    )
+    """Name as many as there is room for, and what stays beside them."""
+    forms: list[str] = []
+    rest = ""
+    for count in range(min(len(found), _MOST_UPGRADES), 0, -1):
+        named, more = found[:count], len(found) - count
+        rest = f"; {number(more, 'more upgrade')}" if more else ""
+        plain = [_replacement(one) for one in named]
+        whole = [" ".join(filter(None, (said, staying(one.lines[0])))) for said, one in zip(plain, named, strict=True)]
+        forms += dict.fromkeys((f"{', '.join(whole)}{rest}", f"{', '.join(plain)}{rest}"))
+    newest = f"{safe(found[0].name)[:_LONGEST_NAME]} {safe(''.join(found[0].after[-1:]))}{rest}"
+    yield Fact((*forms, newest, number(len(found), "upgrade")), spare=len(forms) - 1)
+
+
+def _replacement(one: Statement) -> str:
+    return f"{safe(one.name)[:_LONGEST_NAME]} {replacement(one.lines[0])}"
 
 
 def _places(found: Sequence[Statement]) -> Iterator[Fact]:
@@ -251,10 +261,10 @@ _SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]
     StatementKind.PLACE_LOST: _places,
     StatementKind.DOWNGRADED: _downgraded,
     StatementKind.MIGRATION: _migrated,
-    StatementKind.STACK_ADDED: _each("new stack {name} ({packages})", "new stack {name}"),
     StatementKind.TAG_ADDED: _each("new tag {name}"),
-    StatementKind.PACKAGE_ADDED: _added,
     StatementKind.UPGRADED: _upgraded,
+    StatementKind.STACK_ADDED: _each("new stack {name} ({packages})", "new stack {name}"),
+    StatementKind.PACKAGE_ADDED: _added,
     StatementKind.REBUILD_WAVE: _wave,
     StatementKind.PRUNE: _prune,
     StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),

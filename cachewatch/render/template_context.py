@@ -4,7 +4,7 @@ Nothing but dictionaries, lists, strings, numbers and None, so that a template o
 reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -12,12 +12,22 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from cachewatch.core import target_compatibility
+from cachewatch.core.environment_coverage import Need
 from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.statements import Line, Severity, Statement, StatementKind
 from cachewatch.core.statements.values import is_of_tag, severity_of
 from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.render.closing_counts import accounting
-from cachewatch.render.environment_needs import acts_of, advice_of, coverage_data, hit_packages, move_data, pinned_data
+from cachewatch.render.environment_needs import (
+    acts_of,
+    advice_of,
+    calm_of,
+    coverage_data,
+    hit_packages,
+    move_data,
+    pinned_data,
+)
 from cachewatch.render.first_screen import (
     act,
     ignore,
@@ -33,7 +43,7 @@ from cachewatch.render.rebuild_reasons import Reason
 from cachewatch.render.statement_phrases import HEADINGS, fact, remaining, there_since, where
 from cachewatch.render.tag_views import Data, TagViews
 from cachewatch.report.changes import Report
-from cachewatch.report.digest import Digest, Example, Return, Span, TagDigest
+from cachewatch.report.digest import Digest, Example, Machine, Return, Span, TagDigest
 
 SCHEMA = "cachewatch.digest/2"
 
@@ -50,6 +60,7 @@ _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
 _LONGEST_WORD = 100
+_USUAL_PLATFORM = "linux"
 _MOST_SPANS = 50
 _MOST = 10**9
 _LONGEST_LINE = 1000
@@ -159,6 +170,7 @@ class _Maker:
         report, base = tag.report, _base(tag.report)
         returns = self._returns(tag)
         back = {(one.kind, one.name) for one in returns}
+        acts = act(self._acted_on(tag), base, [*self._own(tag), *partly_back(returns)])
         return {
             "source": self._name(tag.source),
             "tag": self._name(_name(report)),
@@ -166,7 +178,8 @@ class _Maker:
             "after": self.side(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
-            "act": [safe(said) for said in act(self._acted_on(tag), base, [*self._own(tag), *partly_back(returns)])],
+            "act": [safe(said) for said in acts],
+            "nothing_to_do": "" if acts else safe(self._nothing_to_do(tag)),
             "know": safe(self._known(tag, returns)),
             "ignore": self._ignored(tag),
             "causes": [self.reason(one) for one in reasons(tag.statements, tag.rest)[: self._form.others]],
@@ -184,9 +197,11 @@ class _Maker:
             ],
             "examples": [
                 {
-                    **self.plain(example),
+                    "package": self._name(example.package),
+                    "version": self._name(example.version),
                     "stacks": [self._name(stack) for stack in example.stacks],
-                    "command": install_line(example.package, example.version, example.hash),
+                    "machines": [self.plain(machine) for machine in example.machines],
+                    "command": install_line(example.package, example.version, platform=_platform(example)),
                 }
                 for example in self._examples(tag)
             ],
@@ -216,10 +231,22 @@ class _Maker:
         change = self._digest.environment
         return acts_of(change) if change is not None and tag is self._digest.tags[0] else []
 
-    def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
-        """Return what to install, unless there is something to do about the environment first."""
+    def _nothing_to_do(self, tag: TagDigest) -> str:
+        """Say that there is nothing to do, where something happened, and why if it is about the environment."""
         change = self._digest.environment
-        return () if change is not None and advice_of(change) else tag.examples
+        if change is not None and tag is self._digest.tags[0]:
+            return f"Nothing to do: {calm_of(change)}."
+        return "Nothing to do." if tag.statements else ""
+
+    def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
+        """Return what to install: for an environment, what its machines run, unless there is something to do first."""
+        change = self._digest.environment
+        if change is None:
+            return tag.examples
+        if advice_of(change):
+            return ()
+        needs = change.after.environment.needs
+        return tuple(one for one in tag.examples if any(serves(need, one.machines) for need in needs))
 
     def _known(self, tag: TagDigest, returns: Sequence[Return]) -> str:
         """Return what is news, and what is routine if it is why readers have to act."""
@@ -303,9 +330,11 @@ class _Maker:
         return {
             "packages": len({package for one in found for package in one.packages}),
             "places": len(found),
+            "is_bad": any(not one.is_harmless for one in found),
             "rows": [
                 {
                     "place": self._name(one.name),
+                    "is_bad": not one.is_harmless,
                     "packages": len(one.packages),
                     "names": [self._name(package) for package in one.packages[: self._rows]],
                     "more": max(0, len(one.packages) - self._rows),
@@ -351,7 +380,7 @@ def _base(report: Report) -> str:
 def _others(statements: Sequence[Statement]) -> Iterator[StatementKind]:
     """Yield the kinds that are told in lists of their own; what is routine is a number on the first screen."""
     kinds = {one.kind for one in statements if one.severity is Severity.NEWS and not is_of_tag(one.kind)}
-    yield from (kind for kind in StatementKind if kind in kinds and kind not in _CHANGES)
+    yield from (kind for kind in StatementKind if kind in kinds and kind not in (*_CHANGES, StatementKind.PLACE_LOST))
 
 
 def cleaner(longest: int) -> Clean:
@@ -393,11 +422,32 @@ def mirror_of(digest: Digest, tag: TagDigest) -> str | None:
     return None
 
 
-def install_line(package: str, version: str, spec_hash: str) -> str | None:
-    """Return the command that installs one binary; None where its names could mean more to a shell."""
-    if not all(map(is_plain, (package, version, spec_hash))):
+def serves(need: Need, machines: Iterable[Machine]) -> bool:
+    """Tell whether the machine of `need` runs what is built for one of `machines`; what is not known may be any."""
+    return any(
+        need.platform in ("", one.platform)
+        and need.os in ("", one.os)
+        and (not need.target or target_compatibility.runs(need.target, one.target))
+        for one in machines
+    )
+
+
+def _platform(example: Example) -> str:
+    """Return the platform that an install has to name: the only one, or the usual one."""
+    platforms = {machine.platform for machine in example.machines}
+    return platforms.pop() if len(platforms) == 1 else _USUAL_PLATFORM
+
+
+def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = _USUAL_PLATFORM) -> str | None:
+    """Return the command that installs a version, or one build of it; None where its names could mean more to a shell.
+
+    It names the platform if that is not Linux.
+    """
+    if not all(map(is_plain, (package, version, platform, *([spec_hash] if spec_hash else ())))):
         return None
-    return f"spack install --cache-only {package}@{version}/{spec_hash[:7]}"
+    build = f"/{spec_hash[:7]}" if spec_hash else ""
+    system = "" if platform == _USUAL_PLATFORM else f" platform={platform}"
+    return f"spack install --cache-only {package}@{version}{build}{system}"
 
 
 def is_plain(name: str) -> bool:

@@ -57,7 +57,7 @@ def _block(block: Block, width: int, palette: Palette) -> Iterator[str]:
         yield from _wrapped(block.named, width, first=_INDENT, rest=_INDENT)
     columns = _Columns(block.entries, width)
     for entry in block.entries:
-        yield from columns.lines(entry, _COLOURS.get(block.kind, ""), palette)
+        yield from columns.lines(entry, "" if entry.is_harmless else _COLOURS.get(block.kind, ""), palette)
     if block.more:
         yield f"{_INDENT}{block.more}"
 

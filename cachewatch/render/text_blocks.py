@@ -47,6 +47,7 @@ class BlockEntry(Struct, frozen=True, kw_only=True):
     fact: str = ""
     counts: Counts = Counts()
     where: str = ""
+    is_harmless: bool = False  # nothing is missed, whatever the heading
 
     @property
     def specs(self) -> str:

@@ -37,14 +37,21 @@ class Span(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  # such as: history was rewritten; no news for 5 days
 
 
+class Machine(Struct, frozen=True, order=True):
+    """What a binary is built for."""
+
+    platform: str
+    os: str
+    target: str
+
+
 class Example(Struct, frozen=True, kw_only=True):
-    """One new binary, to be tried out."""
+    """The newest version of a package, to be tried out."""
 
     package: str
     version: str
-    hash: str
-    stacks: tuple[str, ...]
-    target: str
+    stacks: tuple[str, ...]  # that build it
+    machines: tuple[Machine, ...]
 
 
 class Table(Struct, frozen=True):

@@ -82,7 +82,7 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> In
         return None
     latest = newest({build.version for build in built})
     chosen = max((b for b in built if b.version == latest), key=lambda b: (len(b.stacks), len(b.hashes), b.hashes))
-    command = install_line(package, latest, chosen.hashes[0])
+    command = install_line(package, latest, spec_hash=chosen.hashes[0])
     if command is None:
         return None
     mirror = sources.mirror_of(tag)

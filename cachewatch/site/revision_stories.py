@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from cachewatch.core.model import Kind
 from cachewatch.core.statements import Severity, Statement, StatementKind
-from cachewatch.core.statements.values import severity_of
 from cachewatch.render.first_screen import act, know
 from cachewatch.render.report_blocks import tell
-from cachewatch.render.statement_phrases import where
+from cachewatch.render.statement_phrases import staying, where
 from cachewatch.render.subject_and_headline import facts_of
 from cachewatch.render.tag_blocks import name_of
 from cachewatch.render.text_blocks import Block, Requested
@@ -59,9 +58,9 @@ _ADDING = frozenset(
 )
 
 
-def tone_of(kind: StatementKind) -> Tone:
+def tone_of(kind: StatementKind, severity: Severity) -> Tone:
     """Return how a statement of this kind is marked."""
-    return Tone.NEWS if kind in _ADDING else _TONES[severity_of(kind)]
+    return Tone.NEWS if kind in _ADDING else _TONES[severity]
 
 
 class ToldFact(Struct, frozen=True, array_like=True):
@@ -143,9 +142,9 @@ def story_of(report: Report) -> Story:
 def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
     """Yield the facts, bad news first and routine last; a fact is of statements of one kind."""
     in_order = sorted(statements, key=lambda one: list(Severity).index(one.severity))
-    for kind, found in groupby(in_order, key=lambda one: one.kind):
+    for (kind, severity), found in groupby(in_order, key=lambda one: (one.kind, one.severity)):
         for fact in facts_of(found):
-            yield ToldFact(tone_of(kind), _bounded(fact.whole))
+            yield ToldFact(tone_of(kind, severity), _bounded(fact.whole))
 
 
 def _bounded(text: str) -> str:
@@ -159,7 +158,7 @@ def _section(block: Block) -> Section:
         Entry(e.name, _bounded(e.fact), e.specs, _bounded(e.where.removeprefix("in "))) for e in block.entries
     )
     return Section(
-        tone=tone_of(block.kind),
+        tone=tone_of(block.kind, block.severity),
         title=block.title,
         name=_bounded(block.name),
         total=_bounded(block.total),
@@ -177,12 +176,12 @@ def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
     for one in statements:
         is_new = one.kind is StatementKind.PACKAGE_ADDED
         if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
-            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after), _bounded(_where(one)))
+            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after), _bounded(_beside(one)))
 
 
-def _where(upgrade: Statement) -> str:
-    """Say in which stacks a version is, unless it is in all that have the package."""
-    for line in upgrade.lines[:1]:
-        if len({place.stack for place in line.story.places}) < line.story.of_stacks:
-            return where(line).partition(";")[0]
+def _beside(statement: Statement) -> str:
+    """Say what stays beside a version, and in which stacks it is, unless it is in all that have the package."""
+    for line in statement.lines[:1]:
+        is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
+        return " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))
     return ""

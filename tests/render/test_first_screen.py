@@ -1,11 +1,23 @@
 """What readers are asked to do, and what they may ignore: nothing is called missing that the cache still has."""
 
+import re
 from pathlib import Path
 
 import pytest
+from conftest import Run
 from digests import digest_of, read
 from helpers import Record, catalogue, history, record
 
+from cachewatch.core.environment_coverage import (
+    Availability,
+    Coverage,
+    Environment,
+    Need,
+    Resolution,
+    compare_coverage,
+)
+from cachewatch.core.statements import Severity
+from cachewatch.core.versions import sorted_versions
 from cachewatch.render.digest_mail import render_digest
 from cachewatch.render.template_context import view
 from cachewatch.report.digest import TagDigest
@@ -23,11 +35,6 @@ def week(folder: Path, before: dict[str, list[Record]], after: dict[str, list[Re
 @pytest.mark.parametrize(
     ("after", "advice", "remaining"),
     [
-        (
-            [record(1, **THERE)],
-            "radiuss (x86_64_v3) no longer builds zlib, but the same binary is still in the cache: nothing to do.",
-            "the same binaries are still in the cache",
-        ),
         (
             [record(2, **THERE)],
             (
@@ -57,17 +64,66 @@ def week(folder: Path, before: dict[str, list[Record]], after: dict[str, list[Re
 def test_what_a_stack_lost_may_still_be_in_the_cache(
     tmp_path: Path, after: list[Record], advice: str, remaining: str
 ) -> None:
-    """By the same hash, as another build of the version, until the next prune, or not at all."""
-    shared = (
-        record(1, stacks=["e4s", "radiuss", "root"]) if after[0]["hash"] == record(1)["hash"] else record(1, **HERE)
-    )
+    """As another build of the version, until the next prune, or not at all."""
     other = record(9, versions=["2.0"], **THERE)
-    tag = week(tmp_path, {"zlib": [shared, other]}, {"zlib": [*after, other]})
+    tag = week(tmp_path, {"zlib": [record(1, **HERE), other]}, {"zlib": [*after, other]})
     told = view(digest_of(tag))["tags"][0]
 
     assert told["act"] == [advice]
+    assert told["losses"]["is_bad"]
     assert [row["remaining"] for row in told["losses"]["rows"]] == [remaining]
     assert remaining in " ".join(render_digest(digest_of(tag)).text.split())
+
+
+@pytest.fixture
+def nothing_missed(tmp_path: Path) -> TagDigest:
+    """Return a week in which one of two stacks stopped building a package, whose binary the other one still has."""
+    return week(tmp_path, {"zlib": [record(1, stacks=["e4s", "radiuss", "root"])]}, {"zlib": [record(1, **THERE)]})
+
+
+def test_where_nothing_is_to_be_done_no_form_says_act_or_is_red(nothing_missed: TagDigest) -> None:
+    """The same binary is still there: the section says so, and that is all."""
+    rendered = render_digest(digest_of(nothing_missed))
+    (told,) = view(digest_of(nothing_missed))["tags"]
+
+    assert (told["act"], told["nothing_to_do"], told["losses"]["is_bad"]) == ([], "Nothing to do.", False)
+    for form in (
+        rendered.text,
+        rendered.html,
+        rendered.markdown,
+        rendered.feed,
+        rendered.page,
+        "\n".join(rendered.bullets),
+    ):
+        assert "Nothing to do." in form
+        assert not re.search(r"\bact\b", re.sub(r"<style>.*?</style>", "", form, flags=re.DOTALL), re.IGNORECASE)
+    assert "the same binaries are still in the cache" in rendered.text
+    assert '<section class="bad">' not in rendered.page
+    assert not re.search(r'(class="bad"|#82071e|#ffdce0)', rendered.html.partition("</style>")[2])
+
+
+def test_a_loss_that_nobody_misses_is_not_red_on_a_terminal(
+    run: Run, tmp_path: Path, nothing_missed: TagDigest
+) -> None:
+    """Neither its heading nor its line, and what is missed comes before it."""
+    assert nothing_missed.statements[0].severity is Severity.NEWS
+    colours = run("diff", "HEAD~1", "HEAD", "--repo", tmp_path / "r.git", "--color", "always").output
+
+    assert "NO BUILD ANY MORE" in colours
+    assert "\x1b[31m" not in colours
+
+
+def test_a_loss_that_nobody_misses_is_in_no_subject_with_other_news(tmp_path: Path) -> None:
+    """It is named where nothing else happened."""
+    before = {"curl": [record(2)], "zlib": [record(1, stacks=["e4s", "radiuss", "root"])]}
+    alone = {"curl": [record(2)], "zlib": [record(1, **THERE)]}
+    beside = {"curl": [record(3, versions=["1.1"])], "zlib": [record(1, **THERE)]}
+    titles = [
+        render_digest(digest_of(week(tmp_path / name, before, after))).title
+        for name, after in (("alone", alone), ("beside", beside))
+    ]
+
+    assert titles == ["zlib lost in radiuss", "curl 1.0 -> 1.1"]
 
 
 def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
@@ -98,8 +154,8 @@ def test_of_several_specs_the_worst_counts(tmp_path: Path) -> None:
     assert told["act"] == ["in radiuss (x86_64_v3), zlib must be built from source."]
 
 
-def test_what_nobody_misses_comes_last(tmp_path: Path) -> None:
-    """A place with a loss that matters is named before a larger one without."""
+def test_what_nobody_misses_asks_for_nothing(tmp_path: Path) -> None:
+    """Beside a loss that matters, a larger one without is listed and no more."""
     before = {
         "curl": [record(1, stacks=["e4s", "radiuss", "root"])],
         "hdf5": [record(2, stacks=["e4s", "radiuss", "root"])],
@@ -112,10 +168,12 @@ def test_what_nobody_misses_comes_last(tmp_path: Path) -> None:
     }
     told = view(digest_of(week(tmp_path, before, after)))["tags"][0]
 
-    assert told["act"] == [
-        "in hep (x86_64_v3), zlib must be built from source.",
-        "radiuss (x86_64_v3) no longer builds curl, hdf5, but the same binaries are still in the cache: nothing to do.",
-    ]
+    assert told["act"] == ["in hep (x86_64_v3), zlib must be built from source."]
+    assert told["nothing_to_do"] == ""
+    assert {row["place"]: row["is_bad"] for row in told["losses"]["rows"]} == {
+        "hep (x86_64_v3)": True,
+        "radiuss (x86_64_v3)": False,
+    }
 
 
 def test_only_what_is_newer_is_offered(tmp_path: Path) -> None:
@@ -139,13 +197,70 @@ def test_only_what_is_newer_is_offered(tmp_path: Path) -> None:
     assert "Install what is new" in render_digest(digest_of(tag)).text
 
 
-def test_a_new_package_comes_before_upgrades(tmp_path: Path) -> None:
-    """In the subject, in the heading and in the counts."""
+def versions_of(*versions: str) -> list[Record]:
+    """Return a build of each version."""
+    return [record(int(version.replace(".", "")), versions=[version]) for version in versions]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("1.14.3",), ("1.14.4", "1.14.5", "1.14.6")),
+        (("1.14.3",), ("1.14.3", "1.14.4", "1.14.6")),
+        ((), ("1.14.4", "1.14.6")),
+        (("1.14.3",), ("1.14.10", "1.14.6", "1.14.9")),
+    ],
+)
+def test_the_newest_version_is_offered(tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    """Of several new ones, in place of the old one, beside it or of a new package: as the line above it says."""
+    old = {"curl": [record(1)], **({"hdf5": versions_of(*before)} if before else {})}
+    text = render_digest(digest_of(week(tmp_path, old, {"curl": [record(1)], "hdf5": versions_of(*after)}))).text
+    newest = sorted_versions(after)[-1]
+
+    assert re.findall("spack install .*", text) == [f"spack install --cache-only hdf5@{newest}"]
+    assert f"{newest}  in e4s" in text or f"{newest} (1.14.3 stays)  in e4s" in text
+
+
+def test_no_version_without_a_binary_of_a_stack_is_offered(tmp_path: Path) -> None:
+    """What no stack builds goes at the next prune."""
+    after = [*versions_of("1.1"), record(5, versions=["1.2"], **NOWHERE)]
+    tag = week(tmp_path, {"zlib": versions_of("1.0")}, {"zlib": after})
+
+    assert [one.version for one in tag.examples] == ["1.1"]
+
+
+def test_an_environment_is_offered_what_its_machines_run(tmp_path: Path) -> None:
+    """A build of macOS is none for Linux; without an environment, the command says for which platform it is."""
+    mac = {"platform": "darwin", "os": "sequoia", "target": "m1"}
+    after = {
+        "curl": [record(1)],
+        "hdf5": [record(2, **mac)],
+        "xz": [record(3, target="x86_64_v2")],
+        "zlib": [record(4, target="zen4"), record(5, **mac)],
+    }
+    tag = week(tmp_path, {"curl": [record(1)]}, after)
+    need = Need(package="curl", version="1.0", platform="linux", os="ubuntu22.04", target="x86_64_v3")
+    there = Coverage(Environment(name="e", needs=(need,)), (Resolution(need, Availability.THERE),))
+    own = digest_of(tag, environment=compare_coverage(there, there))
+    commands = [re.findall("spack install .*", render_digest(digest).text) for digest in (digest_of(tag), own)]
+
+    assert commands == [
+        [
+            "spack install --cache-only zlib@1.0",
+            "spack install --cache-only hdf5@1.0 platform=darwin",
+            "spack install --cache-only xz@1.0",
+        ],
+        ["spack install --cache-only xz@1.0"],
+    ]
+
+
+def test_upgrades_come_before_new_packages_in_the_subject(tmp_path: Path) -> None:
+    """As many as there is room for are named."""
     before = {"curl": [record(1)], "zlib": [record(2)]}
     after = {"curl": [record(11, versions=["1.1"])], "zlib": [record(12, versions=["1.1"])], "xz": [record(3)]}
     rendered = render_digest(digest_of(week(tmp_path, before, after)))
 
-    assert rendered.title == "new xz 1.0; curl 1.0 -> 1.1, 1 more upgrade"
+    assert rendered.title == "curl 1.0 -> 1.1, zlib 1.0 -> 1.1; new xz 1.0"
     assert "1 new package, 2 upgrades" in rendered.text
 
 
@@ -154,4 +269,22 @@ def test_what_two_tags_say_is_said_once(tmp_path: Path) -> None:
     before, after = {"curl": [record(1)]}, {"curl": [record(11, versions=["1.1"])], "xz": [record(3)]}
     tag = week(tmp_path, before, after)
 
-    assert render_digest(digest_of(tag, tag)).title == "new xz 1.0; curl 1.0 -> 1.1"
+    assert render_digest(digest_of(tag, tag)).title == "curl 1.0 -> 1.1; new xz 1.0"
+
+
+@pytest.mark.parametrize(
+    ("others", "subscription", "title"),
+    [
+        ({}, "x", "hdf5 0.3.1 -> 0.4.0 (0.3.1 stays)"),
+        ({"py-keras": [record(7)]}, "x", "hdf5 0.3.1 -> 0.4.0 (0.3.1 stays); new py-keras 1.0"),
+        ({"py-keras": [record(7)]}, "s" * 35, "hdf5 0.3.1 -> 0.4.0; new py-keras 1.0"),
+        ({"py-keras": [record(7)]}, "s" * 50, "hdf5 0.3.1 -> 0.4.0"),
+    ],
+)
+def test_a_subject_says_what_stays_where_there_is_room(
+    tmp_path: Path, others: dict[str, list[Record]], subscription: str, title: str
+) -> None:
+    """What else happened comes before that."""
+    tag = week(tmp_path, {"hdf5": versions_of("0.3.1")}, {"hdf5": versions_of("0.3.1", "0.4.0"), **others})
+
+    assert render_digest(digest_of(tag, subscription=subscription)).title == title

@@ -166,19 +166,21 @@ def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
 
 
 def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
-    """Bad news has its mark, what came another; what merely left has neither, and what is routine none."""
+    """Bad news has its mark, what came another; what merely left, or is missed by nobody, has neither, and what is routine none."""
     before = {
         "gone": [record(1)],
         "old": [record(2), record(3, versions=["0.9"])],
         "again": [record(4)],
         "up": [record(5)],
-        "lost": [record(6, stacks=["e4s", "hep", "root"])],
+        "lost": [record(6), record(9, stacks=["hep", "root"], target="zen4")],
+        "kept": [record(8, stacks=["e4s", "hep", "root"])],
     }
     after = {
         "old": [record(2)],
         "again": [record(14)],
         "up": [record(15, versions=["1.1"])],
         "lost": [record(6)],
+        "kept": [record(8)],
         "new": [record(7)],
     }
     found = _read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
@@ -186,6 +188,7 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
     assert {fact.text.split()[0]: fact.tone.value for fact in found.stories[1].facts} == {
         "gone": "attention",
         "lost": "attention",
+        "kept": "changed",
         "new": "news",
         "up": "news",
         "old": "changed",

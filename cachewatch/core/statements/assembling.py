@@ -20,6 +20,7 @@ from cachewatch.core.statements.values import (
     Statement,
     StatementKind,
     Story,
+    graded,
     is_of_tag,
     severity_of,
 )
@@ -273,16 +274,18 @@ def _by_place(statement: Statement, judgement: Judgement) -> Iterator[Statement]
         for place in own:
             packages[place].add(one.package)
     for place in order:
-        yield replace(
-            statement,
-            name=f"{place.stack} ({place.target})",
-            packages=tuple(sorted(packages[place])),
-            places=(place,),
-            stacks=(place.stack,),
-            counts=sum((one.counts for one in lines[place]), start=Counts()),
-            lines=tuple(lines[place]),
-            kinds=frozenset(kind for one in lines[place] for kind in one.kinds) | {Kind.PLACE_LOST},
-            remains=tuple(sorted(remains.get(place, {}).items())),
+        yield graded(
+            replace(
+                statement,
+                name=f"{place.stack} ({place.target})",
+                packages=tuple(sorted(packages[place])),
+                places=(place,),
+                stacks=(place.stack,),
+                counts=sum((one.counts for one in lines[place]), start=Counts()),
+                lines=tuple(lines[place]),
+                kinds=frozenset(kind for one in lines[place] for kind in one.kinds) | {Kind.PLACE_LOST},
+                remains=tuple(sorted(remains.get(place, {}).items())),
+            )
         )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.model import Kind
-from cachewatch.core.statements.values import Counts, Line, Statement, is_of_tag
+from cachewatch.core.statements.values import Counts, Line, Statement, graded, is_of_tag
 
 WantsLine = Callable[[Line], bool]
 WantsKinds = Callable[[Set[Kind]], bool]
@@ -43,7 +43,7 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
     if len(lines) == len(statement.lines):
         yield statement
     elif lines:
-        yield replace(
+        part = replace(
             statement,
             lines=tuple(lines),
             packages=tuple(sorted({line.package for line in lines})),
@@ -51,3 +51,4 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
             counts=sum((line.counts for line in lines), start=Counts()),
             kinds=frozenset(kind for line in lines for kind in line.kinds),
         )
+        yield graded(part)

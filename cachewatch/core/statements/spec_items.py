@@ -70,6 +70,7 @@ _KINDS_OF_MATCH = {
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
 _Age = tuple[bool, tuple[Segment, ...], Prerelease]
 _System = tuple[str, str, str]  # a version, platform and operating system
+_Regraded = tuple[StatementKind, tuple[str, ...], tuple[str, ...]]  # the newest versions before and after
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
 
 
@@ -374,29 +375,34 @@ class _Reader:
                 targets[signature.target] = min(left, targets.get(signature.target, left))
         return found
 
-    def _regraded_places(self) -> Mapping[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], Story]:
-        """Return what each change of the newest version did, in all places of the package."""
-        places: dict[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], set[Place]] = {}
-        stays: dict[tuple[StatementKind, tuple[str, ...], tuple[str, ...]], set[Place]] = {}
+    def _regraded_places(self) -> Mapping[_Regraded, Story]:
+        """Return what each change of the newest version did, in all places of the package.
+
+        It names all versions that came to these places or went from them, and the newest of each side.
+        """
+        found: defaultdict[_Regraded, list[Place]] = defaultdict(list)
         for place, judged in self._judged.items():
             if judged.verdict in _REGRADED and self._sees(place.stack):
-                key = (_REGRADED[judged.verdict], judged.before[-1:], judged.after[-1:])
-                places.setdefault(key, set()).add(place)
-                older = key[1] if judged.verdict is Verdict.UPGRADED else key[2]
-                if self._had[place].issuperset(older) and self._has[place].issuperset(older):
-                    stays.setdefault(key, set()).add(place)
-        return {
-            key: Story(
-                kind=key[0],
-                before=key[1],
-                after=key[2],
-                places=frozenset(found),
-                stays=frozenset(stays.get(key, ())),
-                behind=self._behind(key[2]) if key[0] is StatementKind.UPGRADED else (),
-                of_stacks=len(self._newest_in),
-            )
-            for key, found in places.items()
-        }
+                found[_REGRADED[judged.verdict], judged.before[-1:], judged.after[-1:]].append(place)
+        return {key: self._regraded_story(*key, places) for key, places in found.items()}
+
+    def _regraded_story(
+        self, kind: StatementKind, before: tuple[str, ...], after: tuple[str, ...], places: Sequence[Place]
+    ) -> Story:
+        is_upgrade = kind is StatementKind.UPGRADED
+        older = before if is_upgrade else after
+        went = {version for place in places for version in self._had[place] - self._has[place]}
+        came = {version for place in places for version in self._has[place] - self._had[place]}
+        stays = [p for p in places if self._had[p].issuperset(older) and self._has[p].issuperset(older)]
+        return Story(
+            kind=kind,
+            before=_sorted(went.union(before)),
+            after=_sorted(came.union(after)),
+            places=frozenset(places),
+            stays=frozenset(stays if older else ()),
+            behind=self._behind(after) if is_upgrade else (),
+            of_stacks=len(self._newest_in),
+        )
 
     def _behind(self, version: tuple[str, ...]) -> tuple[str, ...]:
         if not version:

@@ -7,6 +7,7 @@ stay together. Every item is in exactly one statement. The rules are in docs/law
 from enum import IntEnum, StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause
 from cachewatch.core.model import Kind, Place
@@ -233,7 +234,17 @@ class Statement(Struct, frozen=True, kw_only=True):
     remains: tuple[tuple[str, Remains], ...] = ()  # of a lost place: what is still there of each of its packages
     severity: Severity
 
+    @property
+    def is_harmless(self) -> bool:
+        """Whether a place lost only what the cache still has, so that whoever installs misses nothing."""
+        return self.kind is StatementKind.PLACE_LOST and self.with_remains(Remains.SAME) == self.packages
+
     def with_remains(self, wanted: Remains) -> tuple[str, ...]:
         """Return the packages of which this is still there; of those of which nothing is known, it is nothing."""
         known = dict(self.remains)
         return tuple(package for package in self.packages if known.get(package, Remains.NOTHING) is wanted)
+
+
+def graded(statement: Statement) -> Statement:
+    """Return a statement with its severity: a place that lost only what the cache still has needs no attention."""
+    return replace(statement, severity=Severity.NEWS if statement.is_harmless else severity_of(statement.kind))
