@@ -14,6 +14,7 @@ from cachewatch.core.selection import every_compiler
 from cachewatch.core.similar_names import similar
 from cachewatch.core.statements.values import Build
 from cachewatch.core.tag_pairs import Blob, Comparison, Reader
+from cachewatch.core.untrusted_text import safe_name
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
 
@@ -44,12 +45,22 @@ def unknown_names(
         left = unmatched(left, _declared(comparison))
     if not left:
         return
-    values = _catalogue(comparison, is_read=any(name in FACTS for name, _ in left))
+    is_read = any(name in FACTS for name, _ in left)
+    others = comparison.other_documents() if is_read else ()
+    values = _catalogue(comparison, others or (), is_read=is_read)
     is_partial = any(outcome.is_partial for outcome in done)
     for name, pattern in unmatched(left, values):
-        # What could not be read may have it.
-        is_mistake = is_plain(pattern) and not pattern.startswith("!") and not is_partial
-        yield Unknown(f"--{name} {pattern}: {nothing_has(name, pattern, values, 'on either side')}", is_mistake)
+        # What could not be read, or was not, may have it.
+        is_unread = others is None and name in FACTS
+        is_mistake = is_plain(pattern) and not pattern.startswith("!") and not is_partial and not is_unread
+        where = _compared_tags(comparison) if is_unread else "on either side"
+        yield Unknown(f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}", is_mistake)
+
+
+def _compared_tags(comparison: Comparison) -> str:
+    tags = [safe_name(str(pair.after.tag)) for pair in comparison.pairs]
+    more = f" and {len(tags) - _MOST_NAMES:,} more" if len(tags) > _MOST_NAMES else ""
+    return f"in {', '.join(tags[:_MOST_NAMES])}{more}; other tags did not change, and were not searched (--tag)"
 
 
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
@@ -93,26 +104,27 @@ def _declared(comparison: Comparison) -> Values:
     return {"stack": {stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks}}
 
 
-def _catalogue(comparison: Comparison, *, is_read: bool) -> Values:
+def _catalogue(comparison: Comparison, others: Iterable[Blob], *, is_read: bool) -> Values:
     """Return what there is at all: all names of packages, and what all documents have if they are read."""
     values: dict[str, set[str]] = {name: set() for name in FACTS}
     values["package"] = {document.package for pair in comparison.pairs for document in pair.difference.all_documents}
     values["package"].update(comparison.packages())
     if is_read:
         values["stack"] |= _declared(comparison)["stack"]
-        for blobs, reader in _documents(comparison):
+        for blobs, reader in _documents(comparison, others):
             for name, found in facts_of(blobs, reader):
                 values[name] |= found
     return values
 
 
-def _documents(comparison: Comparison) -> Iterator[tuple[list[Blob], Reader]]:
+def _documents(comparison: Comparison, others: Iterable[Blob]) -> Iterator[tuple[list[Blob], Reader]]:
     readers = comparison.readers
     for pair in comparison.pairs:
         documents = pair.difference.all_documents
         yield [document.before for document in documents if document.before], readers.before
         yield [document.after for document in documents if document.after], readers.after
         yield list(pair.difference.unchanged()), readers.after
+    yield list(others), readers.after
 
 
 def facts_of(blobs: Sequence[Blob], reader: Reader) -> Iterator[tuple[str, frozenset[str]]]:

@@ -142,6 +142,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     stacks: tuple["TagStacks", "TagStacks"] = field(default_factory=lambda: (no_stacks, no_stacks))
     # The names of the packages of all tags of either side, also of those that do not differ.
     packages: Callable[[], Iterable[str]] = tuple
+    # The documents of the tags that are in no pair because nothing of them changed; None if there are too many to read.
+    other_documents: Callable[[], Iterable[Blob] | None] = tuple
 
 
 # What reading a blob gives: its bytes, or the reason why there are none.

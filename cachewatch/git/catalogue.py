@@ -1,5 +1,6 @@
 """Compare two revisions: pairs of tags, with the documents that differ."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,7 @@ from cachewatch.git.resolving_revisions import Revision, count_between, resolve
 from cachewatch.git.trees import (
     Folders,
     TreeDifference,
+    blobs_of,
     compare_trees,
     document_mode,
     document_of,
@@ -47,6 +49,7 @@ CompareTrees = Callable[[Repository, str, str | None, str | None], TreeDifferenc
 
 # Real ones have 50 kB.
 _LARGEST_TAGS_FILE = 2**20
+_FEW_DOCUMENTS = 5_000  # are read in some ten seconds
 
 
 class State(Struct, frozen=True):
@@ -101,18 +104,22 @@ def compare_revisions(
     had, has = tags_of(repository, before), tags_of(repository, after)
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
+    unchanged: list[State] = []
     for states in _states(before, after, had, has, wanted_tag):
         based = bases.get(states.after.tag, {})
+        unchanged.append(states.after)
         if (pairs or quiet) and states.before.tree == states.after.tree and not based:
             continue
         pair = _compare_states(repository, states, wanted_package, based, trees)
         if pair.difference.documents or pair.difference.diagnostics:
             pairs.append(pair)
+            unchanged.pop()
         elif quiet is None:
             quiet = pair
     if not pairs and quiet is not None:
         # Nothing differs anywhere: the first tag says so.
         pairs.append(quiet)
+        unchanged = [state for state in unchanged if state.tag != quiet.after.tag]
     if not pairs:
         raise UsageError(_nothing_to_compare(repository, had, has, wanted_tag))
     reader = GitReader(repository)
@@ -121,6 +128,7 @@ def compare_revisions(
         readers=Readers(reader, reader),
         revisions_between=count_between(repository, before, after),
         stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
+        other_documents=lambda: _few_documents(repository, unchanged),
         packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
         diagnostics=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
     )
@@ -286,6 +294,22 @@ def _rebased(difference: Difference, based: Mapping[str, DocumentPair | Unreadab
 
 def _name(blob: Blob | None) -> str | None:
     return blob.name if blob else None
+
+
+def _few_documents(repository: Repository, states: Iterable[State]) -> list[Blob] | None:
+    """Return the documents of some tags, each once; None if there are more than are read for a name that may be wrong."""
+    trees = {
+        tree: (state.tag, package)
+        for state in states
+        if state.tree
+        for package, tree in folders(repository, state.tree).ids.items()
+    }
+    if len(trees) > _FEW_DOCUMENTS:
+        return None
+    by_tag: defaultdict[str, list[tuple[bytes, str | None]]] = defaultdict(list)
+    for tree, (tag, package) in trees.items():
+        by_tag[tag].append((package.encode(), tree))
+    return [blob for tag, found in by_tag.items() for blob in blobs_of(repository, f"{CATALOGUE}/{tag}", found)]
 
 
 def _packages_of(repository: Repository, trees: Iterable[str]) -> set[str]:

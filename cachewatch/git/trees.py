@@ -120,7 +120,7 @@ class TreeDifference:
         )
 
     def _unchanged(self) -> list[Blob]:
-        return _blobs(self._repository, self._label, [(name, _tree(entry)) for name, entry in self._same])
+        return blobs_of(self._repository, self._label, [(name, _tree(entry)) for name, entry in self._same])
 
 
 def compare_trees(repository: Repository, label: str, before: str | None, after: str | None) -> TreeDifference:
@@ -129,7 +129,7 @@ def compare_trees(repository: Repository, label: str, before: str | None, after:
     return TreeDifference(repository, label, old, new)
 
 
-def _blobs(repository: Repository, label: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
+def blobs_of(repository: Repository, label: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
     """Return the documents in the trees of some packages."""
     entries = _document_entries(repository, (tree for _, tree in trees))
     found = (

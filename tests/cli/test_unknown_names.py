@@ -7,6 +7,8 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history, record, records
 
+import cachewatch.git.catalogue as catalogue_of_git
+
 TAGS = {"_data/tags.yaml": b"- name: develop\n  stacks:\n  - declared\n  - e4s\n  - root\n"}
 
 
@@ -123,3 +125,30 @@ def test_show_names_what_is_near(run: Run, repository: Path) -> None:
 
     assert (package.exit_code, "did you mean zlib?" in package.error) == (2, True)
     assert (tag.exit_code, "has no tag 'v2'" in tag.error) == (2, True)
+
+
+@pytest.fixture
+def two_tags(tmp_path: Path) -> Path:
+    """Return a catalogue in which develop changed, and v1, with a stack and package of its own, did not."""
+    v1 = catalogue({"old-zlib": records([9], stacks=["old", "root"], target="zen4")}, tag="v1")
+    return history(tmp_path / "r.git", *(catalogue({"zlib": records([n])}) | v1 for n in (1, 2)))
+
+
+@pytest.mark.parametrize("names", [("--stack", "old"), ("--target", "zen4")])
+def test_a_name_that_only_a_tag_has_which_did_not_change(run: Run, two_tags: Path, names: tuple[str, str]) -> None:
+    """The documents of that tag are asked too, though nothing of it is compared."""
+    result = run("diff", "HEAD~1", "--repo", two_tags, *names)
+
+    assert (result.exit_code, result.error) == (0, "")
+    assert "No differences in your selection" in result.output
+    assert run("diff", "HEAD", "HEAD", "--repo", two_tags, *names).exit_code == 0
+    assert run("diff", "HEAD~1", "--repo", two_tags, *names, "--tag", "develop").exit_code == 2
+
+
+def test_too_many_documents_are_not_read_for_a_name(run: Run, two_tags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer then names the tags that were searched, and is no error."""
+    monkeypatch.setattr(catalogue_of_git, "_FEW_DOCUMENTS", 0)
+    result = run("diff", "HEAD~1", "--repo", two_tags, "--stack", "old")
+
+    assert result.exit_code == 0
+    assert "warning: --stack old: no stack matches in develop; other tags did not change" in result.error
