@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from cachewatch.cli.status import when
 from cachewatch.notify.pass_context import Context
+from cachewatch.notify.problems import Problems, find_problems
 from cachewatch.notify.status import Status, StreamStatus, read_status
 from cachewatch.render.statement_phrases import number
 from cachewatch.store import digests, outbox
@@ -24,6 +25,7 @@ class PassSummary(Struct, frozen=True):
     begun: datetime  # in the time zone of the configuration
     before: Status
     after: Status
+    problems: Problems
     delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None: for operators
 
 
@@ -40,7 +42,8 @@ def summarize(context: Context, before: Status, begun: datetime) -> PassSummary:
         delivered = tuple(
             (digests.find(connection, key), tuple(each for each in touched if each.digest == key)) for key in keys
         )
-    return PassSummary(begun.astimezone(ZoneInfo(context.config.timezone)), before, after, delivered)
+    problems = find_problems(after, context.config, context.clock())
+    return PassSummary(begun.astimezone(ZoneInfo(context.config.timezone)), before, after, problems, delivered)
 
 
 def lines(summary: PassSummary) -> Iterator[str]:
@@ -52,9 +55,9 @@ def lines(summary: PassSummary) -> Iterator[str]:
     yield "DIGESTS"
     yield from _digests(summary)
     yield from _waiting(summary)
-    if summary.after.alerts:
-        yield "ALERTS  (`cachewatch status` says more)"
-        yield from (f"  {alert.title}" for alert in summary.after.alerts)
+    if summary.problems.all:
+        yield "PROBLEMS  (`cachewatch status` says more)"
+        yield from (f"  {problem.what}" for problem in summary.problems.all)
 
 
 def _waiting(summary: PassSummary) -> Iterator[str]:

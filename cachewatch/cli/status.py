@@ -12,9 +12,8 @@ from cachewatch.cli.output import FORMAT_OPTION, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.core.untrusted_text import safe
 from cachewatch.notify.notice_sentences import in_a_row
-from cachewatch.notify.readiness import Finding, Readiness, judge
+from cachewatch.notify.problems import Problem, Problems, find_problems
 from cachewatch.notify.status import (
-    AlertStatus,
     ChannelStatus,
     HeldDigest,
     SilenceStatus,
@@ -39,25 +38,25 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, format_
     with reading(config) as context:
         found = read_status(context)
     now = utc_now().astimezone(ZoneInfo(config.timezone))
-    readiness = judge(found, config, now)
+    problems = find_problems(found, config, now)
     if format_ == "json":
-        write_json(readiness if is_check else found)
+        write_json(problems if is_check else found)
     else:
-        write_lines(map(safe, _findings(readiness) if is_check else _lines(found, now)))
-    command.exit(int(is_check and not readiness.is_ready))
+        write_lines(map(safe, _check_lines(problems) if is_check else _lines(found, problems, now)))
+    command.exit(int(is_check and not problems.is_ready))
 
 
-def _findings(readiness: Readiness) -> list[str]:
-    lines = [f"problem: {_finding(found)}" for found in readiness.problems]
-    lines += [f"warning: {_finding(found)}" for found in readiness.warnings]
+def _check_lines(found: Problems) -> list[str]:
+    lines = [f"problem: {_in_a_line(problem)}" for problem in found.problems]
+    lines += [f"warning: {_in_a_line(problem)}" for problem in found.warnings]
     return lines or ["no problems"]
 
 
-def _finding(found: Finding) -> str:
-    return f"{found.what}: {found.detail}" if found.detail else found.what
+def _in_a_line(problem: Problem) -> str:
+    return f"{problem.what}: {problem.detail}" if problem.detail else problem.what
 
 
-def _lines(found: Status, now: datetime) -> list[str]:
+def _lines(found: Status, problems: Problems, now: datetime) -> list[str]:
     lines = ["SOURCES"]
     lines += [line for source in found.sources for line in _source(source, now)]
     lines += ["", "NEXT"]
@@ -72,9 +71,10 @@ def _lines(found: Status, now: datetime) -> list[str]:
     if found.silences:
         lines += ["", "SILENCES"]
         lines += [_silence(silence) for silence in found.silences]
-    if found.alerts:
-        lines += ["", "ALERTS"]
-        lines += [line for alert in found.alerts for line in _alert(alert, now)]
+    for heading, those in (("PROBLEMS", problems.problems), ("WARNINGS", problems.warnings)):
+        if those:
+            lines += ["", heading]
+            lines += [line for problem in those for line in _problem(problem, now)]
     return lines
 
 
@@ -130,9 +130,10 @@ def _silence(silence: SilenceStatus) -> str:
     return f"  {silence.name}  {until}: {silence.reason}"
 
 
-def _alert(alert: AlertStatus, now: datetime) -> list[str]:
-    lines = [f"  {alert.title}", f"    open since {when(alert.since, now)}"]
-    return [*lines, f"    {alert.detail}"] if alert.detail else lines
+def _problem(problem: Problem, now: datetime) -> list[str]:
+    lines = [f"  {problem.what}"]
+    lines += [f"    since {when(problem.since, now)}"] if problem.since else []
+    return [*lines, f"    {problem.detail}"] if problem.detail else lines
 
 
 def when(moment: datetime | None, now: datetime) -> str:

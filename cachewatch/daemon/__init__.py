@@ -5,6 +5,7 @@ import selectors
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError
 from cachewatch.git.processes import interrupt
+from cachewatch.notify.alerts import DAEMON, Alert, AlertKey, AlertKind, open_now, resolve_now
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.history_index import update_history
@@ -31,6 +33,7 @@ from cachewatch.notify.poll_sources import ANSWERING, OTHERS
 from cachewatch.notify.recovery import recover, resume, say_obsolete_keys
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.sending_deliveries import deliver, tell_of_gone, unblock
+from cachewatch.runtime.log import said_of
 from cachewatch.store import health
 from cachewatch.store.leader_lease import RENEWAL
 
@@ -41,6 +44,7 @@ _BEAT_SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
 # At most so many at once, however often the configuration changes; a thread begins when it is needed.
 _THREADS = {"lead": 1, "default": 1, "history": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
+_REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
 # Less than the unit's TimeoutStopSec, which ends us the hard way.
 _ENDING_SECONDS = 25.0
 _INTERRUPT_SECONDS = 0.2
@@ -58,7 +62,7 @@ class Daemon:
         self._started = time.time()
         self._offset = time.time() - time.monotonic()
         self._failures = Failures(context.log)
-        self._scheduler = Scheduler(_THREADS, self._failures.note)
+        self._scheduler = Scheduler(_THREADS, self._note)
         self._leadership = Leadership(context, self._begin)
         self._monitor: Monitor | None = None
         self._listens = ""  # where the monitor does
@@ -208,13 +212,14 @@ class Daemon:
         try:
             config = self._reload()
         except CachewatchError as error:
-            log.error("config.refused", error=str(error))
-            notify(status="the new configuration was refused, the old one stays")
+            self._refuse(str(error))
             return
         if (config.state, config.folder) != (self._context.config.state, self._context.config.folder):
-            log.error("config.refused", error="another state requires a restart")
+            self._refuse("another state requires a restart")
             return
         self._context.config = config
+        with suppress(CachewatchError):
+            resolve_now(self._context, _REFUSED, "the configuration was reloaded")
         if self._leadership.is_ours:
             self._take_up()
         self._plan()
@@ -222,6 +227,18 @@ class Daemon:
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
         say_obsolete_keys(self._context)
         notify(status="configuration reloaded")
+
+    def _refuse(self, said: str) -> None:
+        """Go on with the old configuration, and say why."""
+        self._context.log.error("config.refused", error=said)
+        notify(status="the new configuration was refused, the old one stays")
+        lines = (*said.splitlines(), "The daemon goes on with the configuration that it had.")
+        alert = Alert(
+            key=_REFUSED, title="a new configuration was refused", lines=lines, commands=("cachewatch config check",)
+        )
+        if self._leadership.is_ours:
+            with suppress(CachewatchError):
+                open_now(self._context, alert)
 
     def _take_up(self) -> None:
         """Look at what waits with the eyes of this configuration, which may have mended a channel."""
@@ -252,6 +269,20 @@ class Daemon:
         if self._monitor is not None:
             self._monitor.stop()
         self._monitor, self._listens = None, ""
+
+    def _note(self, job: str, error: BaseException | None) -> None:
+        """Note how a job ended; operators hear of one that keeps failing."""
+        was_failing = job in self._failures.lasting()
+        self._failures.note(job, error)
+        if was_failing == (job in self._failures.lasting()) or not self._leadership.is_ours:
+            return
+        key = AlertKey(AlertKind.WORK_FAILED, DAEMON, job)
+        with suppress(CachewatchError):  # where nothing can be stored, /healthz says so
+            if error is None:
+                resolve_now(self._context, key, f"the job `{job}` of the daemon works again")
+            else:
+                alert = Alert(key=key, title=f"the job `{job}` of the daemon keeps failing", lines=(said_of(error),))
+                open_now(self._context, alert)
 
     def _healthz(self, _accept: str = "") -> Page:
         return endpoints.healthz(time.monotonic() - self._beat, self._failures.lasting())

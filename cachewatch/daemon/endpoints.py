@@ -4,7 +4,7 @@ from cachewatch.daemon.monitor import Page
 from cachewatch.errors import CachewatchError
 from cachewatch.notify.metrics import DaemonStatus, metrics
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.readiness import judge
+from cachewatch.notify.problems import find_problems
 from cachewatch.notify.status import read_status
 from cachewatch.render.statement_phrases import number
 
@@ -23,13 +23,13 @@ def healthz(age: float, failing: list[str]) -> Page:
 def readyz(context: Context, health: Page) -> Page:
     """Say what keeps the service from its work, be it the daemon itself or something else."""
     try:
-        readiness = judge(read_status(context), context.config, context.clock())
+        found = find_problems(read_status(context), context.config, context.clock())
     except CachewatchError as error:
         return Page(503, f"{error}\n")
-    lines = [*([health.text] if health.status != 200 else []), *(f"{found.what}\n" for found in readiness.problems)]
+    lines = [*([health.text] if health.status != 200 else []), *(f"{problem.what}\n" for problem in found.problems)]
     first = [] if lines else ["ready\n"]
-    if readiness.warnings:
-        lines.append(f"{number(len(readiness.warnings), 'warning')}: see `cachewatch status --check`\n")
+    if found.warnings:
+        lines.append(f"{number(len(found.warnings), 'warning')}: see `cachewatch status --check`\n")
     return Page(200 if first else 503, "".join([*first, *lines]))
 
 

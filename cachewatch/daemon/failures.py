@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from threading import Lock
 
-from cachewatch.runtime.log import Log
+from cachewatch.runtime.log import Log, traceback_of
 
 # In a row, before a job is said to keep failing.
 _MANY = 3
@@ -28,7 +28,7 @@ class Failures:
             if error is None:
                 self._succeeded(job)
             else:
-                self._failed(job, repr(error))
+                self._failed(job, error)
 
     def lasting(self) -> list[str]:
         """Name the jobs that keep failing."""
@@ -40,11 +40,12 @@ class Failures:
         if count := self._in_a_row.pop(job, 0):
             self._log.info("job.recovered", job=job, failures=count)
 
-    def _failed(self, job: str, said: str) -> None:
+    def _failed(self, job: str, error: BaseException) -> None:
+        said = repr(error)
         self.totals[job] += 1
         self._in_a_row[job] += 1
         kinds = self._kinds.setdefault(job, set())
         kind = _NUMBER.sub("", said)
         if kind not in kinds and len(kinds) < _MOST_KINDS:
             kinds.add(kind)
-            self._log.error("job.failed", job=job, error=said)
+            self._log.error("job.failed", job=job, error=said, traceback=traceback_of(error))

@@ -6,7 +6,7 @@ The history is that of first parents: what was published, one state after the ot
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from cachewatch.core.tag_pairs import Blob, Reader
 from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import GitReader
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision
+from cachewatch.git.resolving_revisions import Revision, commit_time
 from cachewatch.git.trees import REPLACED, TreeChange, diff_trees, one_change, sizes_of
 
 # How many pairs of trees one git process is given: bounds what is held at once.
@@ -95,10 +95,7 @@ def _revisions(repository: Repository, until: Revision, since: Revision | None) 
 
 def _moment(line: str) -> FileVersion:
     seconds, _, commit = line.partition(" ")
-    try:
-        return FileVersion(commit, datetime.fromtimestamp(int(seconds), UTC))
-    except (OverflowError, ValueError, OSError):
-        return FileVersion(commit, None)
+    return FileVersion(commit, commit_time(seconds))
 
 
 def _trees(repository: Repository, revisions: Sequence[FileVersion], tag: str) -> list[str | None]:

@@ -24,7 +24,9 @@ _NOTHING = "0" * 40
 _NEAR = 16
 _MOST_TIMES = 5000
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
-_COMMITTER = re.compile(rb"^committer .* (-?\d{1,18}) [+-]\d{4}$", re.MULTILINE)
+_COMMITTER = re.compile(rb"^committer .* (\d{1,20}) [+-]\d{4}$", re.MULTILINE)
+# The last day that every time zone has a date for.
+LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 class Revision(Struct, frozen=True):
@@ -33,7 +35,12 @@ class Revision(Struct, frozen=True):
     name: str
     commit: str
     tag: str | None
-    time: datetime | None
+    time: datetime | None  # at most LATEST, whatever the commit says
+
+    @property
+    def has_impossible_date(self) -> bool:
+        """Whether the commit has a date that no calendar holds."""
+        return self.time == LATEST
 
     def side(self, tag: str | None = None) -> Side:
         """Return this revision as one of two sides to compare."""
@@ -78,7 +85,7 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
-    """Return when the revisions from `before` to `after` were made, newest first; what is not here is left out."""
+    """Return when the revisions from `before` to `after` were made, newest first, but for impossible dates and what is not here."""
     try:
         printed = repository.run(
             [
@@ -91,7 +98,7 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
         )
     except SourceError:
         return []  # the history in between is not here
-    times = [datetime.fromtimestamp(int(line.split()[0]), UTC) for line in printed.splitlines()]
+    times = [time for line in printed.splitlines() if (time := commit_time(line.split()[0])) != LATEST]
     return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
 
 
@@ -104,7 +111,8 @@ def times_until(repository: Repository, newest: Revision, most: int) -> list[dat
         time = _time(repository, commit)
         if found is None or time is None:
             break  # the history is not here
-        times.append(time)
+        if time != LATEST:
+            times.append(time)
         parent = _PARENT.search(found.content.partition(b"\n\n")[0])
         if parent is None:
             break
@@ -180,10 +188,12 @@ def _ask(repository: Repository, name: str) -> Object | None:
 def _time(repository: Repository, commit: str) -> datetime | None:
     found = repository.objects().get(commit)
     match = _COMMITTER.search(found.content) if found else None
-    try:
-        return datetime.fromtimestamp(int(match[1]), UTC) if match else None
-    except (OverflowError, ValueError, OSError):
-        return None  # a date that no calendar holds
+    return commit_time(match[1]) if match else None
+
+
+def commit_time(seconds: bytes | str) -> datetime:
+    """Return the time of a commit, from its seconds since 1970; git takes dates that no calendar holds, which become LATEST."""
+    return datetime.fromtimestamp(min(int(seconds), LATEST.timestamp()), UTC)
 
 
 def newest_two(repository: Repository) -> tuple[str, str]:

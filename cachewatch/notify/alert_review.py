@@ -5,41 +5,67 @@ them: they are opened and resolved to agree with it, whoever changed it. No aler
 nothing could resolve any more, such as one of a source that the configuration names no more.
 """
 
-from collections.abc import Iterator
-from typing import assert_never
+from collections.abc import Collection, Iterator
 
 from cachewatch.config.model import Config
-from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within, resolve_within
+from cachewatch.notify.alerts import DAEMON, Alert, AlertKey, AlertKind, open_within, resolve_within
 from cachewatch.notify.digest_streams import streams_of
 from cachewatch.notify.held_digests import alert_key, place, questions
 from cachewatch.notify.pass_context import Context
+from cachewatch.notify.problems import LATE, PATIENCE, Problem, late
 from cachewatch.notify.recipients import is_recipient, is_used
+from cachewatch.notify.status import read_status
 from cachewatch.notify.unread_documents import unreadable
-from cachewatch.store import alerts, cursors, held, outbox, suppressions
+from cachewatch.store import alerts, cursors, held, outages, outbox, suppressions
 from cachewatch.store.alerts import OpenAlert
 from cachewatch.store.database import Connection
 
 
 def review(context: Context) -> None:
     """Bring the alerts up to date, and notify operators of what is new."""
+    found = _late(context)
     with context.database.read() as connection:
         causes = (alerts.has_any, held.all_held, cursors.unreadable, suppressions.all_suppressed)
-        if not any(each(connection) for each in causes):
+        if not found and not any(each(connection) for each in causes):
             return
     with context.database.write() as connection:
         alerts.believe_no_future(connection, context.clock())
-        resolve_settled(connection, context)
-        for alert in _following(connection, context.config):
+        resolve_settled(connection, context, [problem.key for problem in found])
+        for alert in (*_following(connection, context.config), *map(_alert, found)):
             open_within(connection, context, alert)
         for over in alerts.all_resolved(connection):
             resolve_within(connection, context, over.key, _end(context.config, over))
 
 
-def resolve_settled(connection: Connection, context: Context) -> None:
-    """Resolve what is settled, or what nothing could settle any more; the next review notifies operators."""
+def resolve_settled(connection: Connection, context: Context, still_late: Collection[AlertKey] | None = None) -> None:
+    """Resolve what is settled, or what nothing could settle any more; the next review notifies operators.
+
+    Without `still_late`, alerts of what is late are left as they are.
+    """
     for alert in alerts.all_open(connection):
-        if not _lasts(connection, context.config, alert.key):
+        is_over = alert.key.kind in LATE and still_late is not None and alert.key not in still_late
+        if is_over or not _lasts(connection, context.config, alert.key):
             alerts.mark_resolved(connection, alert.key, context.clock())
+
+
+def _late(context: Context) -> list[Problem]:
+    """Return what is late, once the service has run for a while: what is late since nothing ran is no news."""
+    now = context.clock()
+    with context.database.read() as connection:
+        ended = outages.moment(connection, outages.ENDED)
+    if now - max(filter(None, (context.started, ended))) < PATIENCE:
+        return []
+    return list(late(read_status(context), context.config, now))
+
+
+def _alert(problem: Problem) -> Alert:
+    """Return the alert about what is late; how late it is stands below the title."""
+    titles = {
+        AlertKind.SOURCE_LATE: f"the source {problem.name} is not polled",
+        AlertKind.DIGEST_LATE: f"the digest of {problem.name} is late",
+        AlertKind.DELIVERY_LATE: f"deliveries through {problem.name} wait",
+    }
+    return Alert(key=problem.key, title=titles[problem.kind], lines=(problem.what,), commands=("cachewatch status",))
 
 
 def suppression(channel: str, target: str, said: str) -> Alert:
@@ -58,8 +84,8 @@ def suppression(channel: str, target: str, said: str) -> Alert:
 def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
     """Tell whether an alert can still come to an end by itself, or has to be decided."""
     match key.kind:
-        case AlertKind.SOURCE_FAILED | AlertKind.SOURCE_INCOMPLETE | AlertKind.SOURCE_STALE:
-            lasts = key.name in config.sources
+        case AlertKind.SOURCE_FAILED | AlertKind.SOURCE_INCOMPLETE | AlertKind.SOURCE_STALE | AlertKind.WORK_FAILED:
+            lasts = key.name in config.sources or key.name == DAEMON
         case AlertKind.HISTORY_UNSHARED:
             lasts = key.name in config.sources and config.sources[key.name].push is not None
         case AlertKind.DOCUMENTS_UNREADABLE:
@@ -69,10 +95,8 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
         case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE | AlertKind.DIGEST_HELD:
             digests = held.all_held(connection)
             lasts = any(alert_key(digest, hold.event) == key for digest in digests for hold in digest.holds)
-        case AlertKind.DIGEST_FAILED:
-            lasts = (key.name, key.part) in _streams(config)
-        case AlertKind.TEMPLATE_FAILED:
-            lasts = key.name in config.subscriptions
+        case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
+            lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
         case AlertKind.CHANNEL_DOWN:
             lasts = is_used(config, key.name) or key.name in outbox.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
@@ -81,7 +105,7 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
             is_left_out = suppressions.is_suppressed(connection, key.name, key.part)
             lasts = is_left_out and is_recipient(config, key.name, key.part)
         case _:
-            assert_never(key.kind)
+            lasts = True  # the review, or the daemon, resolves it
     return lasts
 
 

@@ -3,18 +3,35 @@
 Reporting an alert that is open brings its sentences up to date and sends nothing.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from msgspec import Struct
 
 from cachewatch.core.showing_times import minute
+from cachewatch.errors import StateError
 from cachewatch.notify.operator_notices import Notice, queue_within
-from cachewatch.notify.pass_context import Context
+from cachewatch.notify.pass_context import Context, EndingError
+from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.store import alerts
 from cachewatch.store.alerts import AlertKey, AlertKind
 from cachewatch.store.database import Connection
 
-__all__ = ["Alert", "AlertKey", "AlertKind", "open_now", "open_within", "resolve_now", "resolve_within"]
+__all__ = [
+    "DAEMON",
+    "Alert",
+    "AlertKey",
+    "AlertKind",
+    "contained",
+    "open_now",
+    "open_within",
+    "resolve_now",
+    "resolve_within",
+]
+
+# Stands in the place of a source's name in alerts about the daemon itself.
+DAEMON = "(daemon)"
 
 
 class Alert(Struct, frozen=True, kw_only=True):
@@ -49,6 +66,26 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
             return
     with context.database.write() as connection:
         resolve_within(connection, context, key, title)
+
+
+@contextmanager
+def contained(context: Context, name: str, part: str) -> Iterator[None]:
+    """Go on behind the block, whatever it raises: operators are alerted of work on `name` that nobody waits for.
+
+    Raises StateError and EndingError, of which the work is not to blame.
+    """
+    key = AlertKey(AlertKind.WORK_FAILED, name, part)
+    try:
+        yield
+    except (StateError, EndingError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it stops only this
+        if context.is_ending.is_set():
+            return  # we may have ended what it worked with
+        context.log.error("work.failed", name=name, part=part, error=said_of(error), traceback=traceback_of(error))
+        open_now(context, Alert(key=key, title=f"{part} of {name} fails", lines=(said_of(error),)))
+    else:
+        resolve_now(context, key, f"{part} of {name} works again")
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:

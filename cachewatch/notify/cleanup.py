@@ -3,6 +3,7 @@
 from cachewatch.config.model import FeedConfig
 from cachewatch.errors import CachewatchError
 from cachewatch.notify import outages
+from cachewatch.notify.alerts import contained
 from cachewatch.notify.damaged_rows import set_aside_damaged
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, message_bytes, outbox, reported_removals, scheduled_runs
@@ -15,10 +16,11 @@ def clean_up(context: Context) -> None:
         with context.database.read() as connection:
             used = cursors.revisions_in_use(connection, source.name)
             used |= digests.revisions_held(connection, source.name)
-        try:
-            context.watched(source).tidy(used)
-        except CachewatchError as error:
-            context.log.warning("source.untidy", source=source.name, error=str(error))
+        with contained(context, source.name, "maintenance"):
+            try:
+                context.watched(source).tidy(used)
+            except CachewatchError as error:
+                context.log.warning("source.untidy", source=source.name, error=str(error))
     _forget(context)
     context.database.tidy()
 

@@ -12,16 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.schedule import is_quiet
-from cachewatch.errors import CachewatchError, DamagedRow, StateError
+from cachewatch.errors import DamagedRow, StateError
 from cachewatch.notify import alerts, due_digests
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.assembling_digests import PendingDigest, compose, unconfirmed
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.held_digests import waits_no_more
-from cachewatch.notify.pass_context import Context
+from cachewatch.notify.pass_context import Context, EndingError
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.notify.storing_digests import finish, reason_of, store
+from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.store import digests, held
 from cachewatch.store.held import Hold
 
@@ -71,19 +72,22 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 @contextmanager
 def _failures(context: Context, stream: Stream) -> Iterator[None]:
-    """Alert operators while digests of `stream` cannot be created."""
+    """Alert operators while digests of `stream` cannot be created, whatever the reason: other streams go on."""
     key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
     name = f"{stream.subscription.name}/{stream.name}"
     try:
         yield
-    except CachewatchError as error:
+    except EndingError:
+        raise
+    except Exception as error:
         if isinstance(error, StateError) and not isinstance(error, DamagedRow):
             raise  # the digest is not to blame
         context.go_on()  # whatever it worked with was perhaps ended by us
         title = f"digests cannot be created for {name}"
-        alerts.open_now(context, Alert(key=key, title=title, lines=(str(error),)))
+        alerts.open_now(context, Alert(key=key, title=title, lines=(said_of(error),)))
         # After that: where nothing can be stored, the digest is not to blame.
-        context.log.error("digest.failed", subscription=stream.subscription.name, stream=stream.name, error=str(error))
+        log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
+        log.error("digest.failed", error=said_of(error), traceback=traceback_of(error))
     else:
         alerts.resolve_now(context, key, f"digests can be created again for {name}")
 

@@ -10,6 +10,7 @@ from cachewatch.history_db.build import Built, bring_up_to_date
 from cachewatch.history_db.engines import in_jobs
 from cachewatch.history_db.schema import DamagedIndex, NotAnIndex, index_path
 from cachewatch.history_db.status import discard
+from cachewatch.notify.alerts import contained
 from cachewatch.notify.pass_context import Context, EndingError, watched_copy
 from cachewatch.runtime.limited_process import Limits, Worker
 
@@ -24,21 +25,21 @@ def update_histories(context: Context) -> None:
 
 
 def update_history(context: Context, source: Source) -> None:
-    """Index the new revisions of `source` in another process; whatever goes wrong is a line in the log."""
+    """Index the new revisions of `source` in another process; what goes wrong stops nothing else."""
     if not source.history or context.is_ending.is_set():
         return
-    try:
-        with Worker(limits=_LIMITS, go_on=context.go_on) as worker:
-            done = worker.do(partial(_update, source), context.clone_folder(source.name))
-    except EndingError:
-        return  # it continues next time
-    except CachewatchError as error:
-        context.log.warning("history.failed", source=source.name, error=str(error))
-        return
-    if done.revisions or done.rewritten:
-        context.log.info(
-            "history.indexed", source=source.name, revisions=done.revisions, rewritten=done.rewritten or None
-        )
+    log = context.log.bind(source=source.name)
+    with contained(context, source.name, "the history index"):
+        try:
+            with Worker(limits=_LIMITS, go_on=context.go_on) as worker:
+                done = worker.do(partial(_update, source), context.clone_folder(source.name))
+        except EndingError:
+            return  # it continues next time
+        except CachewatchError as error:
+            log.warning("history.failed", error=str(error))
+            return
+        if done.revisions or done.rewritten:
+            log.info("history.indexed", revisions=done.revisions, rewritten=done.rewritten or None)
 
 
 def _update(source: Source, folder: Path) -> Built:

@@ -14,7 +14,7 @@ from cachewatch import __version__
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import quiet_until
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.readiness import judge
+from cachewatch.notify.problems import find_problems
 from cachewatch.notify.status import ChannelStatus, Status, read_status
 from cachewatch.store import health
 from cachewatch.store.alerts import AlertKind
@@ -34,7 +34,7 @@ class Series(Struct, frozen=True):
 SERIES: Mapping[str, Series] = {
     "cachewatch_build_info": Series("Always 1; the version is a label.", ("version",)),
     "cachewatch_ready": Series("1 if /readyz finds no problem, else 0."),
-    "cachewatch_problems": Series("Problems that /readyz finds."),
+    "cachewatch_problems": Series("Problems that /readyz finds, without warnings."),
     "cachewatch_last_tick_timestamp_seconds": Series("When the daemon last looked for digests that are due."),
     "cachewatch_source_poll_interval_seconds": Series(
         "The configured interval between polls of a source.", ("source",)
@@ -65,7 +65,7 @@ SERIES: Mapping[str, Series] = {
     ),
     "cachewatch_channel_failures": Series("Failed attempts through a channel in a row.", ("channel",)),
     "cachewatch_suppressed_addresses": Series("Addresses of a channel that are suppressed.", ("channel",)),
-    "cachewatch_open_alerts": Series("Alerts that are open, by kind.", ("kind",)),
+    "cachewatch_open_alerts": Series("Problems and warnings that `status --check` lists, by kind.", ("kind",)),
     "cachewatch_job_failures_total": Series("Failures of a job of the daemon since it started.", ("job",)),
     "cachewatch_failing_jobs": Series("Jobs of the daemon that failed three times in a row or more."),
     "cachewatch_leader": Series("1 if this daemon works on the state, 0 if it waits for another host."),
@@ -116,13 +116,13 @@ def _zeros(config: Config) -> dict[Counter, float]:
 
 
 def _samples(config: Config, status: Status, daemon: DaemonStatus, now: datetime) -> Iterator[Sample]:
-    readiness = judge(status, config, now)
+    problems = find_problems(status, config, now)
     yield "cachewatch_build_info", {"version": __version__}, 1
-    yield "cachewatch_ready", {}, readiness.is_ready
-    yield "cachewatch_problems", {}, len(readiness.problems)
+    yield "cachewatch_ready", {}, problems.is_ready
+    yield "cachewatch_problems", {}, len(problems.problems)
     yield "cachewatch_held_digests", {}, len(status.held)
     for kind in AlertKind:
-        yield "cachewatch_open_alerts", {"kind": kind}, sum(alert.kind is kind for alert in status.alerts)
+        yield "cachewatch_open_alerts", {"kind": kind}, sum(each.kind is kind for each in problems.all)
     for source in status.sources:
         yield from _of_source(source, config)
     for stream in status.streams:

@@ -312,6 +312,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         is_usual = newest is not None and now - newest <= self.longest_pause
         if stale_sources.is_stale(self.source, self.health, now) and not is_usual:
             notes = (*notes, stale_sources.staleness(self.health, now, self.context.config.timezone))
+        if self.newest.has_impossible_date:
+            notes = (*notes, notice_sentences.impossible_date(self.newest.commit))
         return Span(
             source=self.source.name,
             address=self.source.public_address,

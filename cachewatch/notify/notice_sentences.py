@@ -35,6 +35,11 @@ def days(duration: timedelta) -> str:
     return how_long(duration.total_seconds())
 
 
+def impossible_date(revision: str) -> str:
+    """Say that a revision has a date that no calendar holds."""
+    return f"revision {revision[:10]} has an impossible date, which is shown as 30 December 9999"
+
+
 def lost(revisions: Iterable[str]) -> tuple[str, ...]:
     """Say that what changed cannot be known."""
     names = ", ".join(revision[:10] for revision in revisions)

@@ -6,10 +6,11 @@ from msgspec import Struct
 
 from cachewatch.channels import open_channel
 from cachewatch.core.delivery import RenderedDigest
-from cachewatch.errors import CachewatchError, TemplateError
+from cachewatch.errors import TemplateError
 from cachewatch.notify.pass_context import Context
 from cachewatch.render.operator_mail import render_notice
 from cachewatch.report import digest as digest_values
+from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
@@ -60,8 +61,9 @@ def queue_within(connection: Connection, context: Context, notice: Notice) -> No
         channel = config.channels[name]
         try:
             messages = open_channel(channel).build_messages(rendered)
-        except CachewatchError as error:
-            context.log_within(connection).error("operators.unreachable", channel=name, error=str(error))
+        except Exception as error:  # noqa: BLE001  a channel that cannot pack a notice must not silence the others
+            log = context.log_within(connection).bind(channel=name)
+            log.error("operators.unreachable", error=said_of(error), traceback=traceback_of(error))
             continue
         if not is_stored:
             digests.add(connection, _stored(notice.topic, rendered))

@@ -5,6 +5,7 @@ is told that it cannot be.
 """
 
 from cachewatch.config.model import Source
+from cachewatch.errors import StateError
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, health
 
@@ -13,7 +14,16 @@ def sources_behind(context: Context) -> frozenset[str]:
     """Name the sources whose revisions in use are not all on this host, and may be after its next poll."""
     if not context.database.is_shared:
         return frozenset()
-    return frozenset(name for name, source in context.config.sources.items() if _lacking(context, source))
+    return frozenset(name for name, source in context.config.sources.items() if _is_behind(context, source))
+
+
+def _is_behind(context: Context, source: Source) -> bool:
+    try:
+        return bool(_lacking(context, source))
+    except StateError:
+        raise
+    except Exception:  # noqa: BLE001  its poll says what is wrong, and the other sources go on
+        return True
 
 
 def catch_up(context: Context, source: Source) -> None:

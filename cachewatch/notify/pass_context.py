@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Collection
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -47,8 +47,14 @@ class Context(Struct, kw_only=True):
     # Whose leases of deliveries are ours, and the answers that could not be written down yet, by delivery.
     owner: str = field(default_factory=new_owner)
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
+    # When this process began, by its clock.
+    started: datetime | None = None
     # Sources with revisions that another host had, and that upstream has no more.
     lost: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.started is None:
+            self.started = self.clock()
 
     @property
     def folder(self) -> Path:

@@ -3,13 +3,14 @@
 from msgspec.structs import replace
 
 from cachewatch.config.model import Source
-from cachewatch.errors import CachewatchError
+from cachewatch.errors import StateError
 from cachewatch.notify import alerts, notice_sentences, operator_notices, stale_sources
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.operator_notices import Notice
 from cachewatch.notify.other_hosts import catch_up
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.watched_source import News, Sharing
+from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.store import health
 from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter, SourceHealth
@@ -23,16 +24,14 @@ def poll(context: Context, source: Source) -> bool:
     try:
         news = context.watched(source).update()
         catch_up(context, source)
-    except CachewatchError as error:
-        said = str(error)
-    except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others
-        said = f"cachewatch failed: {error!r}; please report it"
-    else:
         _succeeded(context, source, news)
-        return True
-    if not context.is_ending.is_set():  # or we ended it, and it is asked again when we are back
-        _failed(context, source, said)
-    return False
+    except StateError:
+        raise  # the source is not to blame
+    except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others
+        if not context.is_ending.is_set():  # or we ended it, and it is asked again when we are back
+            _failed(context, source, error)
+        return False
+    return True
 
 
 def has_answered(context: Context, source: Source) -> bool:
@@ -42,8 +41,8 @@ def has_answered(context: Context, source: Source) -> bool:
     return source_health.succeeded_at is not None and not source_health.failures
 
 
-def _failed(context: Context, source: Source, said: str) -> None:
-    now = context.clock()
+def _failed(context: Context, source: Source, error: Exception) -> None:
+    now, said = context.clock(), said_of(error)
     with context.database.write() as connection:
         source_health = health.source(connection, source.name)
         source_health = replace(source_health, polled_at=now, failures=source_health.failures + 1, error=said)
@@ -52,7 +51,8 @@ def _failed(context: Context, source: Source, said: str) -> None:
         if source_health.failures >= context.config.operators.after_failures:
             alerts.open_within(connection, context, _complaint(source_health))
         stale_sources.review(connection, context, source, source_health)
-    context.log.error("source.failed", source=source.name, failures=source_health.failures, error=said)
+    log = context.log.bind(source=source.name, failures=source_health.failures)
+    log.error("source.failed", error=said, traceback=traceback_of(error))
 
 
 def _complaint(source_health: SourceHealth) -> Alert:

@@ -1,6 +1,6 @@
 """Whether the recipients of a stored delivery still want it: the configuration may have changed since."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -39,6 +39,31 @@ def is_recipient(config: Config, channel: str, target: str) -> bool:
     return channel in config.channels and bool(ways) and _reaches(config, ways, channel, target)
 
 
+def is_operator(config: Config, channel: str, target: str) -> bool:
+    """Tell whether notices to operators are sent to `target` through `channel`."""
+    return (
+        channel in config.channels
+        and channel in config.operators.channels
+        and _reaches(config, [_operators(config)], channel, target)
+    )
+
+
+def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return which of these addresses, each behind its channel, leave nobody to reach, and whose they are.
+
+    That is each address of operators, and the addresses of a subscription if it has no other in that channel.
+    """
+    by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
+    found = {}
+    for name in (*config.subscriptions, OPERATORS) if suppressed else ():
+        for way in _ways_of(config, name):
+            for channel in way.channels:
+                named = [(channel, address_of(to).lower()) for to in way.to] if _has_addresses(config, channel) else []
+                if name == OPERATORS or all(each in by_name for each in named):
+                    found.update({by_name[each]: name for each in named if each in by_name})
+    return found
+
+
 def is_used(config: Config, channel: str) -> bool:
     """Tell whether anything is ever sent through a channel."""
     return channel in config.channels and bool(_ways_through(config, channel))
@@ -67,6 +92,11 @@ def _operators(config: Config) -> Way:
 
 
 def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
-    kind = config.channels[channel]
-    has_addresses = isinstance(kind, MailConfig) and not isinstance(kind, MaildirConfig)
-    return not has_addresses or target.lower() in {address_of(to).lower() for way in ways for to in way.to}
+    return not _has_addresses(config, channel) or target.lower() in {
+        address_of(to).lower() for way in ways for to in way.to
+    }
+
+
+def _has_addresses(config: Config, channel: str) -> bool:
+    kind = config.channels.get(channel)
+    return isinstance(kind, MailConfig) and not isinstance(kind, MaildirConfig)

@@ -4,11 +4,12 @@ import socket
 
 from cachewatch.config.advice import obsolete_keys
 from cachewatch.notify import operator_notices, outages, wrong_clocks
+from cachewatch.notify.alerts import DAEMON
 from cachewatch.notify.damaged_rows import bury_unknown, set_aside_damaged
 from cachewatch.notify.operator_notices import Notice
 from cachewatch.notify.pass_context import Context
 from cachewatch.runtime.filesystems import shared_kind
-from cachewatch.store import outbox
+from cachewatch.store import alerts, outbox
 
 
 def resume(context: Context) -> None:
@@ -18,6 +19,10 @@ def resume(context: Context) -> None:
         # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
         host = socket.gethostname() if kind or context.database.is_shared else None
         count = outbox.requeue_interrupted(connection, context.clock(), host)
+        # Of the daemon that ran before: it read another file, and its jobs are gone.
+        for alert in alerts.all_open(connection):
+            if alert.key.name == DAEMON:
+                alerts.mark_resolved(connection, alert.key, context.clock())
     recover(context)
     bury_unknown(context)
     set_aside_damaged(context)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult, Message, Transport
 from cachewatch.core.untrusted_text import safe
-from cachewatch.errors import CachewatchError, DamagedRow, StateError
+from cachewatch.errors import DamagedRow, StateError
 from cachewatch.notify import alerts, outages
 from cachewatch.notify.alert_review import suppression
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
@@ -27,6 +27,7 @@ from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recipients import why_not
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.wrong_clocks import lease as lease_of
+from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.store import digests, health, outbox, suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter
@@ -90,8 +91,8 @@ def _deliver(context: Context, name: str) -> int:
             return _deliver_each(context, name, transport, lease)
     except StateError:
         raise  # the channel is not to blame
-    except CachewatchError as error:
-        _block(context, name, str(error))
+    except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
+        _block(context, name, said_of(error), traceback_of(error))
         return 0
 
 
@@ -328,7 +329,7 @@ def _is_suppressed(connection: Connection, context: Context, delivery: Delivery,
     return True
 
 
-def _block(context: Context, name: str, said: str) -> None:
+def _block(context: Context, name: str, said: str, traceback: str | None = None) -> None:
     """Let a whole channel rest; what waits for it uses up no attempts."""
     now = context.clock()
     with context.database.write() as connection:
@@ -338,7 +339,7 @@ def _block(context: Context, name: str, said: str) -> None:
         )
         health.save_channel(connection, channel_health)
         alerts.open_within(connection, context, _blockade(name, said))
-    context.log.error("channel.blocked", channel=name, error=said)
+    context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
 
 
 def _blockade(name: str, said: str) -> Alert:

@@ -35,16 +35,21 @@ def review(connection: Connection, context: Context, source: Source, source_heal
 
 def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
     """Tell whether the newest data of a source is older than it should ever be."""
-    newest = source_health.revision_time or source_health.changed_at
+    newest = _newest(source_health)
     return newest is not None and now - newest > source.stale_after
 
 
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
     """Say how old the newest data is."""
-    newest = source_health.revision_time or source_health.changed_at
+    newest = _newest(source_health)
     if newest is None:
         return "no data yet"
     return f"nothing new published since {minute(newest, zone)} ({days(now - newest)})"
+
+
+def _newest(source_health: SourceHealth) -> datetime | None:
+    """Return when the newest data was published; it cannot be later than when we saw it, whatever its date says."""
+    return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
 def _capitalized(text: str) -> str:

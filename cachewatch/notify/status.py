@@ -1,7 +1,7 @@
 """The status of the service, for `status`, its JSON, readiness and metrics."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct
@@ -17,6 +17,8 @@ from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestSummary
 from cachewatch.store.health import ChannelHealth, SourceHealth
 from cachewatch.store.outbox import State
+from cachewatch.store.scheduled_runs import Slot
+from cachewatch.store.suppressions import Suppressed
 
 
 class StreamStatus(Struct, frozen=True, kw_only=True):
@@ -82,6 +84,7 @@ class Status(Struct, frozen=True, kw_only=True):
     channels: tuple[ChannelStatus, ...]
     held: tuple[HeldDigest, ...]
     silences: tuple[SilenceStatus, ...]
+    suppressed: tuple[Suppressed, ...]
     alerts: tuple[AlertStatus, ...]
 
     @property
@@ -96,21 +99,21 @@ def read_status(context: Context) -> Status:
     now = context.clock()
     is_over = quiet_until(config.quiet, now)
     with context.database.read() as connection:
+        slots = scheduled_runs.all_pending(connection)
         return Status(
             sources=tuple(health.source(connection, name) for name in config.sources),
-            streams=tuple(_stream(connection, stream) for stream in streams_of(config)),
+            streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
             held=tuple(_held(connection, stored, config) for stored in digests.all_held(connection)),
             silences=tuple(_silence(silence, context.today()) for silence in config.silences),
+            suppressed=tuple(suppressions.all_suppressed(connection)),
             alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
         )
 
 
-def _stream(connection: Connection, stream: Stream) -> StreamStatus:
-    slot = (
-        None if stream.is_each_revision else scheduled_runs.pending(connection, stream.subscription.name, stream.name)
-    )
+def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStatus:
+    slot = None if stream.is_each_revision else slots.get((stream.subscription.name, stream.name))
     return StreamStatus(
         subscription=stream.subscription.name,
         stream=stream.name,

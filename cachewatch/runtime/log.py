@@ -6,6 +6,7 @@ What libraries, and modules that know nothing of the service, log with `logging`
 import json
 import logging
 import sys
+import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TextIO
@@ -16,6 +17,7 @@ from structlog.stdlib import BoundLogger, ProcessorFormatter, add_log_level, fil
 from structlog.typing import EventDict, Processor
 
 from cachewatch.core.untrusted_text import safe
+from cachewatch.errors import CachewatchError
 
 _LOGGER = "cachewatch"
 _HEAD = ("time", "level", "event")
@@ -69,6 +71,18 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
     scheduler.setLevel(logging.ERROR)
     scheduler.propagate = False
     return Log()
+
+
+def said_of(error: BaseException) -> str:
+    """Return the sentence of an error; one that nobody expected is a bug."""
+    if isinstance(error, CachewatchError):
+        return str(error)
+    return f"cachewatch failed: {error!r}; please report it, with the traceback in the log"
+
+
+def traceback_of(error: BaseException) -> str | None:
+    """Return where an error was raised that nobody expected, for the log; None where its sentence says all."""
+    return None if isinstance(error, CachewatchError) else "".join(traceback.format_exception(error))
 
 
 def _unbound() -> BoundLogger:

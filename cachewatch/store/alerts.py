@@ -19,15 +19,20 @@ class AlertKind(StrEnum):
     SOURCE_INCOMPLETE = "source-incomplete"  # source
     HISTORY_UNSHARED = "history-unshared"  # source
     SOURCE_STALE = "source-stale"  # source
+    SOURCE_LATE = "source-late"  # source; it is not polled
     DOCUMENTS_UNREADABLE = "documents-unreadable"  # source, tag
     SUSPICIOUS_LOSS = "suspicious-loss"  # source, tag
     LARGE_CHANGE = "large-change"  # source, tag
     DIGEST_FAILED = "digest-failed"  # subscription, stream
+    DIGEST_LATE = "digest-late"  # subscription, stream
     DIGEST_HELD = "digest-held"  # subscription, stream; an older version held it
     TEMPLATE_FAILED = "template-failed"  # subscription
     CHANNEL_DOWN = "channel-down"  # channel
     DELIVERY_FAILED = "delivery-failed"  # channel, target
     ADDRESS_SUPPRESSED = "address-suppressed"  # channel, target
+    DELIVERY_LATE = "delivery-late"  # channel; one is not tried, or has no result
+    WORK_FAILED = "work-failed"  # source or (daemon), what was being done
+    CONFIG_REFUSED = "config-refused"  # (daemon)
 
 
 class AlertKey(Struct, frozen=True, order=True):

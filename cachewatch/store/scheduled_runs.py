@@ -34,6 +34,12 @@ def _pending() -> Select[Any]:
     return select(slots).where(*of_stream, slots.c.done_at.is_(None)).order_by(slots.c.due).limit(1)
 
 
+def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
+    """Return the slot that each stream waits for, by subscription and stream."""
+    rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
+    return {(row.subscription, row.stream): _slot(row) for row in rows}
+
+
 def latest_pending(connection: Connection) -> dict[str, datetime]:
     """Return the latest pending slot of each schedule."""
     query = select(slots.c.schedule, func.max(slots.c.due)).where(slots.c.done_at.is_(None)).group_by(slots.c.schedule)

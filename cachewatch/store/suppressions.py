@@ -15,6 +15,7 @@ class Suppressed(Struct, frozen=True):
 
     channel: str
     target: str
+    since: datetime
     said: str  # by its server, when it was refused last
 
 
@@ -27,7 +28,7 @@ def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
 def all_suppressed(connection: Connection) -> list[Suppressed]:
     """Return every address that is left out."""
     rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
-    return [Suppressed(row.channel, row.target, row.said) for row in rows]
+    return [Suppressed(row.channel, row.target, row.since, row.said) for row in rows]
 
 
 def suppress(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:

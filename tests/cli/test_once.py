@@ -117,7 +117,7 @@ def test_times_are_in_the_configured_time_zone(run: Run) -> None:
     shown = run("status").output
     assert " of 2025-06-02 13:00 JST (" in shown
     assert "UTC" not in shown
-    assert "ALERTS" not in shown, "how often a source publishes is not known at first"
+    assert "WARNINGS" not in shown, "how often a source publishes is not known at first"
 
 
 @pytest.mark.usefixtures("configured")

@@ -344,6 +344,8 @@ def test_a_suppressed_address_that_is_configured_again_is_an_alert_again(tmp_pat
         (AlertKey(AlertKind.CHANNEL_DOWN, "files"), ("files", "renamed")),
         (AlertKey(AlertKind.DELIVERY_FAILED, "files", "/out/1.txt"), ("", "")),
         (AlertKey(AlertKind.ADDRESS_SUPPRESSED, "mail", "kim@example.org"), ("", "")),
+        (AlertKey(AlertKind.WORK_FAILED, "public", "maintenance"), ("{public:", "{renamed:")),
+        (AlertKey(AlertKind.SOURCE_LATE, "public"), ("", "")),
     ],
     ids=lambda value: value.kind if isinstance(value, AlertKey) else None,
 )
@@ -407,7 +409,7 @@ def test_the_alerts_of_0_1_go_on(tmp_path: Path, loopback: None) -> None:
     before = len(site.notices())
     site.run()
     # In any order: both are of one moment.
-    assert set(site.notices()[before:]) == {"3 alerts are open", "lee@example.org receives no more digests"}
+    assert set(site.notices()[before:]) == {"4 alerts are open", "lee@example.org receives no more digests"}
     operator_actions.release(site.open(), "bulk")
     operator_actions.restore(site.open(), "mail", "lee@example.org")
     site.run(later=HOUR)

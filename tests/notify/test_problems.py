@@ -20,7 +20,7 @@ from cachewatch.daemon.exposition import expose
 from cachewatch.notify.metrics import SERIES, DaemonStatus, metrics
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import poll
-from cachewatch.notify.readiness import Readiness, judge
+from cachewatch.notify.problems import Problems, find_problems
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.status import read_status
 from cachewatch.store import health, outbox
@@ -54,9 +54,9 @@ def opened(site: Site) -> Iterator[Context]:
         yield context
 
 
-def judged(site: Site) -> Readiness:
+def judged(site: Site) -> Problems:
     with opened(site) as context:
-        return judge(read_status(context), context.config, site.now)
+        return find_problems(read_status(context), context.config, site.now)
 
 
 def problems(site: Site) -> list[str]:
@@ -68,7 +68,7 @@ def test_a_service_that_works_has_no_problems(site: Site) -> None:
     site.run()
     site.publish(1)
     site.run()
-    assert judged(site) == Readiness(problems=(), warnings=())
+    assert judged(site) == Problems(problems=(), warnings=())
 
 
 def test_a_source_that_is_not_polled(site: Site) -> None:
@@ -92,7 +92,7 @@ def test_a_source_that_cannot_be_read(site: Site) -> None:
     assert problems(site) == []
     site.run()
     (found,) = judged(site).problems
-    assert found.what == "the source public failed 3 times in a row"
+    assert found.what == "the source public cannot be read"
     assert str(site.upstream) in found.detail
     assert str(site.folder) not in found.what
 
@@ -200,7 +200,7 @@ def test_a_digest_that_cannot_be_made(site: Site) -> None:
         assert poll(context, context.config.sources["public"])
         shutil.rmtree(site.folder / "state" / "sources")
         create_digests(context)
-    assert problems(site) == ["digests cannot be created for ml"]
+    assert problems(site) == ["digests cannot be created for ml/regular"]
 
 
 @pytest.mark.slow
@@ -219,6 +219,42 @@ def test_what_failed_for_good_is_a_warning(site: Site) -> None:
     assert [each.what for each in found.warnings] == ["1 delivery through files failed for good"]
 
 
+@pytest.mark.slow
+def test_operators_hear_of_what_is_late_while_the_service_runs(site: Site) -> None:
+    """The alerts, the metrics and the daily summary say what `status` says; what is late since nothing ran is no alert."""
+    site.configure(CONFIG.replace("operators: {channels: []}", "operators: {channels: [files]}"))
+    site.run()
+    site.now += 4 * HOUR
+    with opened(site) as context:
+        create_digests(context)
+        assert site.notices() == []
+        assert [each.kind for each in judged(site).problems] == ["source-late"]
+        site.now += HOUR
+        create_digests(context)
+        create_digests(context)
+        (late,) = judged(site).problems
+        assert site.notices() == ["the source public is not polled"]
+        assert [alert.detail for alert in read_status(context).alerts] == [late.what]
+        assert measured(site)['cachewatch_open_alerts{kind="source-late"}'] == 1
+        assert poll(context, context.config.sources["public"])
+        create_digests(context)
+    assert read_status(site.open()).alerts == ()
+    assert len(site.notices()) == 2
+
+
+def test_status_lists_what_the_check_lists(site: Site, run: Run) -> None:
+    config = ("--config", site.folder / "cachewatch.yaml")
+    run("once", *config)
+    shutil.rmtree(site.upstream)
+    for _ in range(3):
+        run("once", *config)
+    (problem,) = run("status", "--check", *config).output.splitlines()
+    shown = run("status", *config).output.partition("PROBLEMS\n")[2]
+    what, _, detail = problem.removeprefix("problem: ").partition(": ")
+    assert what in shown
+    assert detail in shown
+
+
 def test_status_check(site: Site, run: Run) -> None:
     """0 and a sentence, or 1 and what is wrong, in words or as JSON; 5 where there is no state."""
     config = ("--config", site.folder / "cachewatch.yaml")
@@ -231,11 +267,11 @@ def test_status_check(site: Site, run: Run) -> None:
         run("once", *config)
     done = run("status", "--check", *config)
     assert done.exit_code == 1
-    assert done.output.startswith("problem: the source public failed 3 times in a row: ")
+    assert done.output.startswith("problem: the source public cannot be read: ")
     done = run("status", "--check", "--format", "json", *config)
     assert (done.exit_code, json.loads(done.output)["problems"][0]["what"]) == (
         1,
-        "the source public failed 3 times in a row",
+        "the source public cannot be read",
     )
     assert run("status", *config).exit_code == 0
 

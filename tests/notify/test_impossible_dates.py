@@ -1,0 +1,72 @@
+"""Commits with dates that no calendar holds: they are compared like any other, and the date is named."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import START, catalogue, records
+from station import Site
+
+from cachewatch.git.fast_import import data_of
+from cachewatch.notify.status import read_status
+
+YEAR_10000 = 253402300800
+BASE = {"zlib": records([1])}
+CONFIG = """\
+version: 1
+timezone: Pacific/Auckland
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git", stale_after: 4d}}
+channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt, json]}}
+operators: {channels: [files]}
+subscriptions: {ml: {when: each revision, channels: [files], changes: [all]}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path, [catalogue(BASE)])
+    made.configure(CONFIG)
+    made.run()
+    return made
+
+
+def commit(site: Site, seconds: int, package: str) -> None:
+    """Let upstream publish a revision of this date."""
+    path, content = next(iter(catalogue({package: records([len(package) + 10])}).items()))
+    site.fast_import(
+        f"commit refs/heads/main\ncommitter x <x@example.org> {seconds} +0000\n".encode()
+        + data_of(b"later")
+        + b"from refs/heads/main^0\n"
+        + f"M 100644 inline {path}\n".encode()
+        + data_of(content)
+    )
+
+
+@pytest.mark.parametrize("seconds", [YEAR_10000, 2**62])
+def test_a_revision_of_the_year_10000_is_reported_and_its_date_is_named(site: Site, seconds: int) -> None:
+    commit(site, seconds, "new-package")
+    assert site.run(later=timedelta(hours=1)).failed_digests == 0
+    commit(site, int(START.timestamp()) + 86400, "next")
+    assert site.run(later=timedelta(hours=1)).failed_digests == 0
+    first, second = (" ".join(text.split()) for text in site.told())
+    assert "new-package" in first
+    assert "has an impossible date, which is shown as 30 December 9999" in first
+    assert "next" in second
+    assert site.notices() == []
+
+
+def test_a_source_with_an_impossible_date_may_still_become_silent(site: Site) -> None:
+    """How old its newest data is, is then counted from when it was first seen."""
+    commit(site, YEAR_10000, "new-package")
+    site.run(later=timedelta(hours=1))
+    site.run(later=timedelta(days=5))
+    assert [alert.kind for alert in read_status(site.open()).alerts] == ["source-stale"]
+
+
+def test_a_diff_shows_the_nearest_date_that_there_is(site: Site, run: Run) -> None:
+    commit(site, YEAR_10000, "new-package")
+    done = run("diff", "main~1", "main", "--repo", site.upstream)
+    assert done.exit_code in (0, 1)
+    assert "30 Dec 9999" in done.output
