@@ -1,9 +1,15 @@
-"""`cachewatch preview` and `cachewatch explain`: who would be sent what, and why. Nothing is changed."""
+"""`cachewatch preview`: what `cachewatch once` would send now. Nothing is changed."""
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -12,14 +18,20 @@ from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import configured
 from cachewatch.cli.open_state import reading
-from cachewatch.config.model import Config, FileConfig, MailConfig, WebhookConfig
+from cachewatch.config.model import Config, FileConfig, MailConfig, Source, WebhookConfig
 from cachewatch.core.delivery import Form
-from cachewatch.errors import UsageError
+from cachewatch.core.schedule import quiet_until
+from cachewatch.errors import SourceError, UsageError
 from cachewatch.notify.assembling_digests import PendingDigest, compose
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
+from cachewatch.notify.creating_digests import is_left_out
 from cachewatch.notify.digest_streams import REGULAR, URGENT, Stream, streams_of
 from cachewatch.notify.pass_context import Context
-from cachewatch.store import health
+from cachewatch.notify.poll_source import poll
+from cachewatch.notify.status import read_status
+from cachewatch.runtime.log import open_log
+from cachewatch.store import cursors, health
+from cachewatch.store.opening import has_state, open_database
 
 _FORMS = ("text", "html", "markdown", "json", "eml")
 
@@ -55,19 +67,59 @@ def preview(
     channel: str | None,
     lint: bool,
 ) -> None:
-    """Print the digest that SUBSCRIPTION would receive now.
+    """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
 
-    It may be left out if there is only one. The output is byte for byte what would be sent. Nothing is sent or stored.
+    SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent, and nothing if
+    nothing would be sent. Nothing is sent or stored. Before the first `once`, sources that do not begin at their newest
+    revision are fetched, and forgotten again.
     """
     stream = _stream(config, subscription or _only_subscription(config), URGENT if urgent else REGULAR)
-    with reading(config) as service:
+    with _state(config, stream, since) as service:
         draft = compose(service, stream, since=since)
         packed = _through(channel, build_messages(config, stream, draft.digest, forms=frozenset(Form)))
-        _warn_of_unfetched(service, stream)
-    _say(draft, stream, since)
+        is_sent = _would_be_sent(service, stream, draft, is_asked=since is not None)
+        _say(service, stream, draft, since, is_sent=is_sent)
     if lint:
         context.exit(_lint(config, packed))
-    sys.stdout.buffer.write(_sent(config, packed, form))
+    if is_sent:
+        sys.stdout.buffer.write(_sent(config, packed, form))
+
+
+def _state(config: Config, stream: Stream, since: str | None) -> AbstractContextManager[Context]:
+    """Open the state, or before the first pass one that is empty but for what that pass would look at."""
+    if has_state(config.database):
+        return reading(config)
+    return _first_state(config, [source for source in stream.sources if since or _begins_earlier(source)])
+
+
+def _begins_earlier(source: Source) -> bool:
+    return source.since is not None or source.first_run == "report"
+
+
+@contextmanager
+def _first_state(config: Config, sources: list[Source]) -> Iterator[Context]:
+    """Fetch `sources` into a state elsewhere; nothing is recorded of build caches, which have no earlier revisions."""
+    sources = [source for source in sources if source.type == "git"]
+    if sources:
+        names = ", ".join(source.name for source in sources)
+        click.echo(f"cachewatch: nothing was fetched yet; fetching {names} for this preview alone ...", err=True)
+    with TemporaryDirectory(prefix="cachewatch-") as folder:
+        own = config.model_copy(update={"state": Path(folder)})
+        # What the service would log is not what was asked for.
+        context = Context(config=own, database=open_database(own.state), log=open_log(level=logging.CRITICAL))
+        with closing(context.database):
+            for source in sources:
+                if not poll(context, source):
+                    with context.database.read() as connection:
+                        raise SourceError(f"the source {source.name}: {health.source(connection, source.name).error}")
+            yield context
+
+
+def _would_be_sent(service: Context, stream: Stream, draft: PendingDigest, *, is_asked: bool) -> bool:
+    """Tell whether a pass would make this digest; one that was asked for by --since, if it were due."""
+    is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
+    is_due = is_asked or is_new or not stream.is_each_revision
+    return is_due and not is_left_out(service, stream, draft, service.clock())
 
 
 def _only_subscription(config: Config) -> str:
@@ -86,29 +138,39 @@ def _stream(config: Config, subscription: str, name: str) -> Stream:
     raise UsageError(f"no subscription {subscription!r}; configured: {', '.join(config.subscriptions) or 'none'}")
 
 
-def _warn_of_unfetched(service: Context, stream: Stream) -> None:
-    """Say of which sources there is nothing yet: that nothing changed there is not known."""
+def _say(service: Context, stream: Stream, draft: PendingDigest, since: str | None, *, is_sent: bool) -> None:
+    """Say on standard error what the digest does not: why there is none, or when it goes out."""
+    name = stream.subscription.name
     with service.database.read() as connection:
-        names = [source.name for source in stream.sources if health.source(connection, source.name).revision is None]
-    if names:
-        click.echo(
-            f"cachewatch: warning: nothing has been fetched yet of {', '.join(names)}; run `cachewatch once` first",
-            err=True,
-        )
-
-
-def _say(draft: PendingDigest, stream: Stream, since: str | None) -> None:
+        unfetched = [each.name for each in stream.sources if health.source(connection, each.name).revision is None]
+        begun = [cursors.revision_of(connection, name, stream.name, each.name) for each in stream.sources]
+    is_silent = not since and not any(begun) and not any(map(_begins_earlier, stream.sources))
+    notes = []
+    if unfetched and not is_silent:
+        notes.append(f"warning: nothing has been fetched yet of {', '.join(unfetched)}; run `cachewatch once` first")
     if draft.is_empty:
-        name = stream.subscription.name
-        what = "nothing would be sent" if stream.subscription.if_empty == "skip" else "the digest says so"
+        why = f"no changes since {since or 'the last report'} match {name}"
+        why = f"{name} begins at the newest revision" if is_silent else why
+        what = "the digest says so" if is_sent else "nothing would be sent"
         earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since HEAD~1`"
-        click.echo(
-            f"cachewatch: no changes since {since or 'the last report'} match {name}: {what}; "
-            f"{earlier} shows older changes",
-            err=True,
-        )
+        notes.append(f"{why}: {what}; {earlier} shows older changes")
     if draft.hold:
-        click.echo(f"cachewatch: this digest would be held for the operators: {draft.hold}", err=True)
+        notes.append(f"this digest would be held for the operators: {draft.hold}")
+    elif is_sent and not since and (later := _later(service, stream)):
+        notes.append(f"this digest is sent {later}, with what is new until then")
+    for note in notes:
+        click.echo(f"cachewatch: {note}", err=True)
+
+
+def _later(service: Context, stream: Stream) -> str:
+    """Say when the digest is due; nothing if it is now."""
+    now, config = service.clock(), service.config
+    streams = read_status(service).streams
+    planned = next(
+        each.due for each in streams if (each.subscription, each.stream) == (stream.subscription.name, stream.name)
+    )
+    due = quiet_until(config.quiet, max(planned or stream.schedule.next_after(now) or now, now))
+    return f"on {due.astimezone(ZoneInfo(config.timezone)):%A %Y-%m-%d at %H:%M %Z}" if due > now else ""
 
 
 def _through(channel: str | None, packed: tuple[ChannelMessages, ...]) -> tuple[ChannelMessages, ...]:

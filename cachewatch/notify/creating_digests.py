@@ -57,7 +57,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
             draft = unconfirmed(draft)
         packed = (
             ()
-            if _is_left_out(context, stream, draft, now)
+            if is_left_out(context, stream, draft, now)
             else build_messages(context.config, stream, draft.digest, comparisons.views)
         )
         context.pin(draft.advances)
@@ -105,7 +105,7 @@ def _held(context: Context, stream: Stream, now: datetime) -> _Held:
     return _Held(found.keys, tuple(replace(hold, counted_from=hold.counted_from or now) for hold in found.holds))
 
 
-def _is_left_out(context: Context, stream: Stream, draft: PendingDigest, now: datetime) -> bool:
+def is_left_out(context: Context, stream: Stream, draft: PendingDigest, now: datetime) -> bool:
     """Tell whether there is nothing to send: nothing happened, and nobody wants an empty digest."""
     if not draft.is_empty:
         return False

@@ -31,7 +31,7 @@ def begin(context: Context, stream: Stream) -> None:
 def _begin(context: Context, stream: Stream, source: Source, newest_commit: str) -> None:
     with closing(context.open_repository(source)) as repository:
         newest = resolve(repository, newest_commit)
-        first = _first(repository, source, newest)
+        first = first_revision(repository, source, newest)
         tags = tags_of(repository, newest).ids.keys() | tags_of(repository, first).ids.keys()
     begun = Advance(
         subscription=stream.subscription.name,
@@ -55,7 +55,7 @@ def _begin(context: Context, stream: Stream, source: Source, newest_commit: str)
     )
 
 
-def _first(repository: Repository, source: Source, newest: Revision) -> Revision:
+def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
     """Return the revision that is taken for told: silently the newest, or as the source asks an earlier one."""
     if source.since is not None:
         try:

@@ -25,6 +25,7 @@ from cachewatch.notify import notice_sentences, rebuild_causes, removed_since, s
 from cachewatch.notify.comparison_notes import NotesCollector, Packages, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.due_digests import first_revision
 from cachewatch.notify.match_to_selection import selection_of
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_ranges
@@ -371,6 +372,8 @@ def open_source(
 ) -> Iterator[OpenSource | None]:
     """Open a source and plan what to compare: from what `stream` reported last, or from `since`, to the newest revision.
 
+    A stream that has not begun, of which `preview` asks, is compared with where it begins.
+
     Yields None where nothing was ever fetched; operators are notified of a source that fails.
     """
     with context.database.read() as connection:
@@ -383,6 +386,8 @@ def open_source(
         newest = resolve(repository, source_health.revision)
         if since is not None:
             position = _position_at(repository, resolve(repository, since), newest)
+        elif position is None:
+            position = _position_at(repository, first_revision(repository, source, newest), newest)
         isolation = comparisons.isolation(source.name)
         yield OpenSource(
             context=context,
@@ -393,7 +398,7 @@ def open_source(
             newest=newest,
             ranges=plan_ranges(repository, position, newest, wanted=stream.wants_tag(source)),
             comparisons=comparisons,
-            documents=UnreadDocuments(repository, position.unread if position else {}, isolation),
+            documents=UnreadDocuments(repository, position.unread, isolation),
             isolation=isolation,
             longest_pause=_longest_pause(repository, newest, source),
             environment=environment,

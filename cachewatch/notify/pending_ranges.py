@@ -31,17 +31,15 @@ class PendingRanges(Struct, frozen=True, kw_only=True):
 
 
 def plan_ranges(
-    repository: Repository, position: Position | None, newest: Revision, *, wanted: Callable[[str], bool]
+    repository: Repository, position: Position, newest: Revision, *, wanted: Callable[[str], bool]
 ) -> PendingRanges:
     """Find what a stream was not told yet of the tags that it wants.
 
-    A stream that has not begun begins at the newest revision. A tag without a cursor is new if the revision that the
+    A tag without a cursor is new if the revision that the
     stream was compared with last did not have it; if it did, somebody wants more than before, and it begins at the
     newest revision. A tag that returns is compared with what was told of it last.
     """
     there = frozenset(filter(wanted, tags_of(repository, newest).ids))
-    if position is None:
-        return PendingRanges(ranges=(), places=dict.fromkeys(there, newest.commit), returned={})
     known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
     due = {tag: cursor.revision for tag, cursor in known.items() if _is_due(tag, cursor, newest, there)}
     due |= dict.fromkeys(_new(repository, position, there - known.keys()), position.revision)

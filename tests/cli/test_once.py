@@ -262,10 +262,81 @@ def test_a_preview_without_a_name(run: Run) -> None:
     )
 
 
+def sent(subscription: str) -> list[str]:
+    return [path.read_text() for path in Path("out", subscription).glob("*.txt")]
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_preview_before_the_first_pass_is_what_that_sends(run: Run) -> None:
+    """With `since:`, a digest; what it fetches for that leaves nothing behind."""
+    configure("HEAD~1")
+    shown = run("preview", "all")
+    assert shown.error == "cachewatch: nothing was fetched yet; fetching public for this preview alone ...\n"
+    assert not Path("state").exists()
+    assert run("once").exit_code == 0
+    (text,) = sent("all")
+    assert without_minutes(shown.output) == without_minutes(text)
+    assert "  new  new: 1.0" in text
+
+
+def without_minutes(text: str) -> str:
+    """Leave out when a digest was made, and how old its data was then."""
+    return re.sub(r"\(\d+ days old\)|last asked .*", "", text)
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
+    """Nothing is fetched, and nothing printed, unless an earlier revision is asked for."""
+    configure("")
+    shown = run("preview", "all")
+    assert (shown.exit_code, shown.output) == (0, "")
+    assert shown.error == (
+        "cachewatch: all begins at the newest revision: nothing would be sent; "
+        "`cachewatch preview all --since HEAD~1` shows older changes\n"
+    )
+    assert "  new  new: 1.0" in run("preview", "all", "--since", "HEAD~1").output
+    run("once")
+    assert run("preview", "all").output == ""
+    assert sent("all") == []
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_preview_of_a_subscription_that_is_new(run: Run) -> None:
+    """It begins where its source does, as in the next pass."""
+    configure("HEAD~1")
+    run("once")
+    with Path("cachewatch.yaml").open("a") as file:
+        file.write("  late: {channels: [files], when: each revision}\n")
+
+    shown = run("preview", "late")
+    assert shown.error == ""
+    run("once")
+    (text,) = sent("late")
+    assert without_minutes(shown.output) == without_minutes(text)
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_preview_says_when_the_digest_is_due(run: Run) -> None:
+    """A pass before that sends nothing."""
+    configure("HEAD~1")
+    file = Path("cachewatch.yaml")
+    file.write_text(file.read_text().replace("each revision", "'cron: 30 7 29 2 *'"))
+    run("once")
+
+    shown = run("preview", "all")
+    assert re.fullmatch(
+        r"cachewatch: this digest is sent on \w+ 20\d\d-02-29 at 07:30 UTC, with what is new until then\n", shown.error
+    )
+    assert "  new  new: 1.0" in shown.output
+    assert sent("all") == []
+
+
 def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
     """That nothing changed is not known before anything was fetched."""
     configure("HEAD~1")
     (configured / "upstream.git").rename(configured / "gone.git")
     run("once")
 
-    assert "warning: nothing has been fetched yet of public; run `cachewatch once` first" in run("preview", "all").error
+    shown = run("preview", "all")
+    assert "warning: nothing has been fetched yet of public; run `cachewatch once` first" in shown.error
+    assert shown.output == "", "no digest would be sent"
