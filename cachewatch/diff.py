@@ -18,6 +18,7 @@ from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, sho
 from cachewatch.core.compare import compare_all
 from cachewatch.core.compare import load_deepdiff as _load_deepdiff
 from cachewatch.core.compare.filtered_change import part_of
+from cachewatch.core.compare.normalizing import describe_reused
 from cachewatch.core.model import (
     Diagnostic,
     DiagnosticKind,
@@ -200,10 +201,13 @@ def compare_contents(
 
     What was seen of the whole tag goes to `tally`, and what is wrong with documents to `problems`.
     """
-    pairs = [parse_pair(*pair, problems) for pair in contents]
-    readable = [pair for pair in pairs if pair is not None]
-    for pair, change in zip(readable, compare_all(readable, is_pruned=is_pruned), strict=True):
+    pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
+    readable = [(documents, pair) for documents, pair in pairs if pair is not None]
+    changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
+    for (documents, pair), change in zip(readable, changes, strict=True):
         if change is not None:
+            if reused := describe_reused(change.went, change.came):
+                problems.note_reused(documents, reused)
             items = items_of(change)
             tally.observe(change, items)
             yield change, items

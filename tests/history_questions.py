@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from indexes import Key, Told, listed, run_git
 
 from cachewatch.core.compare import compare
+from cachewatch.core.compare.normalizing import is_same_spec
 from cachewatch.core.model import Document, PackageChange, Signature
 
 DAY = 86_400.0
@@ -83,26 +84,37 @@ class Everything(Told):
             found[key] = (first, self.end(numbers[-1]), first == baseline, lag, is_known and begin == baseline)
         return found
 
-    def blame(self, spec_hash: str) -> dict[Key, tuple[list[Row], Row]]:
-        """Return by document the stays in stacks, and (born, whether then or before, died, alike, successors)."""
+    def blame(self, spec_hash: str) -> dict[Key, list[tuple[list[Row], Row]]]:
+        """Return by document the lives: stays in stacks, and (born, whether then or before, died, alike, successors)."""
         found = {}
         for key in self.documents:
-            stays: list[Row] = []
-            for number, state in enumerate(self.timeline):
-                document = state.get(key)
-                if document is None or spec_hash not in document.specs:
-                    continue
-                s = document.specs[spec_hash]
-                if stays and stays[-1][1:] == (s.stacks, number):
-                    stays[-1] = (stays[-1][0], s.stacks, number + 1)
-                else:
-                    stays.append((number, s.stacks, number + 1))
-            if stays:
-                died = self.end(stays[-1][2] - 1)
-                is_baseline = stays[0][0] == self.baselines[key]
-                after = (0, set()) if died is None else self._successors(key, died, spec_hash)
-                found[key] = (stays, (stays[0][0], is_baseline, died, *after))
+            if lives := self._lives(key, spec_hash):
+                ends = [self.end(stays[-1][2] - 1) for stays in lives]
+                after = [(0, set()) if died is None else self._successors(key, died, spec_hash) for died in ends]
+                found[key] = [
+                    (stays, (stays[0][0], stays[0][0] == self.baselines[key], died, *successors))
+                    for stays, died, successors in zip(lives, ends, after, strict=True)
+                ]
         return found
+
+    def _lives(self, key: Key, spec_hash: str) -> list[list[Row]]:
+        """Return the stays in stacks of a hash in one document, a list for each spec that it named."""
+        lives: list[list[Row]] = []
+        last: Signature | None = None
+        for number, state in enumerate(self.timeline):
+            document = state.get(key)
+            if document is None or spec_hash not in document.specs:
+                continue
+            s = document.specs[spec_hash]
+            if last is None or not is_same_spec(last, s):
+                lives.append([])
+            stays = lives[-1]
+            if stays and stays[-1][1:] == (s.stacks, number):
+                stays[-1] = (stays[-1][0], s.stacks, number + 1)
+            else:
+                stays.append((number, s.stacks, number + 1))
+            last = s
+        return lives
 
     def _successors(self, key: Key, number: int, spec_hash: str) -> Row:
         (change,) = (one.change for one in self.changes if (one.number, one.key) == (number, key))
@@ -184,7 +196,11 @@ def _packages(package: str, change: PackageChange) -> Iterator[tuple[str, tuple[
 
 
 def _stacks(change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    old, new = (_by_stack(side) for side in (change.specs_before, change.specs_after))
+    reused = change.went.hashes & change.came.hashes
+    old, new = (
+        _by_stack({(h, side if h in reused else 0): s for h, s in specs.items()})
+        for side, specs in enumerate((change.specs_before, change.specs_after))
+    )
     rebuilt: Counter[str] = Counter()
     for pair in change.matches:
         if pair.kind == "rebuilt":
@@ -194,8 +210,8 @@ def _stacks(change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]
         yield stack, (len(after - before), len(before - after), rebuilt[stack])
 
 
-def _by_stack(specs: Mapping[str, Signature]) -> dict[str, set[str]]:
-    found: defaultdict[str, set[str]] = defaultdict(set)
+def _by_stack(specs: Mapping[Row, Signature]) -> dict[str, set[Row]]:
+    found: defaultdict[str, set[Row]] = defaultdict(set)
     for spec_hash, signature in specs.items():
         for stack in signature.stacks:
             found[stack].add(spec_hash)

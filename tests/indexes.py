@@ -92,8 +92,8 @@ class Catalogue:
             self._random.choice(
                 (
                     self._rebuild, self._rebuild, self._come, self._go, self._restack, self._upgrade, self._rename,
-                    self._break, self._break, self._twice, self._rewrite, self._unusual, self._old_compilers, self._snapshot, self._drop_tag,
-                    self._link, self._back, self._back, self._respell, self._empty, self._odd_hash, self._odd_tag,
+                    self._break, self._break, self._break, self._twice, self._rewrite, self._unusual, self._old_compilers, self._snapshot, self._drop_tag,
+                    self._reuse, self._reuse, self._reuse, self._reuse, self._link, self._back, self._back, self._respell, self._empty, self._odd_hash, self._odd_tag,
                 )
             )()  # fmt: skip
         return dict(self.files)
@@ -159,11 +159,22 @@ class Catalogue:
         self._records[key] = [*self._records[key][1:], self._record(versions=["3.0"])]
         self._write(*key)
 
+    def _reuse(self) -> None:
+        """Let a few hashes name other specs, or say less or more of the same ones."""
+        key = self._any()
+        for each in self._records[key]:
+            if self._random.random() < 0.6:
+                name, value = self._random.choice(
+                    [("versions", ["1.0"]), ("versions", ["4.0"]), ("versions", []), ("target", ""), ("target", "zen4")]
+                )
+                each[name] = value
+        self._write(*key)
+
     def _respell(self) -> None:
         key = self._any()
         for each in self._records[key]:
             self._hash += 1
-            each |= {"hash": record(self._hash)["hash"], "versions": [each["versions"][0].replace(".", "-")]}
+            each |= {"hash": record(self._hash)["hash"], "versions": [v.replace(".", "-") for v in each["versions"]]}
         self._write(*key)
 
     def _old_compilers(self) -> None:
@@ -422,14 +433,15 @@ class Told:
         def add(stacks: Sequence[str], what: str, count: int = 1) -> None:
             self.tallies[key[0], json.dumps(list(stacks)), number][what] += count
 
-        for one in old.keys() - new.keys():
+        kept = (old.keys() & new.keys()) - (change.went.hashes & change.came.hashes)
+        for one in old.keys() - kept:
             add(old[one].stacks, "removed")
-        for one in new.keys() - old.keys():
+        for one in new.keys() - kept:
             add(new[one].stacks, "added")
         for match in change.matches:
             if match.kind == "rebuilt":
                 add(match.before.stacks, "rebuilt", match.count)
-        for one in old.keys() & new.keys():
+        for one in kept:
             for what, some, others in (("added", new, old), ("removed", old, new)):
                 left = sorted(set(some[one].stacks) - set(others[one].stacks))
                 if left or (not some[one].stacks and others[one].stacks):

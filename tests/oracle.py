@@ -44,7 +44,7 @@ def specs_of(records: Iterable[Spec]) -> Specs:
 def spelled(record: Spec) -> Spec:
     """Return a record in one spelling."""
     name, at, version = (record.get("compiler") or "none").partition("@")
-    variants = {re.sub(r"^-", "~", v).replace(":=", "=") for v in record["variants"]}
+    variants = {in_order_of_values(re.sub(r"^-", "~", v).replace(":=", "=")) for v in record["variants"]}
     return {
         "versions": tuple(record["versions"]),
         "compiler": RENAMED.get(name, name) + at + version.lstrip("="),
@@ -62,6 +62,12 @@ def form(records: Iterable[Spec]) -> str:
     if written and set(written) == {"missing"}:
         return "missing"
     return "old" if any("@=" in one for one in written) else "new"
+
+
+def in_order_of_values(variant: str) -> str:
+    """Return a variant with its values in one order, and with checksums of patches in their short form."""
+    name, equals, values = variant.partition("=")
+    return name + equals + ",".join(sorted({v[:7] if name == "patches" else v for v in values.split(",")}))
 
 
 @cache
@@ -123,13 +129,14 @@ def respelled(before: Specs, after: Specs) -> tuple[Specs, Specs]:
 def told(before: list[Spec], after: list[Spec]) -> dict[str, Any]:
     """Return the verdicts of places and the number of specs of each class."""
     old, new = respelled(specs_of(before), specs_of(after))
-    for kept in old.keys() & new.keys():
-        # Nothing but its stacks can change of a kept hash; a compiler that is named is better than none.
-        one = min(old[kept], new[kept], key=lambda s: (s["compiler"] == "none", list(s.values())))
-        old[kept], new[kept] = (one | {"stacks": side[kept]["stacks"]} for side in (old, new))
+    kept = {h for h in old.keys() & new.keys() if is_one_spec(old[h], new[h])}
+    for spec_hash in kept:
+        # Only the stacks of a kept hash can change; of everything else, the side counts that says more.
+        one = {name: fuller(old[spec_hash][name], new[spec_hash][name]) for name in old[spec_hash]}
+        old[spec_hash], new[spec_hash] = (one | {"stacks": side[spec_hash]["stacks"]} for side in (old, new))
     is_blind = form(before) != form(after)
     verdicts = judge(old, new, is_blind=is_blind)
-    vanished, came = ({h: s for h, s in side.items() if h not in other} for side, other in ((old, new), (new, old)))
+    vanished, came = ({h: s for h, s in side.items() if h not in kept} for side in (old, new))
     pair_off(vanished, came, is_blind=is_blind)
     classes: Counter[str] = Counter()
     for specs, names, side in ((vanished, VANISHED, 0), (came, NEW, 1)):
@@ -139,6 +146,36 @@ def told(before: list[Spec], after: list[Spec]) -> dict[str, Any]:
         "places": {place: verdict for place, verdict in verdicts.items() if verdict[2] != "same"},
         "classes": {name: classes[name] for name in VANISHED + NEW},
     }
+
+
+def is_one_spec(before: Spec, after: Spec) -> bool:
+    """Tell whether two records of a hash say nothing that excludes each other."""
+    for name in ("os", "platform", "target", "variants"):
+        if before[name] and after[name] and before[name] != after[name]:
+            return False
+    if "none" not in (before["compiler"], after["compiler"]):
+        old, new = (side["compiler"].split("@") for side in (before, after))
+        if old[0] != new[0] or (len(old) == len(new) == 2 and old != new):
+            return False
+    versions = before["versions"], after["versions"]
+    if not all(versions):
+        return True
+    return all(any(may_be(v, other) for other in versions[1]) for v in versions[0]) and all(
+        any(may_be(v, other) for other in versions[0]) for v in versions[1]
+    )
+
+
+def may_be(one: str, other: str) -> bool:
+    """Tell whether two versions are equal, or one of them says which git reference has the number of the other."""
+    has_reference = [v.startswith("git.") for v in (one, other)]
+    return is_same(one, other) or (older(one, other) == 0 and not all(has_reference))
+
+
+def fuller(one: Any, other: Any) -> Any:
+    """Return which of two values says more; the same whichever is first."""
+    if "none" in (one, other):
+        return other if one == "none" else one
+    return max(one, other)
 
 
 def contents(specs: Specs, stack: str, target: str, *, is_blind: bool) -> set[tuple[Any, ...]]:

@@ -17,10 +17,10 @@ VALUES: dict[str, list[Any]] = {
         ["git.a=1.9"],
         ["git.b=1.9"],
     ],
-    "compiler": ["gcc@11.4.0", "gcc@=11.4.0", "gcc@13.2.0", "none"],
-    "os": ["a", "a", "b"],
+    "compiler": ["gcc@11.4.0", "gcc@=11.4.0", "gcc@13.2.0", "none", "gcc"],
+    "os": ["a", "a", "b", ""],
     "target": ["x", "x", "y"],
-    "variants": [["+a"], ["~a"], ["+a", "v:=1,2"]],
+    "variants": [["+a"], ["~a"], ["+a", "v:=1,2"], ["v=2,1", "+a"], []],
     "stacks": [["root"], ["e4s"], ["e4s", "ml", "root"], ["ml"], []],
 }
 

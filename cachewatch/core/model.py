@@ -122,6 +122,7 @@ class DiagnosticKind(_Word):
     NOT_COMPARABLE = "not-comparable"
     UNREADABLE = "unreadable"
     INCONSISTENT = "inconsistent"
+    REUSED_HASH = "reused-hash"  # a published binary is another one now
 
 
 class CompilerForm(IntEnum):
@@ -411,7 +412,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     matches: tuple[SpecMatch, ...]
     gone: tuple[SignatureCount, ...]  # vanished without anything in their place
     new: tuple[SignatureCount, ...]  # came without anything that they replace
-    came: Specs
+    came: Specs  # and `went`: a hash that names another spec now is in both
     went: Specs
     restacked: tuple[StackChange, ...]
     unreferenced: tuple[str, ...]  # hashes that no stack builds any more, all of them

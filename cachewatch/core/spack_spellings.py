@@ -13,6 +13,8 @@ NO_COMPILER = "none"
 # The stack that is the union of all others, and so is not one.
 UNION_STACK = "root"
 
+_PATCH_DIGITS = 7  # of the checksum of a patch
+
 _UNNAMED = {"", "none", "null", "~", "None"}
 
 _PACKAGE_OF_COMPILER = {
@@ -42,7 +44,7 @@ def is_old_compiler(text: str | None) -> bool:
 
 @lru_cache(maxsize=256)
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Spell and sort variants: `x:=a` is `x=a`, `-x` is `~x`, quotes around a value mean nothing."""
+    """Spell and sort variants: `x:=b,a` is `x=a,b`, `-x` is `~x`, quotes around a value mean nothing."""
     # As Spack lists them: by name, whatever the sign before it.
     return tuple(sorted(sorted(set(map(_variant, texts))), key=_variant_name))
 
@@ -62,7 +64,18 @@ def _variant(text: str) -> str:
         return text
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         value = value[1:-1]
-    return f"{name.removesuffix(':')}={value}"
+    name = name.removesuffix(":")
+    if name == "patches" or "," in value:
+        value = _values(name, value)
+    return f"{name}={value}"
+
+
+def _values(name: str, listed: str) -> str:
+    """Sort the values of a variant, which are a set, and shorten checksums of patches as upstream does."""
+    if listed.startswith("-"):
+        return listed  # flags of a compiler, in which commas are something else
+    values = listed.split(",")
+    return ",".join(sorted({value[:_PATCH_DIGITS] for value in values} if name == "patches" else set(values)))
 
 
 def _variant_name(variant: str) -> str:

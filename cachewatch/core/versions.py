@@ -46,6 +46,12 @@ def version_identity(version: str) -> VersionKey:
     return (*version_key(version)[:4], "")
 
 
+def agrees(version: str, other: str) -> bool:
+    """Tell whether two texts may name one version: Spack calls them equal, or one lacks the git reference (git.x=1.2 and 1.2)."""
+    one, another = version_identity(version), version_identity(other)
+    return one[:3] == another[:3] and (one[3] == another[3] or not (one[3] and another[3]))
+
+
 def sorted_versions(versions: Iterable[str]) -> list[str]:
     """Sort `versions` from oldest to newest."""
     return sorted(versions, key=version_key)

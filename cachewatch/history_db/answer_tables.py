@@ -93,15 +93,22 @@ def blame_table(answer: Blame) -> Table:
     ).rstrip()
     rows = [
         row
-        for life in answer.lives
-        for row in _life_rows(life, [s for s in answer.intervals if (s.tag, s.package) == (life.tag, life.package)])
+        for place, life in enumerate(answer.lives)
+        for row in _life_rows(life, [s for s in answer.intervals if s.life == place], answer.lives[:place])
     ]
     columns = ("tag", "package", "date", "revision", "event")
     return Table(columns, rows, (title, ""), ("", indexed_up_to(answer.indexed)))
 
 
-def _life_rows(life: Life, stays: Sequence[Stay]) -> list[Row]:
-    rows = [_event(life, life.born, _birth(life, stays[0]))]
+def _life_rows(life: Life, stays: Sequence[Stay], earlier: Sequence[Life]) -> list[Row]:
+    from cachewatch.core.compare.normalizing import describe_changes  # noqa: PLC0415  only `blame` asks
+
+    other = "".join(
+        f"; another spec than before: {describe_changes(one.spec, life.spec)}"
+        for one in earlier[-1:]
+        if (one.tag, one.package) == (life.tag, life.package)
+    )
+    rows = [_event(life, life.born, _birth(life, stays[0]) + other)]
     for before, after in pairwise(stays):
         if before.last == after.first:
             rows.append(_event(life, after.first, _moved(before, after)))

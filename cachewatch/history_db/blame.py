@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from cachewatch.core.compare.normalizing import is_same_spec
 from cachewatch.core.model import Signature
 from cachewatch.core.tag_names import in_order
 from cachewatch.errors import UsageError
@@ -30,6 +32,7 @@ _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 class Stay(Struct, frozen=True, kw_only=True):
     """So long it was in these stacks of a tag."""
 
+    life: int  # the place in `lives` of the life that this is a part of
     tag: str
     package: str
     stacks: tuple[str, ...]
@@ -46,10 +49,11 @@ class Successor(Struct, frozen=True, kw_only=True):
 
 
 class Life(Struct, frozen=True, kw_only=True):
-    """One hash in one document: a package that was renamed has another one."""
+    """One spec in one document: a package that was renamed has another one, and so has a hash that names another spec now."""
 
     tag: str
     package: str
+    spec: Signature  # as the document had it last
     born: Point
     baseline: bool  # it was born in that revision or before
     died: Point | None
@@ -80,7 +84,9 @@ class _Row(NamedTuple):
     last: int | None
 
 
-_Key = tuple[str, str]  # tag and package
+class _Document(NamedTuple):
+    tag: str
+    package: str
 
 
 def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
@@ -132,31 +138,42 @@ def name_of(index: Index, table: str, number: int) -> str:
 
 
 def _blame(index: Index, spec_hash: str, rows: Sequence[_Row]) -> Blame:
-    by_document = _by_document(index, rows)
-    lives = [_life(index, *key, own) for key, own in by_document.items()]
-    ends = [_end(index, own) for own in by_document.values()]
-    is_dead = None not in ends
-    last = max(range(len(lives)), key=lambda place: ends[place] or 0) if is_dead else None
+    found = [(document, own) for document, rows in _by_document(index, rows).items() for own in _lives(index, rows)]
+    lives = [_life(index, document, own) for document, own in found]
+    ends = [_end(index, own) for _, own in found]
+    # Its end is that of the last document that lost it, for good.
+    is_dead = None not in [_end(index, own) for own in dict(found).values()]
+    last = max(range(len(lives)), key=lambda place: (ends[place] or 0, place)) if is_dead else None
     latest = max(rows, key=lambda row: row.first)
     return Blame(
         indexed=index.indexed,
         hash=spec_hash,
         package=name_of(index, "package", latest.package),
         spec=index.signature(latest.build, latest.stacks),
-        intervals=tuple(stay for key, own in by_document.items() for stay in _stays(index, *key, own)),
+        intervals=tuple(
+            stay for place, (document, own) in enumerate(found) for stay in _stays(index, place, document, own)
+        ),
         lives=tuple(lives),
         died=None if last is None else lives[last].died,
         successor=None if last is None else next(iter(lives[last].successors), None),
     )
 
 
-def _by_document(index: Index, rows: Iterable[_Row]) -> Mapping[_Key, Sequence[_Row]]:
+def _by_document(index: Index, rows: Iterable[_Row]) -> Mapping[_Document, Sequence[_Row]]:
     """Return the rows of each tag and package, oldest first; the tags as the catalogue lists them."""
-    found: defaultdict[_Key, list[_Row]] = defaultdict(list)
+    found: defaultdict[_Document, list[_Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
-        found[name_of(index, "tag", row.tag), name_of(index, "package", row.package)].append(row)
-    places = {tag: place for place, tag in enumerate(in_order({tag for tag, _ in found}))}
-    return dict(sorted(found.items(), key=lambda item: (places[item[0][0]], item[1][0].first, item[0][1])))
+        found[_Document(name_of(index, "tag", row.tag), name_of(index, "package", row.package))].append(row)
+    places = {tag: place for place, tag in enumerate(in_order({document.tag for document in found}))}
+    return dict(sorted(found.items(), key=lambda item: (places[item[0].tag], item[1][0].first, item[0].package)))
+
+
+def _lives(index: Index, rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    """Part the rows of one document where the hash names another spec than before."""
+    specs = [index.signature(row.build, row.stacks) for row in rows]
+    starts = [0, *(n for n in range(1, len(rows)) if not is_same_spec(specs[n - 1], specs[n]))]
+    for start, end in pairwise([*starts, len(rows)]):
+        yield rows[start:end]
 
 
 def _end(index: Index, rows: Sequence[_Row]) -> int | None:
@@ -165,7 +182,7 @@ def _end(index: Index, rows: Sequence[_Row]) -> int | None:
     return None if last is None or last > index.newest else last
 
 
-def _stays(index: Index, tag: str, package: str, rows: Sequence[_Row]) -> Iterator[Stay]:
+def _stays(index: Index, life: int, document: _Document, rows: Sequence[_Row]) -> Iterator[Stay]:
     """Yield how long it was in the same stacks; that the document writes it differently is no change."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
@@ -173,8 +190,9 @@ def _stays(index: Index, tag: str, package: str, rows: Sequence[_Row]) -> Iterat
             continue
         end = _end(index, [row])
         yield Stay(
-            tag=tag,
-            package=package,
+            life=life,
+            tag=document.tag,
+            package=document.package,
             stacks=index.stacks(row.stacks),
             first=index.point(start.first),
             last=None if end is None else index.point(end),
@@ -182,12 +200,13 @@ def _stays(index: Index, tag: str, package: str, rows: Sequence[_Row]) -> Iterat
         start = after or row
 
 
-def _life(index: Index, tag: str, package: str, rows: Sequence[_Row]) -> Life:
+def _life(index: Index, document: _Document, rows: Sequence[_Row]) -> Life:
     first, end = rows[0], _end(index, rows)
     alike, successors = (0, ()) if end is None else _successors(index, rows[-1], end)
     return Life(
-        tag=tag,
-        package=package,
+        tag=document.tag,
+        package=document.package,
+        spec=index.signature(rows[-1].build, rows[-1].stacks),
         born=index.point(first.first),
         baseline=first.first == baseline_of(index, first.tag, first.package),
         died=None if end is None else index.point(end),

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.json import decode
+from msgspec.structs import replace
 
-from cachewatch.core.compare.normalizing import one_spelling
+from cachewatch.core.compare.normalizing import one_spelling, reused_hashes, together
 from cachewatch.core.compare.rebuilt_and_upgraded import Account, account
 from cachewatch.core.model import Signature
 from cachewatch.history_db.hashes import members
@@ -57,10 +58,12 @@ def read_step(index: Index, where: Where) -> DocumentStep:
 def step_of(index: Index, where: Where, parts: Sequence[Part]) -> DocumentStep:
     """Part what was kept from what came and went, and match that as a comparison does."""
     before, after = (_groups(index, (part for part in parts if part.begins == begins)) for begins in (False, True))
-    kept = _hashes(before) & _hashes(after)
+    both = _hashes(before) & _hashes(after)
+    old, now = (_signatures(groups, both) for groups in (before, after))
+    kept = old.keys() - reused_hashes(old, now, old)
     spelled = one_spelling(_versions(index, where, [signature for signature, _ in (*before, *after)]))
     vanished, new = (_counts(groups, kept, spelled) for groups in (before, after))
-    restacked = _restacked(before, after, kept, spelled) if kept else {}
+    restacked = Counter(_restacked(old[one], now[one], spelled) for one in kept if old[one].stacks != now[one].stacks)
     is_unknown = bool(vanished and new) and _is_compiler_unknown(index, where)
     return DocumentStep(account(Counter(vanished), new, is_compiler_unknown=is_unknown), restacked, vanished, spelled)
 
@@ -73,6 +76,10 @@ def _hashes(groups: Iterable[_Group]) -> set[bytes | str]:
     return {one for _, hashes in groups for one in hashes}
 
 
+def _signatures(groups: Iterable[_Group], wanted: Set[bytes | str]) -> dict[bytes | str, Signature]:
+    return {one: signature for signature, hashes in groups for one in hashes if one in wanted} if wanted else {}
+
+
 def _counts(groups: Iterable[_Group], kept: Set[bytes | str], spelled: _Spelled) -> Counter[Signature]:
     """Count what is not kept."""
     counts: Counter[Signature] = Counter()
@@ -83,10 +90,10 @@ def _counts(groups: Iterable[_Group], kept: Set[bytes | str], spelled: _Spelled)
     return counts
 
 
-def _restacked(before: Sequence[_Group], after: Sequence[_Group], kept: Set[bytes | str], spelled: _Spelled) -> Kept:
-    """Count what is kept in other stacks; that the document writes it differently is no change."""
-    old, now = ({one: s for s, hashes in groups for one in hashes if one in kept} for groups in (before, after))
-    return Counter((spelled(old[one]), spelled(now[one])) for one in kept if old[one].stacks != now[one].stacks)
+def _restacked(old: Signature, now: Signature, spelled: _Spelled) -> tuple[Signature, Signature]:
+    """Return a kept spec before and after; that the document writes it differently is no change."""
+    one = spelled(together(old, now))
+    return replace(one, stacks=old.stacks), replace(one, stacks=now.stacks)
 
 
 def _versions(index: Index, where: Where, signatures: Iterable[Signature]) -> set[str]:

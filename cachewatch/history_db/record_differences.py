@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from cachewatch.core.compare.normalizing import reused_hashes
 from cachewatch.core.model import CompilerForm, Signature
 from cachewatch.core.package_facts import facts_of
 from cachewatch.documents.frontmatter import NotPlain, UsualDocuments
@@ -26,11 +27,14 @@ _SHORT = 1000
 
 
 class Difference(Struct, frozen=True):
-    """The specs that a version removed and added, and those that it has with another signature, by hash."""
+    """The specs that a version removed and added, and those that it has with another signature, by hash.
+
+    A hash that names another spec now is among those removed and those added.
+    """
 
     went: BySpec
     came: BySpec
-    changed: Mapping[str, tuple[Signature, Signature]]
+    changed: Mapping[str, tuple[Signature, Signature]]  # in other stacks, or written differently
 
     def __bool__(self) -> bool:
         return bool(self.went or self.came or self.changed)
@@ -163,8 +167,10 @@ def _difference(before: BySpec, after: BySpec) -> Difference:
     kept = before.keys() & after.keys()
     if not kept:
         return Difference(before, after, {})
+    differing = [one for one in kept if before[one] != after[one]]
+    kept -= reused_hashes(before, after, differing)
     return Difference(
         {one: signature for one, signature in before.items() if one not in kept},
         {one: signature for one, signature in after.items() if one not in kept},
-        {one: (before[one], after[one]) for one in kept if before[one] != after[one]},
+        {one: (before[one], after[one]) for one in differing if one in kept},
     )

@@ -15,7 +15,7 @@ from cachewatch.errors import NoHistoryIndex, StateError
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 3
+VERSION = 4
 _APPLICATION = 0x63775F68  # "cw_h"
 # Where the header of a database of SQLite has it.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)

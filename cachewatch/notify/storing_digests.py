@@ -1,15 +1,19 @@
 """Store a digest with its deliveries and cursors, all in the transaction of the caller."""
 
+import hashlib
 from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
 
+from cachewatch.core.model import DiagnosticKind
+from cachewatch.core.untrusted_text import safe
 from cachewatch.notify import alerts
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.assembling_digests import PendingDigest
 from cachewatch.notify.building_messages import ChannelMessages
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.operator_notices import OPERATORS, Notice, notify_within
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import cursors, digests, health, held, outbox, scheduled_runs
 from cachewatch.store.cursors import Advance
@@ -18,6 +22,9 @@ from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.health import Counter
 from cachewatch.store.outbox import State
 from cachewatch.store.scheduled_runs import Slot
+
+# Documents whose hashes were reused, in a notice; the digest and `cachewatch diff` name all of them.
+_MOST_NAMED = 20
 
 
 def store(
@@ -39,6 +46,7 @@ def store(
         held.let_go(connection, stream.subscription.name, stream.name)
     if not (packed and draft.hold):
         cursors.advance(connection, _certain(draft), now)
+    _report_reused_hashes(connection, context, draft)
     if packed:
         _report_templates(connection, context, stream, next((each.problem for each in packed if each.problem), ""))
         _store_digest(connection, stream, draft, packed, now)
@@ -96,6 +104,27 @@ def _store_digest(
         outbox.add_all(connection, each.channel, each.messages, state=state, lasting=each.lasting)
     counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)
     health.count(connection, counter)
+
+
+def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
+    """Notify operators once of hashes that name other specs now, however many streams find them."""
+    for tag in draft.digest.tags:
+        reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
+        lines = tuple(f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED])
+        name = tag.report.after.tag or ""
+        topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(lines).encode()).hexdigest()[:12]}"
+        if lines and digests.last_created(connection, OPERATORS, topic) is None:
+            more = (f"And {len(reused) - len(lines):,} more documents.",) if len(reused) > len(lines) else ()
+            notice = Notice(
+                topic=topic,
+                title=f"published hashes of {name} in {tag.source} now name other specs",
+                lines=(
+                    *lines,
+                    *more,
+                    "A binary must never change under its hash: the catalogue is damaged, or somebody replaced binaries.",
+                ),
+            )
+            notify_within(connection, context, notice)
 
 
 def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:

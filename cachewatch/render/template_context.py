@@ -207,6 +207,7 @@ class _Maker:
             ],
             "mirror": mirror_of(self._digest, tag),
             "warnings": self.many(report.diagnostics, self.warning),
+            "is_incomplete": any(diagnostic.is_loss for diagnostic in report.diagnostics),
             "more_warnings": max(0, len(report.diagnostics) - self._form.others),
         }
 

@@ -90,6 +90,12 @@ class Problems:
         if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
             self.unreadable += _unreadable(package, before, after)
 
+    def note_reused(self, documents: DocumentPair, message: str) -> None:
+        """Note that hashes of a package name other specs now; both are compared, so nothing is missing."""
+        if documents.package not in self._others and documents.after is not None:
+            diagnostic = Diagnostic(documents.after.path, DiagnosticKind.REUSED_HASH, message, is_loss=False)
+            self.by_package.append((documents.package, diagnostic))
+
 
 def parse_pair(
     pair: DocumentPair,

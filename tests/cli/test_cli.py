@@ -2,6 +2,7 @@
 
 import gc
 import io
+import json
 import logging
 import os
 import re
@@ -231,12 +232,31 @@ def test_the_next_commands_of_the_demo_run(
 def test_format_noise_is_logged_when_asked(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What a kept hash is written as is no change; -v says what was passed over."""
     (tmp_path / "a.md").write_bytes(document([record(1)]))
-    (tmp_path / "b.md").write_bytes(document([record(1, compiler="none", variants=["+x"])]))
+    (tmp_path / "b.md").write_bytes(document([record(1, compiler="none", variants=[])]))
     with caplog.at_level(logging.INFO):
         result = run("diff", tmp_path / "a.md", tmp_path / "b.md", "-v")
 
     assert "No differences" in result.output
     assert "compiler, variants written differently" in caplog.text
+
+
+def test_hashes_that_name_other_specs_are_reported(run: Run, tmp_path: Path) -> None:
+    """What changed is told as usual; a warning names the hashes, and nothing is missing, so the exit code is as without."""
+    (tmp_path / "a.md").write_bytes(document(records(range(3))))
+    (tmp_path / "b.md").write_bytes(document(records(range(3), versions=["2.0"])))
+    text = run("diff", tmp_path / "a.md", tmp_path / "b.md")
+    data = json.loads(run("diff", tmp_path / "a.md", tmp_path / "b.md", "--format", "json").output)
+
+    assert text.exit_code == 0
+    assert "zlib  1.0 -> 2.0  +3 -3" in text.output
+    message = "3 hashes now name another spec, first aaaaaaa: version 1.0, now 2.0"
+    assert text.error == f"cachewatch: warning: {tmp_path / 'b.md'}: reused-hash: {message}\n"
+    (found,) = data["changesets"]
+    assert found["warnings"] == [{"path": str(tmp_path / "b.md"), "kind": "reused-hash", "message": message}]
+    (package,) = found["packages"]
+    sides = [[spec["hash"] for spec in package["specs"][name]] for name in ("added", "removed")]
+    assert sides[0] == sides[1] == [record(number)["hash"] for number in range(3)]
+    assert package["specs"]["upgraded"] == 3
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

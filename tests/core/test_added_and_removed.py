@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cachewatch.core.compare import Pair, added_and_removed, compare, compare_all
-from cachewatch.core.compare.added_and_removed import SpecSide, differing_fields, find_deltas
+from cachewatch.core.compare.added_and_removed import SpecSide, find_deltas
 from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.statements import StatementKind, items_of
 from cachewatch.render.json_packages import package_json
@@ -52,23 +52,6 @@ def test_what_came_and_went(pairs: list[tuple[SpecSide, SpecSide]]) -> None:
         assert found.is_removed == (before.facts is not None and after.facts is None)
         assert found.vanished == {s: n for s, n in before.specs.items() if after.specs[s] != n}
         assert found.new == {s: n for s, n in after.specs.items() if before.specs[s] != n}
-
-
-@given(signatures, signatures)
-def test_fields_that_differ(before: Signature, after: Signature) -> None:
-    """Of two ways to write one spec, exactly the fields that differ are named."""
-    sets = {"variants", "stacks"}
-    expected = {
-        name
-        for name in before.__struct_fields__
-        if (
-            set(getattr(before, name)) != set(getattr(after, name))
-            if name in sets
-            else getattr(before, name) != getattr(after, name)
-        )
-    }
-
-    assert differing_fields(before, after) == expected
 
 
 def everything() -> list[tuple[list[Record] | None, list[Record] | None]]:

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from helpers import Record, parsed, record, records, spec_hash
+from helpers import Record, parsed, record, records, signature, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from cachewatch.core.compare import compare
 from cachewatch.core.compare.filtered_change import part_of
+from cachewatch.core.compare.normalizing import describe_reused
 from cachewatch.core.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statements import items_of
@@ -104,8 +105,28 @@ def test_what_becomes_what(before: Record, after: Record, expected: dict[str, in
         pytest.param([record(1)], [record(1, size=77)], id="the size"),
         pytest.param([record(1)], [record(1, tarball="x")], id="the tarball"),
         pytest.param([record(1, compiler="gcc@=11.4.0")], [record(1)], id="the spelling of compilers"),
-        pytest.param([record(1)], [record(1, compiler="none")], id="anything of a kept hash but its stacks"),
-        pytest.param([record(1)], [record(1, versions=["9"])], id="even the version of a kept hash"),
+        pytest.param([record(1)], [record(1, compiler="none")], id="a compiler that is not given"),
+        pytest.param([record(1)], [record(1, compiler="gcc")], id="a version of a compiler that is not given"),
+        pytest.param([record(1)], [record(1, versions=[])], id="a version that is not given"),
+        pytest.param([record(1)], [record(1, variants=[])], id="variants that are not given"),
+        pytest.param([record(1)], [record(1, os="", platform="", target="")], id="a system that is not given"),
+        pytest.param([record(1)], [record(1, versions=["1_0"])], id="the spelling of versions"),
+        pytest.param([record(1)], [record(1, versions=["git.main=1.0"])], id="the git reference of a version"),
+        pytest.param(
+            [record(1, variants=["languages=c,c++"])],
+            [record(1, variants=["languages:='c++,c'"])],
+            id="the order of the values of a variant",
+        ),
+        pytest.param(
+            [record(1, variants=["patches=0123456,89abcde"])],
+            [record(1, variants=["patches:=89abcdef01,0123456789"])],
+            id="the length of checksums of patches",
+        ),
+        pytest.param(
+            [record(1, compiler="oneapi@2024")],
+            [record(1, compiler="intel-oneapi-compilers@=2024")],
+            id="renamed compilers",
+        ),
     ],
 )
 def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
@@ -113,8 +134,66 @@ def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
     assert maybe_changed(before, after) is None
 
 
+@pytest.mark.parametrize(
+    ("other", "expected", "message"),
+    [
+        ({"versions": ["2.0"]}, {"upgraded": 1}, "version 1.0, now 2.0"),
+        ({"versions": ["git.a=2.0"]}, {"upgraded": 1}, "version 1.0, now git.a=2.0"),
+        ({"compiler": "gcc@13.2.0"}, {"recompiled": 1}, "compiler gcc@11.4.0, now gcc@13.2.0"),
+        ({"compiler": "llvm"}, {"recompiled": 1}, "compiler gcc@11.4.0, now llvm"),
+        ({"os": "rhel8"}, {"new": 1, "gone": 1}, "operating system ubuntu22.04, now rhel8"),
+        ({"platform": "darwin"}, {"new": 1, "gone": 1}, "platform linux, now darwin"),
+        ({"target": "zen4"}, {"new": 1, "gone": 1}, "target x86_64_v3, now zen4"),
+        (
+            {"variants": ["~shared", "build_system=cmake"]},
+            {"reconfigured": 1},
+            "variants +shared, now ~shared",
+        ),
+        ({"variants": ["build_system=cmake"]}, {"reconfigured": 1}, "variants +shared, now none"),
+        (
+            {"versions": ["2.0"], "stacks": ["ml", "root"]},
+            {"new": 1, "gone": 1},
+            "version 1.0, now 2.0",
+        ),
+    ],
+)
+def test_a_hash_whose_record_says_something_else_names_another_spec(
+    other: Record, expected: dict[str, int], message: str
+) -> None:
+    """The old spec went and the new one came, whatever else the document has, and the change is named."""
+    change = changed([record(1), record(2)], [record(1, **other), record(2)])
+
+    assert match_kinds(change) == expected
+    assert change.went.hashes == change.came.hashes == {spec_hash(1)}
+    assert change.counts.adds_up
+    assert (change.counts.before, change.counts.added, change.counts.removed, change.counts.after) == (2, 1, 1, 2)
+    assert not change.restacked
+    assert describe_reused(change.went, change.came) == f"hash {spec_hash(1)[:7]} now names another spec: {message}"
+
+
+def test_what_is_kept_of_a_version_that_is_replaced_under_its_hashes() -> None:
+    """A place that has the newer version already keeps it; another one is upgraded."""
+    old = [record(1), record(2, stacks=["ml"]), record(3, versions=["2.0"])]
+    new = [one | {"versions": ["2.0"]} for one in old]
+    change = changed(old, new)
+
+    assert {place.stack: place.verdict for place in change.places} == {"e4s": "retired", "ml": "upgraded"}
+    assert change.facts["versions"] == Delta((), ("1.0",))
+    message = "2 hashes now name another spec, first baaaaaa: version 1.0, now 2.0"
+    assert describe_reused(change.went, change.came) == message
+
+
+def test_specs_that_exchange_their_hashes() -> None:
+    """There is as much of everything as before, and still both hashes name other specs."""
+    one, other = record(1), record(2, versions=["2.0"])
+    change = changed([one, other], [one | {"hash": other["hash"]}, other | {"hash": one["hash"]}])
+
+    assert match_kinds(change) == {"rebuilt": 2}
+    assert describe_reused(change.went, change.came).startswith("2 hashes now name another spec")
+
+
 def test_a_kept_hash_gains_and_loses_stacks() -> None:
-    """The stacks of a kept hash are the one thing about it that can change."""
+    """The stacks of a kept hash are the one thing about it that can change: they are not part of what it names."""
     change = changed([record(1, stacks=["e4s", "ml", "root"])], [record(1, stacks=["ml", "hpc", "root"])])
 
     (kept,) = change.restacked
@@ -180,11 +259,14 @@ def test_nothing_is_unreferenced_where_nothing_is_pruned() -> None:
 def test_the_form_of_a_kept_hash_never_shows() -> None:
     """However a kept spec is written, it is what it was, beside anything that did change."""
     change = changed(
-        [record(1, compiler="none", target="t1"), record(2)],
-        [record(1, compiler="gcc@9", target="t2", variants=["+zz"], stacks=["ml"]), record(3)],
+        [record(1, compiler="none", target="t1", variants=[]), record(2)],
+        [record(1, compiler="gcc@9", target="", variants=["+zz"], stacks=["ml"]), record(3)],
     )
 
     assert match_kinds(change) == {"rebuilt": 1}
+    assert change.specs_before.counts.keys() - change.specs_after.counts.keys() == {
+        signature(compiler="gcc@9", target="t1", variants=("+zz",))
+    }
     assert change.facts["targets"] == change.facts["compilers"] == change.facts["variants"] == Delta()
     assert change.facts["stacks"] == Delta(("ml",), ())
     assert not change.kinds & {Kind.TARGET, Kind.COMPILER, Kind.VARIANT}
@@ -461,8 +543,8 @@ few = st.sampled_from
 generated = st.lists(
     st.fixed_dictionaries(
         {
-            "compiler": few(["none", "gcc@11.4.0", "gcc@=11.4.0"]),
-            "os": few(["a", "b"]),
+            "compiler": few(["none", "gcc", "gcc@11.4.0", "gcc@=11.4.0"]),
+            "os": few(["a", "b", ""]),
             "target": few(["x", "y"]),
             "stacks": few([["root"], ["e4s"], ["e4s", "ml", "root"], []]),
             "variants": few([["+a"], ["~a"], ["v:=1,2"]]),

@@ -62,6 +62,7 @@ def test_there_are_questions(case: Case) -> None:
     assert len(case.all.timeline) >= 25
     assert len(case.all.hashes()) >= 15
     assert case.all.diagnostics
+    assert any(one.change.went.hashes & one.change.came.hashes for one in case.all.changes)
     assert case.index.indexed.revision == case.all.commits[-1]
 
 
@@ -97,18 +98,21 @@ def test_blame(case: Case) -> None:
         assert _told(case, find_blame(case.index, spec_hash)) == case.all.blame(spec_hash), spec_hash
 
 
-def _told(case: Case, answer: Blame) -> dict[Key, tuple[list[Row], Row]]:
-    found = {}
-    for life in answer.lives:
+def _told(case: Case, answer: Blame) -> dict[Key, list[tuple[list[Row], Row]]]:
+    found: dict[Key, list[tuple[list[Row], Row]]] = {}
+    for place, life in enumerate(answer.lives):
         newest = len(case.all.timeline)
         stays = [
             (case.number(stay.first), stay.stacks, newest if stay.last is None else case.number(stay.last))
             for stay in answer.intervals
-            if (stay.tag, stay.package) == (life.tag, life.package)
+            if stay.life == place
         ]
+        assert {(stay.tag, stay.package) for stay in answer.intervals if stay.life == place} == {
+            (life.tag, life.package)
+        }
         successors = {(one.match, one.signature, one.count) for one in life.successors}
         end = (case.number(life.born), life.baseline, case.number(life.died), life.alike, successors)
-        found[life.tag, life.package] = (stays, end)
+        found.setdefault((life.tag, life.package), []).append((stays, end))
     return found
 
 
@@ -116,7 +120,7 @@ def test_blame_of_what_is_gone_everywhere(case: Case) -> None:
     """A spec died when the last tag lost it."""
     for spec_hash in case.all.hashes():
         answer, told = find_blame(case.index, spec_hash), case.all.blame(spec_hash)
-        ends = [life[2] for _, life in told.values()]
+        ends = [lives[-1][1][2] for lives in told.values()]
         assert case.number(answer.died) == (None if None in ends else max(ends))
 
 

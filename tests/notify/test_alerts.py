@@ -192,6 +192,28 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
         assert states.fetchall() == [(name, became) for name in ("hpc", "hpc", "ml")]
 
 
+def test_operators_are_notified_once_of_hashes_that_name_other_specs(tmp_path: Path) -> None:
+    """Two subscriptions tell their readers what changed, with a line about the hashes; operators get one notice."""
+    whole = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
+    site = Site(tmp_path, [catalogue(whole), catalogue(whole | {"zlib": records(range(3), versions=["2.0"])})])
+    site.configure(CONFIG + "  hpc: {when: each revision, changes: [all], channels: [files]}\n")
+    site.run()
+    site.publish(1)
+    site.run(later=HOUR)
+    site.run(later=HOUR)
+
+    title = "published hashes of develop in public now name other specs"
+    assert site.notices() == [title]
+    (notice,) = (stored.rendered.text for stored in site.digests() if stored.rendered.title == title)
+    line = "reused-hash: 3 hashes now name another spec, first aaaaaaa: version 1.0, now 2.0"
+    assert "develop/zlib/specs.md: 3 hashes now name another spec" in " ".join(notice.split())
+    for subscription in ("ml", "hpc"):
+        (text,) = site.told(subscription)
+        assert line in " ".join(text.split())
+        assert "1 warning about documents:" in text
+        assert "1.0 -> 2.0" in text
+
+
 def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None:
     site.configure(CONFIG + "  hpc: {when: each revision, channels: [files]}\n")
     site.run()

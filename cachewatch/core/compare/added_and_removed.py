@@ -10,7 +10,6 @@ importing it costs more than comparing a small commit.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -58,13 +57,6 @@ def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str])
         added=() if NO_COMPILER in before else tuple(c for c in delta.added if c != NO_COMPILER),
         removed=() if NO_COMPILER in after else tuple(c for c in delta.removed if c != NO_COMPILER),
     )
-
-
-@lru_cache(maxsize=128)
-def differing_fields(before: Signature, after: Signature) -> frozenset[str]:
-    """Return the names of the fields in which two specs of one hash differ."""
-    diff = _deep_diff(_fields(before), _fields(after))
-    return frozenset(str(level.path(output_format="list")[0]) for report in diff.values() for level in report)
 
 
 def load_deepdiff() -> None:
@@ -141,15 +133,3 @@ def _deep_diff(before: object, after: object) -> Mapping[str, Any]:
         view="tree",
     )
     return diff
-
-
-def _fields(s: Signature) -> dict[str, object]:
-    return {
-        "versions": s.versions,
-        "compiler": s.compiler,
-        "os": s.os,
-        "platform": s.platform,
-        "target": s.target,
-        "variants": set(s.variants),
-        "stacks": set(s.stacks),
-    }

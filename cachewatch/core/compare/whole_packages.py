@@ -47,7 +47,10 @@ class Pair(Struct, frozen=True):
 
 
 class _Prepared(Struct, frozen=True, kw_only=True):
-    """A package of which something differs: both sides in one form, and which of their hashes are on no other side."""
+    """A package of which something differs: both sides in one form, and which of their specs are on no other side.
+
+    A hash that names another spec now is in `went` and in `came`.
+    """
 
     package: str
     old: Specs
@@ -89,10 +92,9 @@ def _prepare(pair: Pair) -> _Prepared | None:
     """Bring both sides into one form, and part what was kept from the rest; None if nothing happened."""
     before, after = pair.before, pair.after
     old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
-    kept = old.hashes & new.hashes
-    old, new = in_one_form(pair.package, old, new, kept)
+    old, new, kept, differing = in_one_form(pair.package, old, new)
     went, came = old.without(kept), new.without(kept)
-    restacked = _restacked(old, new, kept)
+    restacked = _restacked(old, new, differing)
     if not (went or came or restacked) and before is not None and after is not None:
         return None
     return _Prepared(
@@ -220,6 +222,6 @@ def _newly_unreferenced(one: _Prepared, found: Matched) -> tuple[Spec, ...]:
 
 
 def _restacked(old: Specs, new: Specs, kept: Iterable[str]) -> tuple[StackChange, ...]:
-    """Return the kept hashes whose stacks changed."""
-    moved = (h for h in kept if old[h] is not new[h] and old[h].stacks != new[h].stacks)
+    """Return those of the `kept` hashes whose stacks changed."""
+    moved = (h for h in kept if old[h].stacks != new[h].stacks)
     return tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))
