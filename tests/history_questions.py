@@ -73,6 +73,11 @@ class Everything(Told):
                 for version in s.versions if own == package else ():
                     for stack in s.stacks or (None,):
                         seen[version, stack, s.target].append(number)
+        # 1-1 and 1.1 are one version for Spack, and named as most people write it.
+        dotted = {version for version, *_ in seen}
+        for version, *rest in [key for key in seen if "-" in key[0]]:
+            if (other := version.replace("-", ".")) in dotted:
+                seen[other, *rest] = sorted({*seen[other, *rest], *seen.pop((version, *rest))})
         baseline = self.baselines.get((tag, package))
         found = {}
         for key, numbers in seen.items():

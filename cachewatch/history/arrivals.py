@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from cachewatch.core.versions import VersionKey, version_identity
 from cachewatch.history.values import PackageHistory, TagHistory
 
 _DAY = 86400.0
@@ -33,14 +35,15 @@ class Lag(Struct, frozen=True):
 def intervals_of(history: PackageHistory) -> list[Interval]:
     """Return every stay of every version, as it came."""
     ended: list[Interval] = []
-    begun: dict[tuple[str, str], tuple[int, bool]] = {}
+    # By Spack's order of versions: the document may write 1-2 now and 1.2 later.
+    begun: dict[tuple[str, VersionKey], Interval] = {}
     for step in history.steps:
-        begun |= dict.fromkeys(step.came, (step.revision, not step.is_baseline))
-        for place in step.went:
-            first, is_dated = begun.pop(place)
-            ended.append(Interval(*place, first, step.revision, is_dated))
-    there = [Interval(*place, first, None, is_dated) for place, (first, is_dated) in begun.items()]
-    return sorted([*ended, *there], key=_in_time)
+        for stack, version in step.came:
+            arrived = Interval(stack, version, step.revision, None, is_dated=not step.is_baseline)
+            begun[stack, version_identity(version)] = arrived
+        for stack, version in step.went:
+            ended.append(replace(begun.pop((stack, version_identity(version))), last=step.revision))
+    return sorted([*ended, *begun.values()], key=_in_time)
 
 
 def lags_of(past: TagHistory) -> Iterator[Lag]:
@@ -56,17 +59,18 @@ def lags_of(past: TagHistory) -> Iterator[Lag]:
 
 def _lags(history: PackageHistory, times: Sequence[datetime | None]) -> Iterator[Lag]:
     stays = intervals_of(history)
-    first: dict[str, Interval] = {}
+    first: dict[VersionKey, Interval] = {}
     for stay in stays:
-        first.setdefault(stay.version, stay)
+        first.setdefault(version_identity(stay.version), stay)
     seen = set()
     for stay in stays:
-        start = first[stay.version].first
+        version = version_identity(stay.version)
+        start = first[version].first
         began, came = times[start], times[stay.first]
-        is_known = first[stay.version].is_dated and (stay.stack, stay.version) not in seen
+        is_known = first[version].is_dated and (stay.stack, version) not in seen
         if not is_known or began is None or came is None:
             continue
-        seen.add((stay.stack, stay.version))
+        seen.add((stay.stack, version))
         if any(other.stack == stay.stack and _had(other, start) for other in stays):
             days = max(0.0, (came - began).total_seconds() / _DAY)
             yield Lag(history.package, stay.version, stay.stack, stay.first, days)

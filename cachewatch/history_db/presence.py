@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.json import decode
 
+from cachewatch.core.versions import VersionKey, version_identity
 from cachewatch.history_db.reading import Index
 from cachewatch.history_db.when import baseline_of
 
@@ -47,8 +48,8 @@ def find_presence(index: Index, package: str, tag: str, number: int, chooses: Ch
 class Stays(Struct, frozen=True):
     """The versions of a package in its stacks ("" for no stack), by numbers of revisions."""
 
-    first: Mapping[tuple[str, str], Presence]  # by stack and version, of the stays that cover a revision
-    begins: Mapping[str, Presence]  # by version, of the first stack that ever had it
+    first: Mapping[tuple[str, VersionKey], Presence]  # by stack and version, of the stays that cover a revision
+    begins: Mapping[VersionKey, Presence]  # by version, of the first stack that ever had it
 
 
 def find_stays(index: Index, package: str, tag: str, number: int) -> Stays:
@@ -56,15 +57,15 @@ def find_stays(index: Index, package: str, tag: str, number: int) -> Stays:
     ids = _ids(index, package, tag)
     if ids is None or number > index.newest:
         return Stays({}, {})
-    spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+    spans: defaultdict[tuple[str, VersionKey], list[Span]] = defaultdict(list)
     values = {"package": ids[0], "tag": ids[1], "newest": index.newest, "open": _OPEN}
     for versions, _, stacks, first, last in index.rows(QUERY, values):
-        for version in decode(versions):
+        for version in map(version_identity, decode(versions)):
             for stack in index.stacks(stacks) or ("",):
                 spans[stack, version].append((first, last))
     baseline = baseline_of(index, ids[1], ids[0])
     there = {key: span for key, found in spans.items() if (span := covering(found, number)) is not None}
-    begins: dict[str, int] = {}
+    begins: dict[VersionKey, int] = {}
     for (stack, version), found in spans.items():
         if stack:
             first = min(found)[0]

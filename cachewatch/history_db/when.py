@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.json import decode
 
+from cachewatch.core.compare.normalizing import spellings_of
 from cachewatch.core.versions import version_key
 from cachewatch.history_db.reading import Index, Point, days_between
 
@@ -87,12 +88,14 @@ def baseline_of(index: Index, tag: int, package: int) -> int | None:
 
 
 def _spans(index: Index, rows: Iterable[tuple[str, str, str, int, int, int]], wanted: Wanted) -> dict[_Key, _Span]:
-    """Join what differs only in its compiler or variants."""
+    """Join what differs only in its compiler or variants, or in how its version is written."""
     spans: dict[_Key, _Span] = {}
+    rows = list(rows)
+    spellings = spellings_of(version for row in rows for version in decode(row[0]))
     for versions, compiler, target, stacks, first, last in rows:
         if not (wanted.target(target) and wanted.compiler(compiler)):
             continue
-        for version in filter(wanted.version, decode(versions)):
+        for version in filter(wanted.version, {spellings.get(version, version) for version in decode(versions)}):
             for stack in index.stacks(stacks) or ("",):
                 key = _Key(version, stack, target)
                 known = spans.get(key, _Span(first, last))

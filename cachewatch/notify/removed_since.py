@@ -10,6 +10,7 @@ from cachewatch.core.model import Side
 from cachewatch.core.statements import Line, Statement, StatementKind
 from cachewatch.core.statements.values import Stay
 from cachewatch.core.tag_pairs import TagPair
+from cachewatch.core.versions import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.git.repository import Repository
 from cachewatch.history_db.presence import find_presence
@@ -99,12 +100,12 @@ def _number(index: Index, side: Side) -> int | None:
 
 def _with_stay(line: Line, index: Index, tag: str, number: int, end: int | None) -> Line:
     is_whole = line.story.kind is StatementKind.PACKAGE_REMOVED
-    versions = None if is_whole else frozenset(line.story.before)
+    versions = None if is_whole else frozenset(map(version_identity, line.story.before))
     places, stacks = line.story.places, line.stacks
 
     def chooses(version: str, stack: str, target: str) -> bool:
         is_there = (stack, target) in places if places else not stacks or stack in stacks
-        return is_there and (versions is None or version in versions)
+        return is_there and (versions is None or version_identity(version) in versions)
 
     found = find_presence(index, line.package, tag, number, chooses)
     if found is None:

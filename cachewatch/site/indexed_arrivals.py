@@ -5,6 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from cachewatch.core.versions import VersionKey
 from cachewatch.errors import UnknownRevision
 from cachewatch.history import TagHistory, intervals_of
 from cachewatch.history_db.presence import Presence, find_stays
@@ -24,8 +25,8 @@ class Arrival(Struct, frozen=True):
 class Arrivals(Struct, frozen=True):
     """Of one package: what the first revision of the site has, and the first stack that ever had each version."""
 
-    stays: Mapping[tuple[str, str], Arrival] = {}  # by stack and version
-    begins: Mapping[str, Arrival] = {}  # by version
+    stays: Mapping[tuple[str, VersionKey], Arrival] = {}  # by stack and version
+    begins: Mapping[VersionKey, Arrival] = {}  # by version
 
 
 def read_arrivals(index: Index, past: TagHistory) -> Mapping[str, Arrivals]:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cachewatch.core import tag_names
-from cachewatch.core.versions import newest, version_key
+from cachewatch.core.versions import VersionKey, newest, version_identity, version_key
 from cachewatch.history import Interval, PackageHistory, Present, Step, intervals_of, lost_by
 from cachewatch.render.statement_phrases import number
 from cachewatch.site import plots
@@ -157,30 +157,30 @@ def _lane_title(stack: str, stays: Sequence[Interval], times: Times) -> str:
 
 
 def _stay_rows(stays: Sequence[Interval], times: Times, arrivals: Arrivals) -> Iterable[StayRow]:
-    first: dict[str, Interval] = {}
+    first: dict[VersionKey, Interval] = {}
     for stay in stays:
-        first.setdefault(stay.version, stay)
+        first.setdefault(version_identity(stay.version), stay)
     ordered = sorted(stays, key=lambda stay: stay.stack)
     ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     for stay in ordered:
-        known = None if stay.is_dated else arrivals.stays.get((stay.stack, stay.version))
+        known = None if stay.is_dated else arrivals.stays.get((stay.stack, version_identity(stay.version)))
         yield StayRow(
             stack=stack_link(stay.stack, _UP),
             version=shown(stay.version, 40),
             came=known.moment if known else times.moments[stay.first],
             is_dated=known.is_dated if known else stay.is_dated,
             went=None if stay.last is None else times.moments[stay.last],
-            lag=_lag(stay, first[stay.version], times, arrivals),
+            lag=_lag(stay, first[version_identity(stay.version)], times, arrivals),
         )
 
 
 def _lag(stay: Interval, start: Interval, times: Times, arrivals: Arrivals) -> str:
     """Say how long after the first stack it came, which the history index may know where the site begins later."""
-    begin = arrivals.begins.get(stay.version)
+    begin = arrivals.begins.get(version_identity(stay.version))
     if begin is None or start.is_dated:
         lag = times.days_between(start.first, stay.first) if start.is_dated else None
         return "" if lag is None else "first" if stay.first == start.first else f"{days(lag)} later"
-    came = arrivals.stays.get((stay.stack, stay.version)) if not stay.is_dated else None
+    came = arrivals.stays.get((stay.stack, version_identity(stay.version))) if not stay.is_dated else None
     time = came.time if came else times.times[stay.first]
     if not begin.is_dated or begin.time is None or time is None or (came is None and not stay.is_dated):
         return ""

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from conftest import Run
 from helpers import catalogue, history, record, records
 from msgspec.structs import replace
 
@@ -83,6 +84,19 @@ def test_stays_begin_and_end(zlib: Path) -> None:
         Interval("e4s", "1.1", 1, None),
         Interval("ml", "1.1", 3, None),
     ]
+
+
+def test_a_version_may_be_written_in_another_way_while_it_stays(tmp_path: Path, run: Run) -> None:
+    """A build of 1-2 that is built again as 1.2 and then goes was one version, in one stay; the site is made."""
+    other = records([9], stacks=E4S)
+    states = ([record(n, stacks=E4S, versions=[version])] for n, version in ((1, "1-2"), (2, "1.2"), (3, "1_2")))
+    folder = history(tmp_path / "r.git", *(catalogue({"zlib": other + found}) for found in (*states, [])))
+    made = run("site", tmp_path / "site", "--repo", folder)
+    stays = intervals_of(_only(walk(_trails(folder))))
+
+    assert (made.exit_code, made.error.count("Traceback")) == (0, 0)
+    assert stays == [Interval("e4s", "1-2", 0, 3, is_dated=False), Interval("e4s", "1.0", 0, None, is_dated=False)]
+    assert list(lags_of(walk(_trails(folder)))) == []
 
 
 def test_a_lag_is_behind_the_first_stack(zlib: Path) -> None:

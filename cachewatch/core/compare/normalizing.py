@@ -29,7 +29,7 @@ class Aligned(NamedTuple):
 
 def in_one_form(package: str, old: Specs, new: Specs) -> Aligned:
     """Return both sides with each version in one spelling, and each kept hash written in one way."""
-    spellings = _spellings(version for side in (old, new) for s in side.counts for version in s.versions)
+    spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
     if spellings:
         old, new = (_respelled(side, spellings) for side in (old, new))
     kept = old.hashes & new.hashes
@@ -128,7 +128,7 @@ _ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _spellings(versions: Iterable[str]) -> Mapping[str, str]:
+def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
     """Return what to write for versions that are written in several ways (1.2, 1-2); empty where none is."""
     distinct = set(versions)
     spelling_of: dict[VersionKey, str] = {}
@@ -147,7 +147,7 @@ def _by_dots(version: str) -> tuple[int, str]:
 
 def one_spelling(versions: Iterable[str]) -> Callable[[Signature], Signature]:
     """Return what writes each of `versions` in one way, wherever a signature has it."""
-    spellings = _spellings(versions)
+    spellings = spellings_of(versions)
     return (lambda signature: _spelled(signature, spellings)) if spellings else (lambda signature: signature)
 
 
