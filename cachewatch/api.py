@@ -242,7 +242,7 @@ class OpenCatalogue:
         return listed(_only_tag(self._listings(), self.address), self.address)
 
     def _listings(self) -> list[Listing]:
-        return folders.list_path(self.address, wanted_package=lambda _: True)
+        return folders.list_path(self.address)
 
 
 def open(address: Address) -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
@@ -298,7 +298,7 @@ def coverage(
 
 def _is_folder_of_documents(path: Path) -> bool:
     if path.is_file():
-        return path.suffix == ".md"
+        return True
     if not path.is_dir() or (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir()):
         return False
     if folders.is_build_cache(path):
@@ -306,7 +306,10 @@ def _is_folder_of_documents(path: Path) -> bool:
             f"{path}: is a build cache and has no revisions; `cachewatch.coverage` takes it as a BuildCache, and"
             " `cachewatch record` keeps its history in a repository, which can be opened"
         )
-    return any(each.blobs or each.diagnostics for each in folders.list_path(str(path), wanted_package=lambda _: True))
+    try:
+        return bool(folders.list_path(str(path)))
+    except UsageError:
+        return False  # it may be in a repository
 
 
 def _only_tag(listings: Sequence[Listing], address: str) -> Listing:

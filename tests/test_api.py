@@ -1,6 +1,7 @@
 """The public API: its names, what it returns, how it streams and fails, and what docs/api.md says of it."""
 
 import ast
+import os
 import pickle
 import re
 import shutil
@@ -417,7 +418,7 @@ def test_a_fault_of_the_machine(folders: tuple[Path, Path], monkeypatch: pytest.
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/some/folder")
 
-    monkeypatch.setattr(Path, "iterdir", refuse)
+    monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(cachewatch.SourceError, match="Permission denied"):
         cachewatch.open(folders[0])
 

@@ -157,8 +157,8 @@ def diff(
     """Show what changed between two revisions, dates or documents.
 
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
-    "3 days ago"), REVISION:TAG for one tag of a revision, or the path of a document, a folder of
-    documents or a whole catalogue, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if
+    "3 days ago"), REVISION:TAG for one tag of a revision, REVISION:PATH for a document in it, or the path of a
+    document or of a folder of documents, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if
     omitted. Without either, the newest revision is compared with the one before it. There is a report on
     each tag that changed; --tag selects.
     """
@@ -258,8 +258,8 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
     if named is None:
         return ""
     if is_documents(named[0]) and after is None:
-        return f"{named[0]} alone is compared with {NEWEST} of a catalogue, and "
-    return f"{' and '.join(name for name in named if not is_documents(name))}: no such path, and "
+        return f"{named[0]} alone is compared with {NEWEST} of a catalogue (name a second path to compare two), and "
+    return f"{' and '.join(name for name in named if not is_documents(name))}: no such file or folder, and "
 
 
 @contextmanager

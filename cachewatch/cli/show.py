@@ -211,7 +211,7 @@ def _warn(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def _read_file(name: str) -> ShownPackage:
-    listings = folders.list_path(name, wanted_package=lambda _: True)
+    listings = folders.list_path(name)
     blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
     if len(blobs) != 1:
         raise UnreadableDocument(f"{name}: `show` takes one document, but there are {len(blobs)} here")

@@ -51,8 +51,12 @@ class Listing(Struct, frozen=True):
     blobs: Mapping[str, Blob]
     reader: "Reader"
     diagnostics: tuple[Diagnostic, ...]
-    # A single document stands for its package alone: the others are not missing.
+    # A single document stands for its package alone, and a single tag for itself: the others are not missing.
     is_one_document: bool = False
+    is_one_tag: bool = False
+    # Files of the same folder that are no documents, or cannot be read, each with the reason of the latter. Those of
+    # a folder that cannot be read are unknown, and its path ends in a slash.
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 class Difference(Struct, frozen=True, kw_only=True):

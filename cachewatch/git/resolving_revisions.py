@@ -1,6 +1,5 @@
 """What people call revisions: names that git resolves, dates, and REV:TAG."""
 
-import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -60,6 +59,15 @@ def resolve(repository: Repository, name: str, *, now: datetime | None = None) -
         if commit is not None:
             return Revision(name, commit, tag, _time(repository, commit))
     raise UnknownRevision(_complaint(repository, name))
+
+
+def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
+    """Return the revision, the path and the file that REVISION:PATH names, or None if that is no file of a revision."""
+    revision, _, path = name.partition(":")
+    found = _ask(repository, name) if revision and path and name.isprintable() else None
+    if found is None or found.type != "blob":
+        return None
+    return resolve(repository, revision), path, found
 
 
 def is_there(repository: Repository, name: str) -> bool:
@@ -225,9 +233,10 @@ def _complaint(repository: Repository, name: str) -> str:
         steps = _count_back(repository, found[1])
         if steps is not None:
             return f"{where}: {_revisions(steps)} before {found[1]}{_oldest(repository, found[1])}"
-    is_file = os.path.isfile(name)  # noqa: PTH113  a name that is too long for a file is no error
-    otherwise = f"is not a revision, a date, or a folder or .md file of documents{_near(repository, name)}"
-    return f"{where} {'is a file, but no document; the names of documents end in .md' if is_file else otherwise}"
+    revision, _, path = name.partition(":")
+    is_path = path and revision and _ask(repository, f"{revision}^{{commit}}") is not None
+    otherwise = f"is not a revision, a date, a file or a folder{_near(repository, name)}"
+    return f"{repository.path}: {revision} has no file {path}" if is_path else f"{where} {otherwise}"
 
 
 def _oldest(repository: Repository, start: str = "HEAD") -> str:

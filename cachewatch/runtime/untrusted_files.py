@@ -12,13 +12,14 @@ from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FEW = 16
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
 class RefusedFile(OSError):
     """A file that is not read, for the reason in its `strerror`, which says nothing of the content."""
 
-    def __init__(self, reason: str, path: Path) -> None:
+    def __init__(self, reason: str, path: Path | str) -> None:
         super().__init__(errno.EPERM, reason, str(path))
 
 
@@ -35,6 +36,18 @@ def read_regular(path: Path, *, most: int) -> bytes:
     """Do as `read_inside` does, wherever links lead: for what is used here, and told to nobody."""
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
+
+
+def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
+    """Return at most `most` bytes of a file, wherever links lead; only a few if it does not begin with `opening`."""
+    handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        about = os.fstat(handle)
+        _check(about, name)
+        content = file.read(_FEW)
+        # A byte order mark may be before it. Python sets memory aside for all that is asked for.
+        left = min(most, about.st_size) - len(content)
+        return content + file.read(left) if left > 0 and opening in content else content
 
 
 def check_regular(path: Path) -> None:
@@ -86,7 +99,7 @@ def _opened(path: Path, base: Path, inside: Path) -> int:
         os.close(folder)
 
 
-def _check(about: os.stat_result, path: Path) -> None:
+def _check(about: os.stat_result, path: Path | str) -> None:
     kind = stat.S_IFMT(about.st_mode)
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

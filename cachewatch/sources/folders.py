@@ -1,27 +1,40 @@
-"""Documents that lie in files: one, a folder of them, one tag, or a whole catalogue."""
+"""Documents that lie in files: one, or a folder of them.
+
+In a folder, `_cache/<tag>/<package>/specs.md` is what upstream has; else every file counts that is a document
+(core/repository_layout.py). Links are followed, because a user named the folder. What cannot be read is never missing:
+it is listed, and its fault is found when it is compared.
+"""
 
 import os
 import re
-import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
+from cachewatch.core.repository_layout import ANYWHERE, CATALOGUE, DOCUMENT, TAGS_FILE, Layout, is_name
 from cachewatch.core.tag_pairs import Blob, Content, Listing
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import identify
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
-from cachewatch.runtime.untrusted_files import read_inside
+from cachewatch.runtime.untrusted_files import read_beginning, read_inside
 
-_LARGEST_TAGS = 2**20
-
+if TYPE_CHECKING:
+    from cachewatch.documents.recognizing import Claim
 
 STDIN = "-"
-_SUFFIXES = (".md", ".markdown", ".txt")
+SUFFIXES = (".md", ".markdown", ".txt")
+_MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
 _GIT_NAME = re.compile(r"([A-Z]+_)?HEAD")
+_LARGEST_TAGS = 2**20
+_MOST_ENTRIES = 200_000
 
 
 class _Streamed:
@@ -49,25 +62,30 @@ def _read_stream(name: str) -> bytes:
         raise SourceError(f"{name}: {error.strerror}") from error
 
 
-def _is_stream(name: str) -> bool:
-    return name == STDIN or Path(name).is_fifo()
-
-
-class FileReader:
+class FileReader(Struct, frozen=True):
     """Reads documents from files."""
+
+    # Why files are not read, by their names.
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each file, up to a little more than a document can have."""
         for blob in blobs:
+            if blob.name in self.refused:
+                yield self.refused[blob.name]
+                continue
             try:
-                with Path(blob.name).open("rb") as file:
-                    yield file.read(MAX_BYTES + 1)
+                yield read_beginning(blob.name, MAX_BYTES + 1)
             except OSError as error:
-                yield f"cannot be read: {error.strerror}"
+                yield _why_unread(error)
 
     def again(self) -> "FileReader":
         """Return this reader, which keeps nothing open."""
         return self
+
+
+def _why_unread(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"
 
 
 def is_documents(name: str) -> bool:
@@ -80,7 +98,7 @@ def check_path(name: str) -> None:
     """Raise UsageError if `name` is empty, or can only mean a file or folder, and there is none."""
     if not name.strip():
         raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
-    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(_SUFFIXES) and ":" not in name)
+    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(SUFFIXES) and ":" not in name)
     if looks_like_path and name != STDIN and not os.path.lexists(name):
         raise UsageError(f"{name}: there is no such file or folder")
 
@@ -88,20 +106,6 @@ def check_path(name: str) -> None:
 def is_build_cache(folder: Path) -> bool:
     """Tell whether binaries lie in `folder`, which `cachewatch record` reads."""
     return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()
-
-
-def list_path(name: str, *, wanted_package: Wanted) -> list[Listing]:
-    """List the documents at `name`, one listing for each tag."""
-    path = Path(name)
-    if not path.is_dir():
-        return [_list_file(name)]
-    root = path / CATALOGUE if (path / CATALOGUE).is_dir() else path
-    if _holds_documents(root):
-        return [_list_tag(name, root, None if root.parent.name != CATALOGUE else root.name, wanted_package)]
-    tag_folders = [folder for folder in _folders(root) if is_name(folder.name.encode()) and _holds_documents(folder)]
-    if tag_folders:
-        return [_list_tag(name, folder, folder.name, wanted_package) for folder in tag_folders]
-    return [_list_flat(name, root, wanted_package)]
 
 
 def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
@@ -115,17 +119,26 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
         raise SourceError(f"{file}: {error.strerror}") from error
 
 
+def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
+    """List the documents at `name`, one listing for each tag; raises UsageError where there are none."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return [_list_file(name)]
+    found = [] if layout.pattern else _list_catalogue(name)
+    return found or _list_anywhere(name, layout)
+
+
 def _list_file(name: str) -> Listing:
     if name == os.devnull:
         return Listing(Side(name=name), {}, FileReader(), ())
-    reader = _Streamed(_read_stream(name)) if _is_stream(name) else FileReader()
+    reader = _Streamed(_read_stream(name)) if name == STDIN or Path(name).is_fifo() else FileReader()
     content = reader.content if isinstance(reader, _Streamed) else _read_file(name)
-    package, tag = _claims(name, content)
+    package, tag = identified(name, content)
     blob = Blob(name, len(content))
     return Listing(Side(name=name, tag=tag), {package: blob}, reader, (), is_one_document=True)
 
 
-def _claims(name: str, content: bytes) -> tuple[str, str | None]:
+def identified(name: str, content: bytes) -> tuple[str, str | None]:
     """Return the package and the tag that a single document says it is of; "" where it cannot be read."""
     path = Path(name)
     try:
@@ -145,51 +158,250 @@ def title_of(listing: Listing) -> str:
 
 
 def _read_file(name: str) -> bytes:
-    path = Path(name)
-    if not path.is_file():
-        raise UsageError(f"{name}: not a regular file or a folder")
+    if not Path(name).is_file():
+        raise UsageError(f"{name}: {'not a regular file or a folder' if Path(name).exists() else 'leads nowhere'}")
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES)
+        return read_beginning(name, MAX_BYTES)
     except OSError as error:
         raise SourceError(f"{name}: {error.strerror}") from error
 
 
-def _list_tag(name: str, folder: Path, tag: str | None, wanted: Wanted) -> Listing:
-    blobs: dict[str, Blob] = {}
-    diagnostics: list[Diagnostic] = []
-    for package in _folders(folder):
-        if is_name(os.fsencode(package.name)) and wanted(package.name):
-            _add(package / DOCUMENT, package.name, blobs, diagnostics)
-    return Listing(Side(name=name, tag=tag), blobs, FileReader(), tuple(diagnostics))
+def _list_catalogue(name: str) -> list[Listing]:
+    """List the documents of `_cache/`, in it or in one of its tags; none if it has none."""
+    whole = os.path.abspath(name)  # noqa: PTH100  a link may be called as it likes
+    if os.path.basename(os.path.dirname(whole)) == CATALOGUE:  # noqa: PTH119, PTH120
+        found = [_list_tag(name, name, os.path.basename(whole), is_one_tag=True)]  # noqa: PTH119
+        return [listing for listing in found if listing.blobs]
+    root = name if os.path.basename(whole) == CATALOGUE else os.path.join(name, CATALOGUE)  # noqa: PTH118, PTH119
+    if not Path(root).is_dir():
+        return []
+    tags = [tag for tag in _entries(root) if is_name(os.fsencode(tag.name)) and tag.is_dir()]
+    found = [_list_tag(name, tag.path, tag.name) for tag in tags]
+    found = [listing for listing in found if listing.blobs]
+    if found:
+        ignored = tuple(_ignored(name, {name, root, *(tag.path for tag in tags)}))
+        found[0] = replace(found[0], diagnostics=ignored)
+    return found
 
 
-def _list_flat(name: str, folder: Path, wanted: Wanted) -> Listing:
-    blobs: dict[str, Blob] = {}
-    diagnostics: list[Diagnostic] = []
-    for file in sorted(folder.glob("*.md")):
-        if is_name(os.fsencode(file.stem)) and wanted(file.stem):
-            _add(file, file.stem, blobs, diagnostics)
-    return Listing(Side(name=name), blobs, FileReader(), tuple(diagnostics))
+def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> Listing:
+    blobs = {}
+    for package in _entries(folder):
+        file = f"{package.path}/{DOCUMENT}"
+        if is_name(os.fsencode(package.name)) and _lies_in(package, file):
+            blobs[package.name] = Blob(file, _size(file))
+    return Listing(Side(name=name, tag=tag), blobs, FileReader(), (), is_one_tag=is_one_tag)
 
 
-def _add(file: Path, package: str, blobs: dict[str, Blob], diagnostics: list[Diagnostic]) -> None:
+def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
+    """Yield a warning if there are documents beside those of `_cache/`."""
+    files = (entry.path for folder in sorted(folders) for entry in _entries(folder) if not entry.is_dir())
+    found = [path for path in files if path.endswith(SUFFIXES) and not isinstance(_claim(path), str | None)]
+    if found:
+        message = f"{_counted(found)} not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
+        yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+
+
+def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
+    """List every file that is a document; raises UsageError, with what was found instead, if none is."""
+    from cachewatch.documents.recognizing import recognize, why_contested  # noqa: PLC0415  two files need none
+
+    root = f"{name.rstrip('/')}/"
+    unread: dict[str, str] = {}
+    other_files: list[str] = []  # that could be documents and are none
+
+    def claims(paths: Sequence[str]) -> "Iterator[Claim | None]":
+        for path in paths:
+            found = _claim(root + path)
+            if found is None:
+                other_files.append(path)
+            elif isinstance(found, str):
+                unread[path] = found
+            yield None if isinstance(found, str) else found
+
+    entries = sorted(_walk(root, unread))
+    found = recognize(layout, ((path, path) for path in entries), claims)
+    refused = {
+        root + paths[0]: why_contested([root + path for path in paths])
+        for packages in found.contested.values()
+        for paths in packages.values()
+    }
+    blobs: dict[str, dict[str, Blob]] = {}
+    for tag, packages in found.documents.items():
+        blobs[tag] = {package: Blob(root + path, _size(root + path)) for package, (path, _) in packages.items()}
+    for tag, contested in found.contested.items():
+        blobs.setdefault(tag, {}).update((package, Blob(root + paths[0])) for package, paths in contested.items())
+    if not blobs:
+        raise _nothing(name, layout, unread, other_files or entries)
+    reader = FileReader(refused | {root + path: why for path, why in unread.items()})
+    diagnostics = (
+        *(replace(each, path=root + each.path) for each in found.diagnostics),
+        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
+        *_renamed(name, found.documents),
+    )
+    others = {**dict.fromkeys(other_files, ""), **unread}
+    listings = [Listing(Side(name=name, tag=tag), blobs[tag], reader, (), others=others) for tag in sorted(blobs)]
+    return [replace(listings[0], diagnostics=diagnostics), *listings[1:]]
+
+
+def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
+    """Return one side with the documents that only the other has and that may lie in what cannot be read here.
+
+    They are not missing: they cannot be read, which is found when they are compared.
+    """
+    others = mine[0].others
+    if not others:
+        return mine
+    unread = {path for path, why in others.items() if why}
+    closed = [path for path in others if path.endswith("/")]
+    root, their_root = (f"{side[0].side.name.rstrip('/')}/" for side in (mine, theirs))
+    is_pair = len(mine) == len(theirs) == 1
+    blobs = {listing.side.tag: dict(listing.blobs) for listing in mine}
+    unknown: list[tuple[str | None, str]] = []
+    places: set[str] = set()
+    for listing in theirs:
+        tag = mine[0].side.tag if is_pair else listing.side.tag
+        for package, blob in listing.blobs.items():
+            path = blob.path.removeprefix(their_root)
+            place = path if path in others else next((each for each in closed if path.startswith(each)), "")
+            places.add(place)
+            if package in blobs.get(tag, {}):
+                continue
+            if place:
+                blobs.setdefault(tag, {})[package] = Blob(root + place)
+            else:
+                unknown.append((tag, package))
+    # What is nowhere else may be in any file that cannot be read, unless it is known what that one was.
+    for place in sorted(unread - places)[:1]:
+        for tag, package in unknown:
+            blobs.setdefault(tag, {})[package] = Blob(root + place)
+        places.add(place)
+    told = {root + place for place in places}
+    diagnostics = tuple(each for each in mine[0].diagnostics if each.path not in told)
+    side, reader = mine[0].side, mine[0].reader
+    return [
+        Listing(replace(side, tag=tag), of, reader, diagnostics if tag == side.tag else (), others=others)
+        for tag, of in blobs.items()
+    ]
+
+
+def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
+    """Return the error of a folder without documents: what was looked for, and what is there instead."""
+    folder = Path(name)
+    if unread:
+        path, why = next(iter(unread.items()))
+        more = f", and {len(unread) - 1:,} more" if len(unread) > 1 else ""
+        return SourceError(f"{name}: none of its documents can be read: {path} {why}{more}")
+    if is_build_cache(folder):
+        return UsageError(
+            f"{name}: is a build cache and holds no documents; `cachewatch record {folder} --into catalogue.git` records it, "
+            "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
+        )
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        return UsageError(
+            f"{name}: is a git repository; name its revisions: `cachewatch diff HEAD~1 HEAD --repo {name}`"
+        )
+    found = f"only {_counted(there)}" if there else "nothing"
+    meant = f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
+    return UsageError(
+        f"{name}: there are no documents; looked for {layout.wanted}; found {found}"
+        f"{meant if _MAY_BE_REVISION.fullmatch(name) else ''}"
+    )
+
+
+def _counted(paths: Sequence[str]) -> str:
+    first = min(paths)
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1:,} more files"
+
+
+def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Diagnostic]:
+    """Yield a note if files are not called as the packages that their titles name."""
+    all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
+    odd = sorted((path, package) for path, package in all_documents if not _is_called(path, package))
+    if odd:
+        path, package = odd[0]
+        more = f"; {len(odd) - 1:,} more files are not called as their titles" if len(odd) > 1 else ""
+        message = f"{path} is of the package {package}, as its title says{more}"
+        yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+
+
+def _is_called(path: str, package: str) -> bool:
+    *folders, file = path.split("/")
+    return package in (file, file.rpartition(".")[0], *folders[-1:])
+
+
+def _claim(path: str) -> "Claim | str | None":
+    """Return what a file says that it is of; None if it is no document, or the reason why it cannot be read."""
+    from cachewatch.documents.recognizing import claim_of  # noqa: PLC0415  two files need none
+
     try:
-        status = file.lstat()
-    except FileNotFoundError:
-        return
-    if stat.S_ISREG(status.st_mode):
-        blobs[package] = Blob(str(file), status.st_size)
-    else:
-        diagnostics.append(Diagnostic(str(file), DiagnosticKind.UNREADABLE, "is not a regular file"))
-
-
-def _holds_documents(folder: Path) -> bool:
-    return any(os.path.lexists(child / DOCUMENT) for child in _folders(folder))
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return sorted(child for child in folder.iterdir() if child.is_dir() and not child.is_symlink())
+        return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
     except OSError as error:
-        raise SourceError(f"{folder}: {error.strerror}") from error
+        return _why_unread(error)
+
+
+def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
+    """Yield the path of each file below `root`, from there on; folders that cannot be read are added to `unread`."""
+    waiting, seen, entries = [""], set[tuple[int, int]](), 0
+    while waiting:
+        inside = waiting.pop()
+        try:
+            about = Path(root + inside).stat()
+            found = [] if (about.st_dev, about.st_ino) in seen else _entries(root + inside)
+        except OSError as error:
+            unread[inside] = _why_unread(error)
+            continue
+        seen.add((about.st_dev, about.st_ino))  # links may lead in circles
+        entries += len(found)
+        if entries > _MOST_ENTRIES:
+            raise _too_many(root)
+        for entry in found:
+            if entry.name == ".git":
+                continue
+            if _is_folder(entry):
+                waiting.append(f"{inside}{entry.name}/")
+            else:
+                yield inside + entry.name
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, by name; raises UsageError where that is too much to look at."""
+    with os.scandir(folder) as entries:
+        found = sorted(islice(entries, _MOST_ENTRIES + 1), key=attrgetter("name"))
+    if len(found) > _MOST_ENTRIES:
+        raise _too_many(folder)
+    return found
+
+
+def _too_many(folder: str) -> UsageError:
+    return UsageError(
+        f"{folder}: has more than {_MOST_ENTRIES:,} files and folders; name the folder in which the documents are"
+    )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell whether this is a folder, or a link that nobody can follow to where there may be one."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True
+
+
+def _lies_in(package: os.DirEntry[str], file: str) -> bool:
+    """Tell whether a package has a document, or may have one that cannot be read."""
+    try:
+        if not package.is_dir():
+            return package.is_symlink() and not os.path.exists(package.path)  # noqa: PTH110
+        os.lstat(file)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _size(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0  # reading it says why

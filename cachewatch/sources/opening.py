@@ -1,16 +1,18 @@
 """What `diff BEFORE AFTER` was asked to compare: revisions, tags, files, folders, or a mix."""
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from cachewatch.core import tag_names
-from cachewatch.core.model import Diagnostic, Side
-from cachewatch.core.repository_layout import DOCUMENT, Wanted
+from cachewatch.core.filter_patterns import Globs
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
+from cachewatch.core.repository_layout import DEFAULT_TAG, DOCUMENT, Wanted
 from cachewatch.core.tag_pairs import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.errors import UsageError
 from cachewatch.sources import folders
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
 
 Choice = Callable[[str], bool]
-_MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
 
 
 def needs_git(before: str, after: str) -> bool:
@@ -41,13 +42,13 @@ def open_comparison(
     `repository` is a path, a URL or a function, and is not opened unless a side needs it; or a repository that
     is open, and stays open.
     """
-    documents = {name: _list_documents(name) for name in (before, after) if folders.is_documents(name)}
+    paths = {name: folders.list_path(name) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
         stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
-        yield _compare_listings(_match(documents[before], documents[after], wanted_tag), wanted_package, stacks)
+        yield _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks)
         return
     # Git costs a tenth of a second to load, and two files do not need it.
-    from cachewatch.git.catalogue import compare_revisions, list_revision  # noqa: PLC0415
+    from cachewatch.git.catalogue import compare_revisions  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     if isinstance(repository, str):
@@ -57,14 +58,15 @@ def open_comparison(
     else:
         opened = repository() if callable(repository) else repository
     try:
+        documents = paths | {
+            name: [found] for name in {before, after} - paths.keys() if (found := _file_of(opened, name))
+        }
         if documents:
-            old, new = (
-                documents[name]
-                if name in documents
-                else [list_revision(opened, resolve(opened, name), wanted_tag=wanted_tag, wanted_package=_all)]
-                for name in (before, after)
-            )
-            yield _compare_listings(_match(old, new, wanted_tag), wanted_package)
+            sides = [
+                documents.get(name) or _list_revision(opened, name, documents[other], wanted_tag)
+                for name, other in ((before, after), (after, before))
+            ]
+            yield _compare_listings(_match(sides[0], sides[1], wanted_tag), wanted_package)
         else:
             yield compare_revisions(
                 opened,
@@ -78,24 +80,43 @@ def open_comparison(
             opened.close()
 
 
-def _list_documents(name: str) -> list[Listing]:
-    """List what is at `name`, or raise UsageError saying what to do with a folder that holds no documents."""
-    listings = folders.list_path(name, wanted_package=_all)
-    folder = Path(name)
-    if any(listing.blobs or listing.diagnostics for listing in listings) or not folder.is_dir():
-        return listings
-    otherwise = f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
-    raise UsageError(f"{name}: {_what_it_is(folder)}{otherwise if _MAY_BE_REVISION.fullmatch(name) else ''}")
+def _file_of(repository: "Repository", name: str) -> Listing | None:
+    """Return the document that REVISION:PATH names, or None if this is no file of a revision."""
+    from cachewatch.git.catalogue import GitReader  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.resolving_revisions import file_of  # noqa: PLC0415
+
+    found = file_of(repository, name)
+    if found is None:
+        return None
+    revision, path, content = found
+    package, tag = folders.identified(path, content.content)
+    blob = Blob(content.id, len(content.content), path)
+    return Listing(
+        replace(revision.side(tag), name=name), {package: blob}, GitReader(repository), (), is_one_document=True
+    )
 
 
-def _what_it_is(folder: Path) -> str:
-    if folders.is_build_cache(folder):
-        return (
-            f"is a build cache and holds no documents; `cachewatch record {folder} --into catalogue.git` records it, "
-            "and `cachewatch diff HEAD~1 --repo catalogue.git` compares what was recorded"
-        )
-    there = "holds no documents" if any(folder.iterdir()) else "is empty"
-    return f"{there}; documents are files _cache/<tag>/<package>/specs.md or <package>.md"
+def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
+    """List the tags of a revision: the one it names, the one of the other side if it has only one, or all wanted."""
+    from cachewatch.git.catalogue import list_revision, tags_of  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
+
+    revision = resolve(repository, name)
+    there = tags_of(repository, revision).ids
+    wanted = [tag for tag in there if wanted_tag(tag)]
+    like = others[0].side.tag or DEFAULT_TAG
+    is_of_one = len(others) == 1 and not _is_nothing(others[0])
+    left = [tag for tag in wanted if tag != like] if is_of_one and len(wanted) > 1 and not revision.tag else []
+    tags = [revision.tag] if revision.tag else [like] if left or not wanted else wanted
+    found = [
+        list_revision(repository, replace(revision, tag=tag), wanted_tag=wanted_tag, wanted_package=_all)
+        for tag in tags
+    ]
+    if left and not (others[0].is_one_document or others[0].is_one_tag):
+        message = f"not compared: {', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}, of which {others[0].side.name} has nothing"
+        note = Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+        found[0] = replace(found[0], diagnostics=(*found[0].diagnostics, note))
+    return [replace(listing, is_one_tag=len(tags) == 1) for listing in found]
 
 
 def _all(_: str) -> bool:
@@ -104,23 +125,36 @@ def _all(_: str) -> bool:
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
-    """Pair the tags of two sides: by name, or the only one of one side with its like."""
+    """Pair the tags of two sides: by name, or what stands for one tag with its like."""
+    old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
-        return [(old[0], new[0])]
-    if len(old) == 1 or len(new) == 1:
-        only, many = (old[0], new) if len(old) == 1 else (new[0], old)
-        like = [listing for listing in many if listing.side.tag == (only.side.tag or "develop")]
-        if not like:
-            raise UsageError(
-                f"{many[0].side.name} holds several tags; name the folder of the one to compare with {only.side.name}"
-            )
-        return [(only, like[0]) if only is old[0] else (like[0], only)]
-    had, has = ({listing.side.tag or "": listing for listing in side} for side in (old, new))
-    return [
+        pair = old[0], new[0]
+        # Who names a file or a tag has chosen.
+        is_chosen = any(side.is_one_document or side.is_one_tag for side in pair)
+        if is_chosen or any(wanted_tag(side.side.tag or "") for side in pair):
+            return [pair]
+    for only, many in ((old, new), (new, old)):
+        if len(only) == 1 and (only[0].is_one_document or only[0].is_one_tag):
+            tag = only[0].side.tag or DEFAULT_TAG
+            like = next((listing for listing in many if listing.side.tag == tag), None)
+            if like is None:
+                raise UsageError(
+                    f"{many[0].side.name} holds several tags, and none is {tag}; "
+                    f"name the folder of the one to compare with {only[0].side.name}"
+                )
+            return [(only[0], like) if only is old else (like, only[0])]
+    had, has = (
+        {listing.side.tag or "": listing for listing in side if not _is_nothing(listing)} for side in (old, new)
+    )
+    tags = tag_names.in_order(had.keys() | has.keys())
+    pairs = [
         (had.get(tag) or _nothing(old[0], tag), has.get(tag) or _nothing(new[0], tag))
-        for tag in tag_names.in_order(had.keys() | has.keys())
-        if wanted_tag(tag)
+        for tag in filter(wanted_tag, tags)
     ]
+    if not pairs:
+        asked = f" {', '.join(wanted_tag.patterns)}" if isinstance(wanted_tag, Globs) else ""
+        raise UsageError(f"no tag matches{asked}; there are {', '.join(tags[:8])}{', ...' if len(tags) > 8 else ''}")
+    return pairs
 
 
 def _nothing(like: Listing, tag: str) -> Listing:
@@ -132,8 +166,6 @@ def _compare_listings(
     wanted: Wanted,
     stacks: tuple[Callable[[], Mapping[str, frozenset[str]]], Callable[[], Mapping[str, frozenset[str]]]] | None = None,
 ) -> Comparison:
-    if not matched:
-        raise UsageError("no tag matches")
     pairs = tuple(_compare_two(old, new, wanted) for old, new in matched)
     readers = Readers(matched[0][0].reader, matched[0][1].reader)
     if stacks is None:
@@ -168,7 +200,7 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
 def _concerns(diagnostic: Diagnostic, wanted: Wanted) -> bool:
     """Tell whether a fault is of a document that was asked for, or of none in particular."""
     path = Path(diagnostic.path)
-    if path.suffix != ".md":
+    if path.suffix not in folders.SUFFIXES:
         return True
     return wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 

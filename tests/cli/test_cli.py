@@ -274,7 +274,7 @@ def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
     """A catalogue of damaged documents does not flood a terminal, unless asked to."""
     for number in range(25):
         (tmp_path / "after").mkdir(exist_ok=True)
-        (tmp_path / "after" / f"p{number}.md").write_bytes(b"bad")
+        (tmp_path / "after" / f"p{number}.md").write_bytes(b"---\nspec_details: [")
     short = run("diff", "/dev/null", tmp_path / "after")
     long = run("diff", "/dev/null", tmp_path / "after", "--all")
 

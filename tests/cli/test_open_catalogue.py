@@ -128,8 +128,11 @@ def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pyte
     [
         (("",), "a name is empty; write a revision, a date or a path"),
         (("HEAD", ""), "a name is empty; write a revision, a date or a path"),
-        (("a.md",), "a.md alone is compared with HEAD of a catalogue, and there is no catalogue here"),
-        (("a.md", "HEAD"), "HEAD: no such path, and there is no catalogue here"),
+        (
+            ("a.md",),
+            "a.md alone is compared with HEAD of a catalogue (name a second path to compare two), and there is no",
+        ),
+        (("a.md", "HEAD"), "HEAD: no such file or folder, and there is no catalogue here"),
         (("a.md..b.md",), "of paths, write `cachewatch diff a.md b.md`"),
         (("a.md", "b.txt", "--repo", "x.git"), "--repo has no effect on two paths; leave it out"),
         (("a.md", "b.txt", "--tag", "develop"), "--tag has no effect on a single document"),

@@ -292,7 +292,9 @@ def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, mak
     for name, version in (("a", "1.0"), ("b", "2.0")):
         (tmp_path / name).mkdir()
         for package in range(5):
-            (tmp_path / name / f"p{package}.md").write_bytes(document([record(package, versions=[version])]))
+            (tmp_path / name / f"p{package}.md").write_bytes(
+                document([record(package, versions=[version])], package=f"p{package}")
+            )
     master, slave = pty.openpty()
     command = [sys.executable, "-c", program, "diff", str(tmp_path / "a"), str(tmp_path / "b"), "--jobs", "1"]
     environment = {**os.environ, "PAGER": make("mine")}

@@ -793,7 +793,7 @@ def test_a_folder_of_the_name_of_a_branch(run: Run, two: Path, monkeypatch: pyte
     result = run("diff", "main", "HEAD", "--repo", two)
 
     assert (result.exit_code, result.output) == (2, "")
-    assert "main: is empty" in result.error
+    assert "main: there are no documents; looked for" in result.error
     assert "if you mean a branch or tag of git, write refs/heads/main or refs/tags/main" in result.error
     assert "No differences" in run("diff", "refs/heads/main", "HEAD", "--repo", two).output
 

@@ -1,14 +1,18 @@
 """Documents without any git: files, folders, catalogues, and mixes of them with revisions."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run
+from conftest import Result, Run
 from helpers import catalogue, document, history, records
+
+from cachewatch.runtime.untrusted_files import read_beginning
+from cachewatch.sources import folders
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
@@ -58,7 +62,11 @@ def test_documents_of_two_packages(run: Run, tmp_path: Path) -> None:
     [
         ("build_cache/index.json", "is a build cache and holds no documents; `cachewatch record"),
         ("v3/manifests/index/index.manifest.json", "is a build cache and holds no documents; `cachewatch record"),
-        ("README", "holds no documents; documents are files _cache/<tag>/<package>/specs.md or <package>.md"),
+        (
+            "a/README",
+            "files that begin with --- and have spec_details; found only a/README\n",
+        ),
+        ("HEAD", "found only HEAD"),
     ],
 )
 def test_folders_that_are_no_documents(run: Run, tmp_path: Path, inside: str, said: str) -> None:
@@ -147,7 +155,7 @@ def test_a_tag_of_many_against_one(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
-    """Links and folders in the place of documents are named; what cannot be read stops only itself."""
+    """Links to what is no document, and folders in their place, are named; what cannot be read stops only itself."""
     write(tmp_path / "before", catalogue({"zlib": records([1])}))
     after = write(tmp_path / "after", catalogue({"zlib": records([2])})) / "_cache/develop"
     (after / "link").mkdir()
@@ -157,7 +165,8 @@ def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
     result = run("diff", tmp_path / "before", tmp_path / "after")
 
     assert result.exit_code == 4
-    assert result.error.count("is not a regular file") == 2
+    assert "link/specs.md: unreadable: does not begin with" in result.error
+    assert "folder/specs.md: unreadable: cannot be read: Is a directory" in result.error
     assert "REBUILT  1 spec of 1 package" in result.output
 
 
@@ -168,7 +177,8 @@ def test_an_empty_folder_is_a_mistake(run: Run, tmp_path: Path) -> None:
     for sides in (("some", "nothing"), ("nothing", "some"), ("nothing", "nothing")):
         result = run("diff", *(tmp_path / side for side in sides))
         assert (result.exit_code, result.output) == (2, "")
-        assert "nothing: is empty; documents are" in result.error
+        assert "nothing: there are no documents; looked for" in result.error
+        assert result.error.endswith("; found nothing\n")
 
     assert packages(run, "/dev/null", tmp_path / "some") == [("zlib", "added")]
 
@@ -201,3 +211,209 @@ def test_standard_input_and_pipes(tmp_path: Path) -> None:
 
     assert "zlib" in expected
     assert streamed == expected
+
+
+def flat(state: dict[str, Any], ending: str = "md") -> dict[str, bytes]:
+    """Return the files of a folder with a document for each package."""
+    return {f"{package}.{ending}": document(found, package=package) for package, found in state.items()}
+
+
+@pytest.mark.parametrize("ending", ["txt", "markdown"])
+def test_documents_are_known_by_what_they_say(run: Run, tmp_path: Path, ending: str) -> None:
+    """They may have any name and lie anywhere; other files do not count, on whichever side they are."""
+    write(tmp_path / "before", {f"some/where/{name}": content for name, content in flat(BEFORE, ending).items()})
+    write(tmp_path / "after", flat(AFTER, ending) | {"README.md": b"---\ntitle: About\n---\n", "x/notes.txt": b"notes"})
+    sides = (tmp_path / "before", tmp_path / "after")
+
+    assert packages(run, *sides) == CHANGES
+    assert packages(run, *reversed(sides))[0] == ("hdf5", "added")
+    assert run("diff", *sides).error == ""
+    assert (
+        packages(run, *(side / f"{'some/where/' * (side == sides[0])}zlib.{ending}" for side in sides)) == CHANGES[2:]
+    )
+
+
+def test_the_title_decides(run: Run, tmp_path: Path) -> None:
+    """A file that is called otherwise is the same package, and a note says so."""
+    write(tmp_path / "before", flat({"zlib": records([1]), "hdf5": records([2])}))
+    write(tmp_path / "after", flat({"zlib": records([1]), "hdf5": records([2])}))
+    (tmp_path / "after" / "zlib.md").rename(tmp_path / "after" / "copy-of-zlib.md")
+    result = run("diff", tmp_path / "before", tmp_path / "after", "--exit-code")
+
+    assert (result.exit_code, "No differences" in result.output) == (0, True)
+    assert result.error == (
+        f"cachewatch: warning: {tmp_path}/after: inconsistent: copy-of-zlib.md is of the package zlib, as its title says\n"
+    )
+
+
+def test_two_files_of_one_package_and_tag(run: Run, tmp_path: Path) -> None:
+    """Both are named, neither is taken, and the others are compared."""
+    write(tmp_path / "before", flat(BEFORE))
+    write(tmp_path / "after", flat(AFTER))
+    write(tmp_path / "after", {"old/zlib.md": document(records([1]))})
+    result = run("diff", tmp_path / "before", tmp_path / "after")
+
+    assert result.exit_code == 4
+    assert (
+        f"{tmp_path}/after/old/zlib.md and {tmp_path}/after/zlib.md are documents of the same package" in result.error
+    )
+    assert "REMOVED  1 package, -1\n  hdf5" in result.output
+    assert "zlib" not in result.output
+
+
+def test_links_are_followed_in_a_folder_that_a_user_names(run: Run, tmp_path: Path) -> None:
+    """Links to documents and folders, and a link as the folder, are as good as what they lead to; circles end."""
+    write(tmp_path / "real", flat(AFTER))
+    write(tmp_path / "before", flat(BEFORE))
+    write(tmp_path / "tree", catalogue(AFTER))
+    links = tmp_path / "links"
+    links.mkdir()
+    for package in AFTER:
+        (links / f"{package}.md").symlink_to(tmp_path / "real" / f"{package}.md")
+    (links / "circle").symlink_to(links)
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "folder").symlink_to(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for package in AFTER:
+        (tmp_path / "linked/_cache/develop").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "linked/_cache/develop" / package).symlink_to(tmp_path / "tree/_cache/develop" / package)
+
+    for name in ("links", "inside", "link", "linked"):
+        assert packages(run, tmp_path / "before", tmp_path / name) == CHANGES, name
+    (tmp_path / "zlib.md").symlink_to("links/zlib.md")
+    assert packages(run, tmp_path / "before" / "zlib.md", tmp_path / "zlib.md") == CHANGES[2:]
+
+
+def unprivileged(*arguments: object) -> Result:
+    """Run a command that may not read every file, as the superuser may."""
+    right = "-dac_override,-dac_read_search"
+    drop = ["setpriv", f"--bounding-set={right}", f"--inh-caps={right}"] if os.geteuid() == 0 else []
+    command = [*drop, sys.executable, "-m", "cachewatch", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("lost", ["file", "link", "folder", "pipe", "emptied"])
+@pytest.mark.parametrize("layout", ["flat", "folders", "catalogue"])
+def test_what_cannot_be_read_is_not_removed(run: Run, tmp_path: Path, lost: str, layout: str) -> None:
+    """It is unreadable: the other documents are compared."""
+    of = {"flat": "{}.md", "folders": "packages/{}/document.txt", "catalogue": "_cache/develop/{}/specs.md"}[layout]
+    for name, state in (("before", BEFORE), ("after", BEFORE | AFTER)):
+        write(tmp_path / name, {of.format(each): document(found, package=each) for each, found in state.items()})
+    file = tmp_path / "after" / of.format("hdf5")
+    if lost == "file":
+        file.chmod(0)
+    elif lost == "folder":
+        file.parent.chmod(0)
+    elif lost == "emptied":
+        file.write_bytes(b"")
+    else:
+        file.unlink()
+        file.symlink_to("nowhere") if lost == "link" else os.mkfifo(file)
+    sides = (tmp_path / "before", tmp_path / "after")
+    result = (unprivileged if lost in ("file", "folder") else run)("diff", *sides, "--format", "json")
+    for path in (file, file.parent) if lost in ("file", "folder") else ():
+        path.chmod(0o755)
+
+    if layout == "flat" and lost == "folder":
+        assert result.exit_code == 3
+        return
+    assert result.exit_code == 4
+    assert "hdf5" in result.error
+    (found,) = json.loads(result.output)["changesets"]
+    assert [(p["name"], p["status"]) for p in found["packages"]] == CHANGES[1:]
+
+
+def test_what_may_lie_in_a_file_that_cannot_be_read_is_not_removed(run: Run, tmp_path: Path) -> None:
+    """Nobody knows of which package it is, so none that only the other side has is missing."""
+    write(tmp_path / "before", flat(BEFORE))
+    write(tmp_path / "after", flat({"zlib": records([4])}))
+    (tmp_path / "after" / "unknown.md").symlink_to("nowhere")
+    result = run("diff", tmp_path / "before", tmp_path / "after")
+
+    assert result.exit_code == 4
+    assert "REMOVED" not in result.output
+    assert "unknown.md: unreadable: cannot be read: No such file or directory" in result.error
+
+
+def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
+    """A folder of which nothing can be read is no empty one."""
+    write(tmp_path / "before", flat(BEFORE))
+    (tmp_path / "after").mkdir()
+    for package in BEFORE:
+        (tmp_path / "after" / f"{package}.md").symlink_to("nowhere")
+    result = run("diff", tmp_path / "before", tmp_path / "after")
+
+    assert (result.exit_code, result.output) == (3, "")
+    assert (
+        "after: none of its documents can be read: hdf5.md cannot be read: No such file or directory, and 2 more"
+        in (result.error)
+    )
+
+
+def test_documents_beside_a_catalogue(run: Run, tmp_path: Path) -> None:
+    """They are named, and the catalogue is compared."""
+    write(tmp_path / "before", catalogue(BEFORE))
+    write(tmp_path / "after", catalogue(AFTER) | flat(AFTER) | {"README.md": b"# About\n", "_cache/develop/x.md": b"x"})
+    result = run("diff", tmp_path / "before", tmp_path / "after")
+
+    assert result.exit_code == 0
+    assert packages(run, tmp_path / "before", tmp_path / "after") == CHANGES
+    assert f"{tmp_path}/after/new.md and 2 more files not compared: where there is _cache/" in result.error
+
+
+def test_tags_of_folders(run: Run, tmp_path: Path) -> None:
+    """The category is the tag: a tag that only one folder has was added or removed, and --tag chooses."""
+    old = {"old.md": document(records([8]), package="old", tag="v1")}
+    write(tmp_path / "before", flat(BEFORE) | old)
+    write(tmp_path / "after", flat(AFTER))
+    sides = (tmp_path / "before", tmp_path / "after")
+
+    assert packages(run, *sides) == [*CHANGES, ("old", "removed")]
+    assert packages(run, *sides, "--tag", "v1") == [("old", "removed")]
+    result = run("diff", tmp_path / "after", tmp_path / "after", "--tag", "v1")
+    assert (result.exit_code, "no tag matches v1; there are develop" in result.error) == (2, True)
+
+
+def test_a_folder_against_a_revision_of_several_tags(run: Run, tmp_path: Path) -> None:
+    """A folder of one tag is compared with that tag, and the others are named; one of several is compared as a whole."""
+    both = catalogue(BEFORE) | catalogue({"zlib": records([7])}, "v1")
+    repository = history(tmp_path / "r.git", both)
+    write(tmp_path / "one", flat(AFTER))
+    write(tmp_path / "work", catalogue(AFTER) | catalogue({"zlib": records([8])}, "v1"))
+
+    assert packages(run, "HEAD", tmp_path / "one", "--repo", repository) == CHANGES
+    note = run("diff", "HEAD", tmp_path / "one", "--repo", repository).error
+    assert f"HEAD: inconsistent: not compared: v1, of which {tmp_path}/one has nothing" in note
+    assert packages(run, "HEAD", tmp_path / "work", "--repo", repository) == [*CHANGES, ("zlib", "changed")]
+    assert packages(run, "HEAD", tmp_path / "work", "--repo", repository, "--tag", "v1") == [("zlib", "changed")]
+
+
+def test_a_file_of_a_revision(run: Run, tmp_path: Path) -> None:
+    """`REVISION:PATH` is a document as it was."""
+    path = "_cache/develop/zlib/specs.md"
+    repository = history(tmp_path / "r.git", catalogue(BEFORE), catalogue(AFTER))
+    write(tmp_path, {"zlib.md": document(records([4]))})
+
+    assert packages(run, f"HEAD~1:{path}", f"HEAD:{path}", "--repo", repository) == [("zlib", "changed")]
+    assert packages(run, f"HEAD~1:{path}", tmp_path / "zlib.md", "--repo", repository) == [("zlib", "changed")]
+    assert packages(run, f"HEAD:{path}", tmp_path / "zlib.md", "--repo", repository) == []
+    assert packages(run, f"HEAD~1:{path}", "HEAD", "--repo", repository) == [("zlib", "changed")]
+    result = run("diff", "HEAD:_cache/develop/nothing/specs.md", "HEAD", "--repo", repository)
+    assert (result.exit_code, "HEAD has no file _cache/develop/nothing/specs.md" in result.error) == (2, True)
+
+
+def test_a_folder_of_a_hundred_thousand_other_files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each only the beginning is read, and there is a limit to how many are looked at."""
+    write(tmp_path / "many", {f"{number}.md": b"# A page\n" + bytes(100_000) for number in range(20)})
+    read = []
+
+    def counted(name: str, most: int, **options: bytes) -> bytes:
+        read.append(len(read_beginning(name, most, **options)))
+        return b""
+
+    monkeypatch.setattr(folders, "read_beginning", counted)
+    assert "found only 0.md and 19 more files" in run("diff", tmp_path / "many", tmp_path / "many").error
+    assert max(read) < 100
+    monkeypatch.setattr(folders, "_MOST_ENTRIES", 19)
+    assert "has more than 19 files and folders; name the folder" in run("diff", tmp_path / "many", tmp_path).error
