@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -116,6 +116,32 @@ class _SmartHandler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _HostileHandler(BaseHTTPRequestHandler):
+    """Sends refs, or an error with a long reason."""
+
+    def __init__(self, refs: int, error: int, *arguments: Any) -> None:
+        self.refs, self.error = refs, error
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        self.send_response(500 if self.error else 200)
+        kind = "text/plain" if self.error else "application/x-git-upload-pack-advertisement"
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        if self.error:
+            self.wfile.write(b"No " * (self.error // 3))
+            return
+        self.wfile.write(b"001e# service=git-upload-pack\n0000")
+        line = b"%040x refs/heads/%s\n" % (1, b"a" * 900)
+        block = (b"%04x" % (len(line) + 4) + line) * 1000
+        with suppress(OSError):
+            for _ in range(self.refs // len(block)):
+                self.wfile.write(block)
+
+    def log_message(self, *arguments: Any) -> None:
+        """Say nothing."""
+
+
 class _PlainHandler(SimpleHTTPRequestHandler):
     def log_message(self, *arguments: Any) -> None:
         """Say nothing."""
@@ -149,6 +175,13 @@ def plain_http(root: Path) -> Iterator[str]:
     """Serve the files below `root`, knowing nothing of git."""
     with serving(partial(_PlainHandler, directory=str(root))) as address:
         yield address
+
+
+@contextmanager
+def hostile_git(*, refs: int = 0, error: int = 0) -> Iterator[str]:
+    """Yield the address of a repository that sends so many bytes of refs, or of an error."""
+    with serving(partial(_HostileHandler, refs, error)) as address:
+        yield f"{address}/upstream.git"
 
 
 @contextmanager

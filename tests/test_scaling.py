@@ -147,7 +147,13 @@ INDEXES: dict[str, Shape] = {
     "opened brackets": lambda n: b'"a": ' + b"[" * n,
     "parameters": lambda n: _one_record(b'"parameters": {%s}' % _records(n, '"%": true')),
     "dependencies": lambda n: _one_record(b'"dependencies": [%s]' % _records(n, '{"name": "%", "hash": "%"}')),
+    "propagated variants": lambda n: _one_record(_propagated(n)),
 }
+
+
+def _propagated(n: int) -> bytes:
+    """Return as many variants, each of which goes on to dependencies."""
+    return b'"parameters": {%s}, "propagate": [%s]' % (_records(n // 2, '"%": true'), _records(n // 2, '"%"'))
 
 
 def _one_record(more: bytes) -> bytes:
@@ -222,6 +228,10 @@ LOCKS: dict[str, Shape] = {
     "roots": lambda n: (
         b'{"_meta": {}, "roots": [%s], "concrete_specs": {}}' % _records(n, '{"hash": "%", "spec": "a"}')
     ),
+    "propagated variants": lambda n: (
+        b'{"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": {"a": {%s, %s}}}'
+        % (_NODE.encode(), _propagated(n))
+    ),
     "specs": lambda n: b"spack:\n  specs:\n" + b"  - hdf5@1.2\n" * (n // 13),
     "variants": lambda n: b"spack:\n  specs:\n  - hdf5" + b"+a" * (n // 2),
     "definitions": lambda n: b"spack:\n  definitions:\n" + b"  - a: [$a, $a]\n" * (n // 16) + b"  specs: [$a]\n",
@@ -239,7 +249,7 @@ def test_parsing(shape: str) -> None:
     """A document of any kind is read or refused in time that grows as it does."""
     texts = [TEXTS[shape](n * 50_000) for n in (1, 2, 4)]
 
-    assert _grows_like_its_size([lambda text=text: _parse(text) for text in texts])  # type: ignore[misc]
+    assert grows_like_its_size([lambda text=text: _parse(text) for text in texts])  # type: ignore[misc]
 
 
 @pytest.mark.slow_cases
@@ -264,7 +274,7 @@ def test_tags_file() -> None:
     """The stacks of the tags are read as carefully."""
     files = ["".join(f"a{i}: 1\n" for i in range(n)).encode() + b"a9: 1\na9: 1\n" for n in (8_000, 16_000, 32_000)]
 
-    assert _grows_like_its_size([lambda data=data: read_tags_file(data) for data in files])  # type: ignore[misc]
+    assert grows_like_its_size([lambda data=data: read_tags_file(data) for data in files])  # type: ignore[misc]
     assert read_tags_file(b"- {name: a, stacks: [b]}\n" * 200_000) == {}
 
 
@@ -279,7 +289,7 @@ def test_comparing_and_telling(shape: str, run: Run, tmp_path: Path) -> None:
 
     for form in TIMED:
         jobs = [lambda n=n, form=form: _tell(run, tmp_path, n, form) for n in sizes]
-        assert _grows_like_its_size(jobs), form
+        assert grows_like_its_size(jobs), form
 
 
 @pytest.mark.slow_cases
@@ -296,7 +306,7 @@ def test_many_packages(form: str, run: Run, tmp_path: Path) -> None:
                 path.write_bytes(document(found, package=path.parent.name))
 
     jobs = [lambda n=n: run("diff", tmp_path / f"b{n}", tmp_path / f"a{n}", "--format", form) for n in sizes]
-    assert _grows_like_its_size(jobs)
+    assert grows_like_its_size(jobs)
 
 
 @pytest.mark.slow_cases
@@ -305,7 +315,7 @@ def test_index(shape: str) -> None:
     """The index of a build cache is read in time that grows as it does, and in memory that does."""
     indices = [_INDEX + INDEXES[shape](n * 200_000) + b"}}}" for n in (1, 2, 4)]
 
-    assert _grows_like_its_size([lambda data=data: _refusing(read_index, data) for data in indices])  # type: ignore[misc]
+    assert grows_like_its_size([lambda data=data: _refusing(read_index, data) for data in indices])  # type: ignore[misc]
     assert _peak(lambda: _refusing(read_index, indices[-1])) < 30 * len(indices[-1])
 
 
@@ -316,7 +326,7 @@ def test_recorded_graph(read: Callable[[bytes, str], object], shape: str) -> Non
     """A recorded graph is read or refused in time that grows as it does, and in memory that does."""
     files = [GRAPHS[shape](n * 200_000) for n in (1, 2, 4)]
 
-    assert _grows_like_its_size([lambda data=data: _refusing(read, data) for data in files])  # type: ignore[misc]
+    assert grows_like_its_size([lambda data=data: _refusing(read, data) for data in files])  # type: ignore[misc]
     assert _peak(lambda: _refusing(read, files[-1])) < 30 * len(files[-1])
 
 
@@ -332,7 +342,7 @@ def test_walk(shape: str, changed: str) -> None:
         after = _graph(WALKS[shape], n, "b", lambda i: "2" if i % every == every - 1 else "1")
         return lambda: [(walk := Walk(before, after)).paths("p0", "a0", "b0"), walk.causes("p1", "a1", "b1")]
 
-    assert _grows_like_its_size([explain(n) for n in (2_000, 4_000, 8_000)])
+    assert grows_like_its_size([explain(n) for n in (2_000, 4_000, 8_000)])
 
 
 def test_a_night_is_told() -> None:
@@ -347,7 +357,7 @@ def test_a_night_is_told() -> None:
     def tell(n: int) -> Callable[[], object]:
         return lambda: [*report_lines(revisions_report(side, side, found[:n]))]
 
-    assert _grows_like_its_size([tell(n) for n in (8_000, 16_000, 32_000)])
+    assert grows_like_its_size([tell(n) for n in (8_000, 16_000, 32_000)])
 
 
 @pytest.mark.slow_cases
@@ -357,7 +367,7 @@ def test_environment(read: Callable[[bytes, str], object], shape: str) -> None:
     """A lock file and a manifest are read as carefully."""
     files = [LOCKS[shape](n * 50_000) for n in (1, 2, 4)]
 
-    assert _grows_like_its_size([lambda data=data: _refusing(read, data) for data in files])  # type: ignore[misc]
+    assert grows_like_its_size([lambda data=data: _refusing(read, data) for data in files])  # type: ignore[misc]
     assert _peak(lambda: _refusing(read, files[0])) < 30 * len(files[0]) + 100 * 2**20
 
 
@@ -366,7 +376,7 @@ def test_dates_and_schedules(shape: str) -> None:
     """What people write of time is read or refused in time that grows as it does."""
     for read in (_as_moment, parse_when, parse_days):
         texts = [shape * (n * 20_000) for n in (1, 2, 4)]
-        assert _grows_like_its_size([lambda text=text, read=read: _refusing(read, text) for text in texts])  # type: ignore[misc]
+        assert grows_like_its_size([lambda text=text, read=read: _refusing(read, text) for text in texts])  # type: ignore[misc]
 
 
 @pytest.mark.slow_cases
@@ -387,7 +397,7 @@ def test_names() -> None:
     """A long name is made harmless in time that grows as it does."""
     texts = ["\u202e\x1b" * n for n in (50_000, 100_000, 200_000)]
 
-    assert _grows_like_its_size([lambda text=text: safe(text) for text in texts])  # type: ignore[misc]
+    assert grows_like_its_size([lambda text=text: safe(text) for text in texts])  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -470,7 +480,7 @@ def _tell(run: Run, folder: Path, n: int, form: str) -> str:
     return told.output
 
 
-def _grows_like_its_size(jobs: Sequence[Callable[[], object]]) -> bool:
+def grows_like_its_size(jobs: Sequence[Callable[[], object]]) -> bool:
     """Tell whether `jobs`, each of which is twice the one before, take less than three times as long from one to the next.
 
     That is so on average: of two steps, one may have been disturbed by what else the machine does.

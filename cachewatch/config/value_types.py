@@ -4,6 +4,7 @@ Only text is read. Code passes values that are what they should be, which pydant
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -184,9 +185,9 @@ def _range(text: str) -> str:
 
 
 def _once(values: tuple[T, ...]) -> tuple[T, ...]:
-    twice = [value for value in values if values.count(value) > 1]
-    if twice:
-        raise ConfigError(f"{twice[0]!r} is listed twice; remove one")
+    twice = next((value for value, times in Counter(values).items() if times > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{twice!r} is listed twice; remove one")
     return values
 
 

@@ -29,13 +29,16 @@ def is_mutable(tag: str | None) -> bool:
     return tag is None or series(tag) is None
 
 
-def predecessor(tag: str, tags: Iterable[str]) -> str | None:
-    """Return the newest of `tags` that is older than `tag` in the same series, or None."""
-    own = series(tag)
-    if own is None:
-        return None
-    older = [t for t in tags if series(t) == own and version_key(t) < version_key(tag)]
-    return max(older, key=version_key, default=None)
+def predecessors(tags: Iterable[str]) -> dict[str, str]:
+    """Return, for each of `tags` that has one, the newest of them that is older in the same series."""
+    found: dict[str, str] = {}
+    newest: dict[str, str] = {}  # by series
+    for tag in sorted(tags, key=version_key):
+        if own := series(tag):
+            if own in newest:
+                found[tag] = newest[own]
+            newest[own] = tag
+    return found
 
 
 def in_order(tags: Iterable[str]) -> list[str]:

@@ -188,11 +188,12 @@ def _states(
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
         yield States(_named(before, tag_before, old), _named(after, tag_after, new))
         return
+    predecessors, odd = tag_names.predecessors(new), had.odd | has.odd
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
-        if tag.encode() in had.odd | has.odd:
+        if tag.encode() in odd:
             continue  # not what it was, and neither gone nor new
         later = State(after, tag, new.get(tag))
-        earlier = tag_names.predecessor(tag, new) if tag not in old else None
+        earlier = predecessors.get(tag) if tag not in old else None
         if earlier is None:
             yield States(State(before, tag, old.get(tag)), later, is_new_tag=tag not in old, is_lost_tag=tag not in new)
         else:

@@ -37,6 +37,7 @@ class Client:
         self._limits = limits or Limits()
         self._runner = asyncio.Runner()
         self._client: httpx2.AsyncClient | None = None
+        self._waited = 0.0  # seconds for answers
 
     def __enter__(self) -> "Client":
         return self
@@ -84,7 +85,11 @@ class Client:
         async def keep() -> None:
             found.append(await asked)
 
-        self._runner.run(keep())
+        begun = time.monotonic()
+        try:
+            self._runner.run(keep())
+        finally:
+            self._waited += time.monotonic() - begun
         return found[0]
 
     async def _get_batch(self, requests: list[Request]) -> list[Answer | HttpError]:
@@ -103,7 +108,10 @@ class Client:
         check_url(request.url)
         if self._client is None:
             self._client = _client(self._limits.silence)
-        deadline = time.monotonic() + self._limits.seconds
+        left = self._limits.total - self._waited
+        if left <= 0:
+            raise HttpError(f"{shown(request.url)}: all answers together took more than {self._limits.total:,.0f} s")
+        deadline = time.monotonic() + min(self._limits.seconds, left)
         for attempt in range(1, self._limits.attempts + 1):
             try:
                 return await _within(deadline, request.url, self._follow(self._client, request))

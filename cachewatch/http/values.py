@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import inf
 
 from msgspec import Struct, field
 
@@ -11,6 +12,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How long and how much."""
 
     seconds: float = 600.0  # for one answer, with all attempts and pauses
+    total: float = inf  # seconds for all answers to one client, without what is done between them
     silence: float = 30.0  # seconds without a byte after which an attempt is given up
     size: int = 512 * 2**20  # bytes of one answer, unpacked
     attempts: int = 4

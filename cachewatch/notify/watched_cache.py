@@ -26,18 +26,19 @@ class RecordedHistory:
 
     def __init__(self, source: Source, folder: Path) -> None:
         files = {name: Path(file) for name, file in source.credentials.items()}
+        seconds = source.poll.timeout.total_seconds()
         self._cache = Cache(
             address=source.address,
             is_catalogue=source.type == "catalogue",
             wanted_tag=Globs(source.tags),
-            limits=patience(source.poll.timeout.total_seconds()),
+            limits=replace(patience(seconds), total=seconds),
             token_file=files.get("token_file"),
             login_file=files.get("login_file"),
             max_index=source.max_index or LARGEST_INDEX,
             **source.options,
         )
         self._folder = folder
-        self._shared = self._shared_in(source.push, source.poll.timeout.total_seconds()) if source.push else None
+        self._shared = self._shared_in(source.push, seconds) if source.push else None
 
     def update(self) -> News:
         """Record what the cache publishes now, unless it is what it was.

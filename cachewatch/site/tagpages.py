@@ -1,7 +1,7 @@
 """The pages of tags: what each holds, and what moving to it from another one means."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from cachewatch.core import tag_names
 from cachewatch.core.model import Place
@@ -32,12 +32,13 @@ _LISTED = {
 def tag_rows(catalogue: Catalogue, pages: Mapping[str, TagPage]) -> tuple[TagRow, ...]:
     """List all tags in the order of the catalogue, each with what moving to it from the one before means."""
     all_tags = _by_tag(catalogue)
+    before = tag_names.predecessors(all_tags)
     return tuple(
         TagRow(
             Link(shown(tag), page("tag", tag)),
             len(all_tags[tag]),
             sum(present.specs for present in all_tags[tag].values()),
-            note=_note(pages[tag]) if tag_names.predecessor(tag, all_tags) else "",
+            note=_note(pages[tag]) if tag in before else "",
         )
         for tag in tag_names.in_order(all_tags)
     )
@@ -51,7 +52,8 @@ def _note(told: TagPage) -> str:
 def tag_pages(catalogue: Catalogue) -> Mapping[str, TagPage]:
     """Tell of every tag, and what moving to it and on from it means."""
     all_tags = _by_tag(catalogue)
-    return {tag: _tag_page(tag, all_tags, catalogue.past.tag) for tag in all_tags}
+    before, told = tag_names.predecessors(all_tags), catalogue.past.tag
+    return {tag: _tag_page(tag, all_tags, before, told) for tag in all_tags}
 
 
 def _by_tag(catalogue: Catalogue) -> dict[str, Mapping[str, Present]]:
@@ -59,26 +61,25 @@ def _by_tag(catalogue: Catalogue) -> dict[str, Mapping[str, Present]]:
     return {catalogue.past.tag: told, **catalogue.tags}
 
 
-def _moves(tag: str, tags: Iterable[str], told: str) -> list[tuple[str, str]]:
+def _moves(tag: str, tags: Collection[str], predecessors: Mapping[str, str], told: str) -> list[tuple[str, str]]:
     """Return what is compared: from the tag before, from the one of a month before, and to the tag that is told."""
-    tags = list(tags)
     if tag == told:
         newest_of = [[t for t in tag_names.in_order(tags) if tag_names.series(t) == own] for own in (told, "v")]
         return [(found[0], tag) for found in newest_of if found]
     older: list[str] = []
-    while len(older) < _EARLIER and (before := tag_names.predecessor(older[-1] if older else tag, tags)):
+    while len(older) < _EARLIER and (before := predecessors.get(older[-1] if older else tag)):
         older.append(before)
     return [*((base, tag) for base in (*older[:1], *older[_EARLIER - 1 :])), (tag, told)]
 
 
-def _tag_page(tag: str, all_tags: Mapping[str, Mapping[str, Present]], told: str) -> TagPage:
+def _tag_page(tag: str, all_tags: Mapping[str, Mapping[str, Present]], before: Mapping[str, str], told: str) -> TagPage:
     packages = all_tags[tag]
     specs = sum(present.specs for present in packages.values())
     stacks = {stack for present in packages.values() for stack in present.stacks}
     return TagPage(
         name=shown(tag),
         figures=figures(package=len(packages), spec=specs, stack=len(stacks)),
-        moves=tuple(_move(base, target, tag, all_tags) for base, target in _moves(tag, all_tags, told)),
+        moves=tuple(_move(base, target, tag, all_tags) for base, target in _moves(tag, all_tags, before, told)),
         packages=tuple(package_row(package, present, up=_UP) for package, present in sorted(packages.items())),
     )
 

@@ -2,16 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from functools import partial
-from http.server import BaseHTTPRequestHandler
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import Run
-from gitservers import serving
+from gitservers import hostile_git
 from helpers import catalogue, history, record
 
 from cachewatch.errors import SourceError
@@ -22,52 +18,17 @@ from cachewatch.git.object_pipe import ObjectPipe
 from cachewatch.git.processes import ask
 
 
-class _Refs(BaseHTTPRequestHandler):
-    """Sends refs, or an error with a long reason, as a server of git may."""
-
-    def __init__(self, kind: str, size: int, *arguments: Any) -> None:
-        self.kind, self.size = kind, size
-        super().__init__(*arguments)
-
-    def do_GET(self) -> None:
-        """Answer with as many bytes as there shall be."""
-        is_error = self.kind == "error"
-        self.send_response(500 if is_error else 200)
-        self.send_header("Content-Type", "text/plain" if is_error else "application/x-git-upload-pack-advertisement")
-        self.end_headers()
-        if is_error:
-            self.wfile.write(b"No " * (self.size // 3))
-            return
-        self.wfile.write(b"001e# service=git-upload-pack\n0000")
-        line = b"%040x refs/heads/%s\n" % (1, b"a" * 900)
-        block = (b"%04x" % (len(line) + 4) + line) * 1000
-        for _ in range(self.size // len(block)):
-            try:
-                self.wfile.write(block)
-            except OSError:
-                return
-
-    def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def _server(kind: str, size: int) -> Iterator[str]:
-    with serving(partial(_Refs, kind, size)) as address:
-        yield f"{address}/upstream.git"
-
-
 def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The git that keeps them is ended by its limit, not by that of the machine."""
     for module in (processes, guarded_command):
         monkeypatch.setattr(module, "MEMORY", 64 * 2**20)
-    with _server("refs", 300 * 2**20) as address, pytest.raises(SourceError, match="Out of memory"):
+    with hostile_git(refs=300 * 2**20) as address, pytest.raises(SourceError, match="Out of memory"):
         Remote(address).tip("main")
 
 
 def test_what_a_server_says_of_an_error_is_kept_in_part() -> None:
     """However long it is; the reason is cut, too."""
-    with _server("error", 2**20) as address, pytest.raises(SourceError, match="returned error: 500") as raised:
+    with hostile_git(error=2**20) as address, pytest.raises(SourceError, match="returned error: 500") as raised:
         Remote(address).tip("main")
     assert len(str(raised.value)) < 2_000
 

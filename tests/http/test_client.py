@@ -5,6 +5,7 @@ import socket
 import ssl
 import time
 import tracemalloc
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -117,6 +118,18 @@ def test_a_cut_answer_is_no_answer() -> None:
         assert get(f"{server.url}/a").body == b"whole"
     with serving({"/a": Says(body=b"half", length=100)}) as server, pytest.raises(HttpError, match="cut"):
         get(f"{server.url}/a")
+
+
+def test_all_answers_together_have_a_deadline() -> None:
+    """A server that takes its time for each of many files does not hold up a poll for all of them."""
+    limits = Limits(pause=0.01, total=1.0)
+    with serving(lambda _: Says(wait=0.6)) as server, Client(limits) as asking:
+        for _ in range(10):
+            with suppress(HttpError):
+                asking.get(f"{server.url}/a")
+        with pytest.raises(HttpError, match="all answers together took more than 1 s"):
+            asking.get(f"{server.url}/a")
+        assert len(server.asked) <= 2
 
 
 def test_silence_ends() -> None:

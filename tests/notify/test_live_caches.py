@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from caches import database, installs, node, put, write_v2, write_v3
 from conftest import Run
 from helpers import catalogue, records
-from servers import files, serving
+from servers import Asked, Says, files, serving
 from station import Site, log, running, wait_for
 from upstream import git
 
@@ -132,3 +133,21 @@ def test_a_cache_is_asked_with_the_credentials_that_are_configured(
         context = site.open()
         assert poll(context, context.config.sources["far"])
     assert {asked.headers.get("authorization") for asked in server.asked} == {header}
+
+
+def test_a_poll_of_a_slow_cache_ends_in_its_time(tmp_path: Path) -> None:
+    """However many indexes are listed, and each of them may take as long."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    listed = {f"v{n}": [{"label": "root", "url": f"s3://x/v{n}/build_cache/index.json"}] for n in range(20)}
+    put(tmp_path / "cache_spack_io_index.json", json.dumps(listed).encode())
+    answers = files(tmp_path)
+
+    def slowly(asked: Asked) -> Says:
+        return replace(answers(asked), wait=0.0 if asked.path.endswith("_index.json") else 0.6)
+
+    with serving(slowly) as server:
+        poll_for = 'cache_spack_io_index.json", poll: {timeout: 1s, '
+        site.configure(CONFIG.replace('cache_spack_io_index.json", poll: {', poll_for).replace("{url}", server.url))
+        context = site.open()
+        assert not poll(context, context.config.sources["many"])
+        assert len(server.asked) <= 3

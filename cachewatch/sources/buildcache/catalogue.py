@@ -16,7 +16,7 @@ from cachewatch.errors import SourceError
 from cachewatch.sources.buildcache import IndexFile, Mirror, Validator
 from cachewatch.sources.buildcache.layouts import fetch_v2_at, fetch_v3_at
 
-_LARGEST_LIST = 64 * 2**20
+_LARGEST_LIST = 8 * 2**20  # of 30,000 stacks
 _BLOB = re.compile(r"(?:.+/)?blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
 

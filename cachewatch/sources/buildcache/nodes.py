@@ -190,8 +190,9 @@ def _variants(parameters: bytes, patches: tuple[str, ...], propagated: tuple[str
     values: Mapping[str, Any] = _decode_parameters(parameters)
     if patches and "patches" not in values:
         values = {**values, "patches": list(patches)}
+    everywhere = frozenset(propagated)
     return tuple(
-        _variant(name, values[name], is_propagated=name in propagated) for name in sorted(values) if name not in _FLAGS
+        _variant(name, values[name], is_propagated=name in everywhere) for name in sorted(values) if name not in _FLAGS
     )
 
 

@@ -20,7 +20,7 @@ from cachewatch.sources.buildcache.layouts import inflated, limited_to, verify
 _INDEX_TAG = "index.spack"
 _LARGEST_MANIFEST = 4 * 2**20
 _MOST_IMAGES = 64
-_DEEPEST = 3
+_LARGEST_CHALLENGE = 4096  # characters
 _GZIP = b"\x1f\x8b"
 _ACCEPT = ", ".join(
     (
@@ -31,7 +31,7 @@ _ACCEPT = ", ".join(
     )
 )
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
@@ -109,7 +109,7 @@ class Image:
             )
         if answer.status == 304:
             return None
-        layers = list(dict.fromkeys(self._layers(answer.body, _DEEPEST)))
+        layers = list(dict.fromkeys(self._layers(answer.body, set())))
         digest = layers[0] if len(layers) == 1 else hashlib.sha256("\n".join(layers).encode()).hexdigest()
         if is_known and digest == known.digest:
             return None
@@ -117,22 +117,25 @@ class Image:
         fresh = Validator(layout="oci", etag=answer.headers.get("etag", ""), digest=digest)
         return IndexFile(content, self.where, fresh, tuple(more))
 
-    def _layers(self, content: bytes, deepest: int) -> Iterator[str]:
-        """Yield the sha256 of the first layer of each image that a manifest is about."""
+    def _layers(self, content: bytes, seen: set[str]) -> Iterator[str]:
+        """Yield the sha256 of the first layer of each image that a manifest is about, but for those that were `seen`."""
         manifest = self._manifest(content)
         if manifest.manifests is None:
             yield self._digest(manifest.layers[0].digest if manifest.layers else "", "layer")
             return
         images = [entry for entry in manifest.manifests if not entry.is_attestation]
-        if not images or not deepest:
+        if not images:
             raise SourceError(f"{self.where}:{_INDEX_TAG}: names no image")
-        if len(images) > _MOST_IMAGES:
-            raise SourceError(f"{self.where}:{_INDEX_TAG}: names {len(images):,} images, more than {_MOST_IMAGES}")
-        for digest in [self._digest(image.digest, "image") for image in images]:
+        for digest in dict.fromkeys(self._digest(image.digest, "image") for image in images):
+            if digest in seen:
+                continue
+            seen.add(digest)
+            if len(seen) > _MOST_IMAGES:
+                raise SourceError(f"{self.where}:{_INDEX_TAG}: names more than {_MOST_IMAGES} images")
             answer = self._get(
                 f"manifests/sha256:{digest}", {"Accept": _ACCEPT}, expected=(404,), size=_LARGEST_MANIFEST
             )
-            yield from self._layers(self._verified(answer, digest, "an image"), deepest - 1)
+            yield from self._layers(self._verified(answer, digest, "an image"), seen)
 
     def _digest(self, digest: str, what: str) -> str:
         match = _DIGEST.fullmatch(digest)
@@ -216,7 +219,7 @@ class Image:
             )
 
     def _token(self, challenge: str) -> str:
-        scheme, _, rest = challenge.partition(" ")
+        scheme, _, rest = challenge[:_LARGEST_CHALLENGE].partition(" ")
         said = dict(_CHALLENGE.findall(rest))
         if scheme.lower() != "bearer" or "realm" not in said:
             raise SourceError(f"{self.where}: the registry wants credentials; give it a file with a token or a login")

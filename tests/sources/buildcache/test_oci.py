@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -367,6 +367,41 @@ def test_an_image_index_that_names_itself_ends() -> None:
             image.fetch_index(Validator())
         image.close()
         assert len(server.asked) < 10
+
+
+def test_images_that_name_the_same_ones_again_are_asked_for_once() -> None:
+    """Three manifests that name each other 64 times would be a quarter of a million requests."""
+    contents = [json.dumps({"layers": [{"digest": f"sha256:{'0' * 64}"}]}).encode()]
+    for _ in range(3):
+        digest = f"sha256:{hashlib.sha256(contents[-1]).hexdigest()}"
+        contents.append(json.dumps({"manifests": [{"digest": digest}] * 64}).encode())
+    by_path = {f"/v2/a/b/manifests/sha256:{hashlib.sha256(each).hexdigest()}": each for each in contents}
+    answers = {path: Says(body=content) for path, content in by_path.items()}
+    with serving({**answers, "/v2/a/b/manifests/index.spack": Says(body=contents[-1])}) as server:
+        image = Image(Registry(server.url, "a/b"), {})
+        with pytest.raises(SourceError, match=r"the layer of index\.spack is not there"):
+            image.fetch_index(Validator())
+        image.close()
+        assert len(server.asked) == 5  # four manifests and the layer
+
+
+def test_images_are_counted_together() -> None:
+    """However many manifests name them."""
+
+    def index(contents: Iterable[bytes]) -> bytes:
+        return json.dumps({"manifests": [{"digest": f"sha256:{digest(each)}"} for each in contents]}).encode()
+
+    def digest(content: bytes) -> str:
+        return hashlib.sha256(content).hexdigest()
+
+    images = [json.dumps({"layers": [{"digest": f"sha256:{n:064}"}]}).encode() for n in range(90)]
+    parts = [index(images[first : first + 30]) for first in range(0, 90, 30)]
+    answers = {f"/v2/a/b/manifests/sha256:{digest(each)}": Says(body=each) for each in (*images, *parts)}
+    with serving({**answers, "/v2/a/b/manifests/index.spack": Says(body=index(parts))}) as server:
+        image = Image(Registry(server.url, "a/b"), {})
+        with pytest.raises(SourceError, match="names more than 64 images"):
+            image.fetch_index(Validator())
+        image.close()
 
 
 def test_another_blob_than_the_one_asked_for() -> None:

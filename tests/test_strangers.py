@@ -1,0 +1,90 @@
+"""Twice as much from a stranger takes less than three times as long: each way in that once took the square of it.
+
+What is measured is the processor time of cachewatch and all that it starts (see test_scaling.py, which has the shapes
+of documents, indexes and environments).
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from gitservers import hostile_git
+from helpers import document, history, record
+from servers import Says, serving
+from test_scaling import grows_like_its_size
+
+from cachewatch.config.reading import read_config
+from cachewatch.errors import CachewatchError
+from cachewatch.git.clone_remote import Remote
+from cachewatch.http import Limits
+from cachewatch.sources.buildcache import Validator
+from cachewatch.sources.buildcache.address import Registry
+from cachewatch.sources.buildcache.oci import Image
+
+pytestmark = [pytest.mark.usefixtures("loopback"), pytest.mark.slow_cases]
+
+# What there is to read of a number of things, in a folder; all of it is made before the time runs.
+Way = Callable[[int, Path, Run], Callable[[], object]]
+
+_CONFIG = """\
+version: 1
+state: state
+sources: {public: {git: upstream.git}}
+channels: {mail: {type: email, from: a@example.org, smtp: {host: localhost, security: none}}}
+subscriptions:
+  all:
+    channels: [mail]
+    to:
+"""
+
+
+def _error_of_a_server(words: int, _: Path, __: Run) -> Callable[[], object]:
+    def ask() -> None:
+        with hostile_git(error=3 * words) as address, suppress(CachewatchError):
+            Remote(address).tip("main")
+
+    return ask
+
+
+def _challenge(words: int, _: Path, __: Run) -> Callable[[], object]:
+    def ask() -> None:
+        said = Says(401, headers={"WWW-Authenticate": "Bearer " + "a" * words})
+        with serving(lambda _: said) as server:
+            image = Image(Registry(server.url, "a/b"), {}, Limits(attempts=1))
+            with suppress(CachewatchError):
+                image.fetch_index(Validator())
+            image.close()
+
+    return ask
+
+
+def _tags(count: int, folder: Path, run: Run) -> Callable[[], object]:
+    had = {"_cache/develop/zlib/specs.md": document([record(1)])}
+    has = {f"_cache/v1.{number}/zlib/specs.md": document([record(1)]) for number in range(count)}
+    history(folder / f"{count}.git", had, {**had, **has})
+    return lambda: run("diff", "HEAD~1", "HEAD", "--stat", "--repo", folder / f"{count}.git")
+
+
+def _recipients(count: int, folder: Path, _: Run) -> Callable[[], object]:
+    config = folder / f"{count}.yaml"
+    config.write_text(_CONFIG + "".join(f"      - a{number}@example.org\n" for number in range(count)))
+    config.chmod(0o600)
+    return lambda: read_config(config)
+
+
+# The least number of things, by what they are.
+WAYS: dict[str, tuple[Way, int]] = {
+    "the error of a git server": (_error_of_a_server, 16_000),
+    "what a registry asks for": (_challenge, 20_000),
+    "tags": (_tags, 2_000),
+    "recipients": (_recipients, 4_000),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_twice_as_much_takes_about_twice_as_long(way: str, run: Run, tmp_path: Path) -> None:
+    """Or hits a limit."""
+    make, least = WAYS[way]
+    assert grows_like_its_size([make(least * times, tmp_path, run) for times in (1, 2, 4)])
