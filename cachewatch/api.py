@@ -16,6 +16,7 @@ from cachewatch.core import compare as comparing
 from cachewatch.core import tag_names
 from cachewatch.core.environment_coverage import Coverage, Environment, cover
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
+from cachewatch.core.repository_layout import ANYWHERE, Layout
 from cachewatch.core.selection import Selection, select
 from cachewatch.core.statements import Statement
 from cachewatch.core.tag_pairs import Comparison, Listing
@@ -245,11 +246,13 @@ class OpenCatalogue:
         return folders.list_path(self.address)
 
 
-def open(address: Address) -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
+def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
     """Open a catalogue: a path or a URL of a git repository, or a folder of documents.
 
-    Of a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or refreshed.
+    Of a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or refreshed. `documents` says where the documents of a
+    repository are, such as `catalogue/{tag}/{package}/specs.md`, if they cannot be found by what they are.
     """
+    layout = Layout.parse(documents) if documents else ANYWHERE
     name = os.fspath(address)
     if not name:
         raise UsageError("the address of the catalogue is empty; name a repository, a URL or a folder of documents")
@@ -258,7 +261,7 @@ def open(address: Address) -> OpenCatalogue:  # noqa: A001  cachewatch.open, as 
             return OpenCatalogue(name, None)
         from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
 
-        return OpenCatalogue(name, open_repository(name))
+        return OpenCatalogue(name, open_repository(name, layout=layout))
 
 
 def parse_document(data: bytes, name: str = "document") -> Document:

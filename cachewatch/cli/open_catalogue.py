@@ -5,14 +5,15 @@ Git and the configuration are slow to load; the configuration is loaded only if 
 """
 
 import os
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
-from cachewatch.core.repository_layout import CATALOGUE, PUBLIC_REPOSITORY
+from cachewatch.core.repository_layout import ANYWHERE, PUBLIC_REPOSITORY, Layout
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import ConfigError, SourceError, UsageError
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "CACHEWATCH_REPO"
 PUBLIC = "public"
+_LAYOUT = "cachewatch.layout"
 _MOST_BESIDE = 20
 _THREE_WAYS = f"""\
 {{problem}}. Name one; nothing is fetched from a network unless you ask for it:
@@ -35,7 +37,25 @@ def in_full(_context: click.Context, _param: click.Parameter, address: str | Non
     return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
 
 
-REPO_OPTION = click.option(
+def _note_layout(context: click.Context, _param: click.Parameter, pattern: str | None) -> None:
+    if pattern is not None:
+        context.meta[_LAYOUT] = Layout.parse(pattern)
+
+
+def layout_asked_for() -> Layout | None:
+    """Return the layout that the command line names, or None."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(_LAYOUT) if context else None
+
+
+DOCUMENTS_OPTION = click.option(
+    "--documents",
+    metavar="PATTERN",
+    expose_value=False,
+    callback=_note_layout,
+    help="Where documents are, such as 'catalogue/{tag}/{package}/specs.md'; wherever they are, if omitted.",
+)
+_REPO_OPTION = click.option(
     "--repo",
     envvar=VARIABLE,
     show_envvar=True,
@@ -46,11 +66,17 @@ REPO_OPTION = click.option(
 )
 
 
+def REPO_OPTION(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802  it is used as options are
+    """Add the options that say which catalogue to read, and where its documents are."""
+    return _REPO_OPTION(DOCUMENTS_OPTION(command))
+
+
 class _Default(Struct, frozen=True):
     """The repository to read where none was named, and the sentence that says so."""
 
     address: str
     sentence: str
+    layout: Layout = ANYWHERE
 
 
 def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, asked: str = "") -> "Repository":
@@ -64,11 +90,12 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
     from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
 
     report = line.git_report if line else None
+    layout = layout_asked_for()
     if repo is not None:
-        return open_repository(repo, report=report)
+        return open_repository(repo, report=report, layout=layout or ANYWHERE)
     default = _default(asked)
     click.echo(f"cachewatch: {_why_not_here()}{safe(default.sentence)}", err=True)
-    return open_repository(default.address, report=report)
+    return open_repository(default.address, report=report, layout=layout or default.layout)
 
 
 def open_as_fetched(repo: str | None) -> "Repository | None":
@@ -78,44 +105,64 @@ def open_as_fetched(repo: str | None) -> "Repository | None":
 
     if repo is None and (here := _here()) is not None:
         return here
-    address = repo if repo is not None else _default().address
-    if not is_url(address):
-        return open_repository(address)
-    folder = clone_folder(address)
-    return Clone(folder) if folder.exists() else None
+    default = _Default(repo, "") if repo is not None else _default()
+    layout = layout_asked_for() or default.layout
+    if not is_url(default.address):
+        return open_repository(default.address, layout=layout)
+    folder = clone_folder(default.address)
+    return Clone(folder, layout=layout) if folder.exists() else None
 
 
 def _here() -> "Repository | None":
-    """Open the repository that the user stands in, if its newest revision has a catalogue, or the one before it had."""
+    """Open the repository that the user stands in, if its newest revision has documents, or the one before it had."""
     from cachewatch.git.repository import Repository  # noqa: PLC0415
     from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
 
     here = Path()
     if not is_in_repository(here):
         return None
-    repository = Repository(here)
-    if _has_catalogue(repository):
+    layout = layout_asked_for()
+    repository = Repository(here, layout or ANYWHERE)
+    if layout is not None or _has_documents(repository):
         return repository
     repository.close()
     return None
 
 
-def _has_catalogue(repository: "Repository") -> bool:
-    return any(repository.objects().get(f"{revision}:{CATALOGUE}") is not None for revision in ("HEAD", "HEAD~1"))
+def _has_documents(repository: "Repository") -> bool:
+    from cachewatch.git.arranged_trees import catalogue_of  # noqa: PLC0415
+
+    with suppress(SourceError):  # of too many files, or of some that are not here
+        found = (repository.objects().get(f"{revision}^{{commit}}") for revision in ("HEAD", "HEAD~1"))
+        return any(catalogue_of(repository, commit.id) for commit in found if commit)
+    return False
 
 
 def _why_not_here() -> str:
     from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
 
-    return f"the repository here has no {CATALOGUE}/ at HEAD; " if is_in_repository(Path()) else ""
+    return "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
+
+
+def _what_is_here() -> str:
+    """Say what the newest revision of the repository here has instead of documents; "" where there is none."""
+    from cachewatch.git.arranged_trees import nothing_found  # noqa: PLC0415
+    from cachewatch.git.repository import Repository  # noqa: PLC0415
+    from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
+
+    if not is_in_repository(Path()):
+        return ""
+    with closing(Repository(Path())) as repository:
+        head = repository.objects().get("HEAD^{commit}")
+        return nothing_found(repository, head.id, "HEAD") if head else "it has no commits yet"
 
 
 def _default(asked: str = "") -> _Default:
     found = _configured() or _beside()
     if found is None:
         problem = "there is no catalogue here"
-        if not_here := _why_not_here():
-            problem = f"{not_here}`--repo .` reads its other revisions"
+        if not_here := _what_is_here():
+            problem = f"the repository here is none: {not_here}; `--repo .` reads its other revisions"
         raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
     return found
 
@@ -142,7 +189,7 @@ def _configured() -> _Default | None:
                 "run `cachewatch once`, or name a repository with --repo"
             )
         address = str(folder)
-    return _Default(address, f"reading the source {source.name} of {file}: {address}")
+    return _Default(address, f"reading the source {source.name} of {file}: {address}", source.layout)
 
 
 def _beside() -> _Default | None:
@@ -157,7 +204,8 @@ def _beside() -> _Default | None:
 def _bare_repositories() -> list[Path]:
     """Return the bare repositories in this folder; none if there are so many that looking into each takes long."""
     with suppress(OSError):
-        found = [path for path in Path().iterdir() if (path / "HEAD").is_file() and (path / "objects").is_dir()]
+        folders = (path for path in Path().iterdir() if path.name != ".git")
+        found = [path for path in folders if (path / "HEAD").is_file() and (path / "objects").is_dir()]
         return found if len(found) <= _MOST_BESIDE else []
     return []
 
@@ -166,5 +214,5 @@ def _is_catalogue(path: Path) -> bool:
     from cachewatch.git.repository import Repository  # noqa: PLC0415
 
     with suppress(SourceError), closing(Repository(path)) as repository:
-        return _has_catalogue(repository)
+        return _has_documents(repository)
     return False

@@ -23,10 +23,16 @@ from cachewatch.config.value_types import (
     Text,
     path_in,
 )
+from cachewatch.core.repository_layout import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
 
 _OPTIONS = ("tag", "stack", "view")  # of a single build cache
-_TYPES_OF = {"branch": ("git",), "max_index": ("buildcache", "catalogue"), "push": ("buildcache", "catalogue")}
+_TYPES_OF = {
+    "branch": ("git",),
+    "documents": ("git",),
+    "max_index": ("buildcache", "catalogue"),
+    "push": ("buildcache", "catalogue"),
+}
 _OF_CACHES = ("token_file", "login_file")
 _OF_GIT = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
@@ -140,6 +146,12 @@ class Source(Section):
         if_left_out="required: `git` for repositories, `url` for the others",
     )
     branch: Text | None = key("branch of the repository", None, if_left_out="the repository's default branch")
+    documents: Text | None = key(
+        "where the documents of a repository are, as a path with {package} and, if need be, {tag} in it, such as"
+        " `catalogue/{tag}/{package}/specs.md`",
+        None,
+        if_left_out="`_cache/`, or else wherever a text file is a document",
+    )
     tags: Several[Glob] = key("tags to watch", (), if_left_out="all")
     tag: Text | None = key("name for the tag of a build cache", None, if_left_out="`develop`")
     stack: Text | None = key("name for the stack of a build cache", None, if_left_out="`cache`")
@@ -183,6 +195,11 @@ class Source(Section):
         """URL under which readers of digests find the repository; empty where there is none."""
         return self.address if self.type == "git" and _PUBLIC.fullmatch(self.address) else ""
 
+    @property
+    def layout(self) -> Layout:
+        """Where the documents are."""
+        return Layout.parse(self.documents) if self.documents else ANYWHERE
+
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         if info.context:
@@ -197,6 +214,8 @@ def _check_source(source: Source) -> None:
     for name in (*_OPTIONS, *_TYPES_OF):
         if getattr(source, name) is not None and source.type not in _TYPES_OF.get(name, ("buildcache",)):
             raise ConfigError(f"a source of the type {source.type} has no {name}; remove `{name}:`")
+    if source.documents:
+        Layout.parse(source.documents)
     if source.credentials:
         _check_credentials(source)
     if source.push is not None and any(name in _OF_CACHES for name in source.push.credentials):

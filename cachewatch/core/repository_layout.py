@@ -5,7 +5,7 @@ file whose front matter has records (documents/recognizing.py). A pattern may sa
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -30,6 +30,7 @@ Wanted = Callable[[str], bool]
 _NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
 _ENDINGS = (".md", ".markdown", ".txt")
 _PART = re.compile(r"\{tag\}|\{package\}|\*|[^{}*]+")
+_AS_UPSTREAM = f"/{{tag}}/{{package}}/{DOCUMENT}"
 _AS_REGEX = {"{tag}": "(?P<tag>[^/]+)", "{package}": "(?P<package>[^/]+)", "*": "[^/]*"}
 
 
@@ -72,14 +73,31 @@ class Layout(Struct, frozen=True, dict=True):
         )
 
     @property
+    def catalogue(self) -> str:
+        """The folder of all tags where packages have folders as upstream has them; "" if this layout has none."""
+        fixed = self.pattern.removesuffix(_AS_UPSTREAM) if self.pattern else CATALOGUE
+        return "" if "{" in fixed or "*" in fixed else fixed
+
+    @property
     def folder(self) -> str:
         """The folder below which all documents are; "" is everywhere."""
         fixed, _, _ = re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")
         return fixed
 
+    @property
+    def pathspecs(self) -> tuple[str, ...]:
+        """What git is to look at for all files that may be documents."""
+        if self.pattern:
+            return (f":(glob){re.sub(r'{tag}|{package}', '*', self.pattern)}",)
+        return (f":(literal){CATALOGUE}", *(f":(glob)**/*{ending}" for ending in _ENDINGS))
+
     def may_be(self, path: str) -> bool:
         """Tell whether the file at `path`, with slashes and from the root on, may be a document."""
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(_ENDINGS)
+
+    def may_be_called(self, name: str) -> bool:
+        """Tell whether a file of this name may be a document in some folder."""
+        return bool(self.pattern) or name.endswith(_ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
         """Return the tag and the package of the document at `path`, which says itself that it is of the other two."""
@@ -101,6 +119,12 @@ class Layout(Struct, frozen=True, dict=True):
 
 # What holds unless somebody says otherwise.
 ANYWHERE = Layout()
+
+
+def why_contested(paths: Sequence[str]) -> str:
+    """Say that these files are of one package and tag."""
+    more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
+    return f"{paths[0]} and {paths[1]}{more} are documents of the same package and tag; keep one of them"
 
 
 def _problem(pattern: str) -> str:

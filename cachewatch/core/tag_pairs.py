@@ -21,14 +21,15 @@ class Blob(Struct, frozen=True, gc=False):
 
     name: str
     size: int = USUAL_BYTES  # bytes, or about as many
-    # Where an object id lies in the catalogue; kept apart, because there are many of them.
+    # Where an object id lies in the catalogue; kept apart, because there are many of them. Without a package, the
+    # folder is the path of a document that is elsewhere.
     folder: str = ""
     package: str = ""
 
     @property
     def path(self) -> str:
         """What to call it in messages."""
-        return f"{self.folder}/{self.package}/{DOCUMENT}" if self.folder else self.name
+        return f"{self.folder}/{self.package}/{DOCUMENT}" if self.package else self.folder or self.name
 
 
 class DocumentPair(Struct, frozen=True, gc=False):

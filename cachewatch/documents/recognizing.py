@@ -12,14 +12,16 @@ from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import Layout, is_name
-from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import DocumentError
 
 _BOM = b"\xef\xbb\xbf"
 _CLOSING = re.compile(rb"^---[ \t\r]*$", re.MULTILINE)
 _KEY = re.compile(rb"^[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?[ \t]*:", re.MULTILINE)
+_PLAIN = re.compile(rb'"(?P<text>[A-Za-z0-9._+@-]*)"|\[(?P<list>[A-Za-z0-9._+@ ,-]*)\]')
 _DETAILS = re.compile(rb"^[\"']?spec_details[\"']?[ \t]*:", re.MULTILINE)
-_MOST_BYTES = 4096  # that the title, or the categories, take
+# How much of a file is looked at; the records, which may be long, come last.
+MOST_BYTES = 2**20
+_MOST_OF_KEY = 4096  # that the title, or the categories, take
 
 Key = TypeVar("Key")
 
@@ -87,12 +89,6 @@ def recognize(
     return Recognized(documents, contested, tuple(diagnostics))
 
 
-def why_contested(paths: Sequence[str]) -> str:
-    """Say that these files are of one package and tag."""
-    more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
-    return f"{paths[0]} and {paths[1]}{more} are documents of the same package and tag; keep one of them"
-
-
 def _title(front: bytes) -> str:
     title = _value(front, b"title")
     return str(title).strip() if isinstance(title, str | int | float) else ""
@@ -110,7 +106,13 @@ def _value(front: bytes, key: bytes) -> object:
     if found is None:
         return None
     after = _KEY.search(front, found.end())
-    text = front[found.end() : min(after.start() if after else len(front), found.end() + _MOST_BYTES)]
+    text = front[found.end() : min(after.start() if after else len(front), found.end() + _MOST_OF_KEY)]
+    plain = _PLAIN.fullmatch(text.strip())
+    if plain is not None:
+        listed = plain["list"]
+        return plain["text"].decode() if listed is None else [name.strip() for name in listed.decode().split(",")]
+    from cachewatch.documents.yamltext import load_yaml  # noqa: PLC0415  few documents need PyYAML
+
     try:
         return load_yaml(text.decode("utf-8", "replace").strip())
     except DocumentError:

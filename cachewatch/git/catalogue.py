@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from cachewatch.core import tag_names
 from cachewatch.core.filter_patterns import Globs
-from cachewatch.core.model import Side, Unreadable
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE, Wanted, is_name
+from cachewatch.core.model import Diagnostic, Side, Unreadable
+from cachewatch.core.repository_layout import DEFAULT_TAG, TAGS_FILE, Wanted
 from cachewatch.core.similar_names import similar
 from cachewatch.core.tag_pairs import (
     Blob,
@@ -28,6 +28,7 @@ from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import TOO_LARGE
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.git.arranged_trees import arrangement_of, catalogue_of, catalogues_of, folder_of, nothing_found
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, count_between, resolve
 from cachewatch.git.trees import (
@@ -35,7 +36,6 @@ from cachewatch.git.trees import (
     TreeDifference,
     blobs_of,
     compare_trees,
-    document_mode,
     document_of,
     folders,
     ignored,
@@ -101,11 +101,12 @@ def compare_revisions(
     remember what it found.
     """
     wanted_package = cache(wanted_package)
+    catalogues_of(repository, [before.commit, after.commit])  # what both lack is fetched in one go
     had, has = tags_of(repository, before), tags_of(repository, after)
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
     unchanged: list[State] = []
-    for states in _states(before, after, had, has, wanted_tag):
+    for states in _states(repository, before, after, wanted_tag):
         based = bases.get(states.after.tag, {})
         unchanged.append(states.after)
         if (pairs or quiet) and states.before.tree == states.after.tree and not based:
@@ -121,7 +122,7 @@ def compare_revisions(
         pairs.append(quiet)
         unchanged = [state for state in unchanged if state.tag != quiet.after.tag]
     if not pairs:
-        raise UsageError(_nothing_to_compare(repository, had, has, wanted_tag))
+        raise UsageError(_nothing_to_compare(repository, after, had, has, wanted_tag))
     reader = GitReader(repository)
     return Comparison(
         pairs=tuple(pairs),
@@ -130,7 +131,10 @@ def compare_revisions(
         stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
         other_documents=lambda: _few_documents(repository, unchanged),
         packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
-        diagnostics=tuple(ignored(CATALOGUE, {name for name in had.odd | has.odd if _is_news(name, had, has)})),
+        diagnostics=(
+            *ignored(repository.layout.catalogue, {name for name in had.odd | has.odd if _is_news(name, had, has)}),
+            *dict.fromkeys((*faults_of(repository, before), *faults_of(repository, after))),
+        ),
     )
 
 
@@ -140,11 +144,12 @@ def list_revision(
     """List every document of one tag of a revision: the one it names, the only one wanted, or develop."""
     trees = tags_of(repository, revision).ids
     wanted = [tag for tag in trees if wanted_tag(tag)]
-    tag = revision.tag or (wanted[0] if len(wanted) == 1 else "develop")
-    state = _named(revision, tag, trees)
-    found = compare_trees(repository, f"{CATALOGUE}/{tag}", None, state.tree).chosen(wanted_package)
+    tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
+    state = _named(repository, revision, tag, trees)
+    found = compare_trees(repository, tag, None, state.tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
-    return Listing(revision.side(tag), blobs, GitReader(repository), found.diagnostics)
+    diagnostics = (*found.diagnostics, *faults_of(repository, revision))
+    return Listing(revision.side(tag), blobs, GitReader(repository), diagnostics)
 
 
 class PackageDocument(Struct, frozen=True):
@@ -158,35 +163,68 @@ class PackageDocument(Struct, frozen=True):
 
 def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
     """Read one document of the tag that `revision` names, or of develop."""
-    tag = revision.tag or "develop"
-    state = _named(revision, tag, tags_of(repository, revision).ids)
-    path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
-    found = (
-        repository.objects().get(f"{revision.commit}:{path}") if is_name(package.encode("utf-8", "replace")) else None
-    )
-    if found is None or found.type != "blob":
-        near = similar(package, folders(repository, str(state.tree)).ids)
+    tag = revision.tag or DEFAULT_TAG
+    tree = _named(repository, revision, tag, tags_of(repository, revision).ids).tree
+    found = document_in(repository, revision.commit, tag, package)
+    if isinstance(found, str):
+        raise UnreadableDocument(f"{package}: {found}")
+    if found is None:
+        near = similar(package, folders(repository, str(tree)).ids)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
-    if problem := document_mode(repository, f"{revision.commit}:{CATALOGUE}/{tag}/{package}"):
-        raise UnreadableDocument(f"{path}: {problem}")
-    writer = repository.run(["rev-list", "-1", revision.commit, "--", path]).decode().strip()
-    since = resolve(repository, writer).side(tag) if writer else None
-    return PackageDocument(path, found.content, revision.side(tag), since)
+    repository.obtain([found.name])
+    (content,) = repository.objects().stream([found.name], kind="blob")
+    writer = _writer(repository, revision.commit, tag, package)
+    return PackageDocument(
+        found.path, content, revision.side(tag), resolve(repository, writer).side(tag) if writer else None
+    )
+
+
+def document_in(repository: Repository, commit: str, tag: str, package: str) -> Blob | str | None:
+    """Return the document of a package in one tag of a revision, why it is none, or None where there is none."""
+    tree, folder = catalogue_of(repository, commit), folder_of(repository, tag)
+    tags = folders(repository, tree).ids if tree else {}
+    found = document_of(repository, folder, tags.get(tag), package)
+    if not isinstance(found, Blob):
+        return found
+    path = arrangement_of(repository.layout).path(repository, commit, found.name)
+    return Blob(found.name, found.size, *((path, "") if path else (folder, package)))
+
+
+def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
+    """Return the revision up to `commit` that wrote the document as it is; "" if that is not known."""
+    found = document_in(repository, commit, tag, package)
+    while isinstance(found, Blob):
+        writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){found.path}"]).decode().strip()
+        parent = repository.objects().get(f"{writer}^") if writer else None
+        # It may have been somewhere else before.
+        was = document_in(repository, parent.id, tag, package) if parent else None
+        if parent is None or not isinstance(was, Blob) or was.name != found.name:
+            return writer
+        commit, found = parent.id, was
+    return ""
 
 
 def tags_of(repository: Repository, revision: Revision) -> Folders:
     """Return the trees of the tags of `revision`; the folders of 2022, packages without a tag, are none."""
-    return folders(repository, f"{revision.commit}:{CATALOGUE}")
+    tree = catalogue_of(repository, revision.commit)
+    return folders(repository, tree) if tree else Folders({}, frozenset())
+
+
+def faults_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with documents that belong to no package or tag."""
+    catalogue_of(repository, revision.commit)
+    return arrangement_of(repository.layout).diagnostics.get(revision.commit, ())
 
 
 def _states(
-    before: Revision, after: Revision, had: Folders, has: Folders, wanted: Callable[[str], bool]
+    repository: Repository, before: Revision, after: Revision, wanted: Callable[[str], bool]
 ) -> Iterator[States]:
+    had, has = tags_of(repository, before), tags_of(repository, after)
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
-        yield States(_named(before, tag_before, old), _named(after, tag_after, new))
+        yield States(_named(repository, before, tag_before, old), _named(repository, after, tag_after, new))
         return
     predecessors, odd = tag_names.predecessors(new), had.odd | has.odd
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
@@ -205,10 +243,12 @@ def _is_news(name: bytes, had: Folders, has: Folders) -> bool:
     return not (name in had.odd and name in has.odd)
 
 
-def _nothing_to_compare(repository: Repository, had: Folders, has: Folders, wanted: Callable[[str], bool]) -> str:
+def _nothing_to_compare(
+    repository: Repository, after: Revision, had: Folders, has: Folders, wanted: Callable[[str], bool]
+) -> str:
     there = tag_names.in_order(had.ids.keys() | has.ids.keys())
     if not there:
-        return f"{repository.path}: neither revision has a catalogue, which is a folder {CATALOGUE}"
+        return f"neither revision has documents; {nothing_found(repository, after.commit, after.name)}"
     patterns = wanted.patterns if isinstance(wanted, Globs) else ()
     near = [tag for pattern in patterns for tag in similar(pattern, there, 2)]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -219,15 +259,17 @@ def _nothing_to_compare(repository: Repository, had: Folders, has: Folders, want
 
 def require_tag(repository: Repository, revision: Revision, tag: str) -> None:
     """Raise UnknownRevision, with the tags that there are, if a revision has no such tag."""
-    _check_tag(revision, tag, folders(repository, f"{revision.commit}:{CATALOGUE}").ids)
+    _check_tag(repository, revision, tag, tags_of(repository, revision).ids)
 
 
-def _named(revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
-    _check_tag(revision, tag, trees)
+def _named(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
+    _check_tag(repository, revision, tag, trees)
     return State(revision, tag, trees[tag])
 
 
-def _check_tag(revision: Revision, tag: str, trees: Collection[str]) -> None:
+def _check_tag(repository: Repository, revision: Revision, tag: str, trees: Collection[str]) -> None:
+    if not trees:
+        raise UnknownRevision(nothing_found(repository, revision.commit, revision.name))
     if tag not in trees:
         raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}{_instead(tag, trees)}")
 
@@ -238,17 +280,17 @@ def _instead(tag: str, trees: Collection[str]) -> str:
     if near:
         return f"; did you mean {' or '.join(near)}?"
     named = tag_names.in_order(trees)
-    return f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}" if named else "; it has no tags at all"
+    return f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}"
 
 
 def _compare_states(
     repository: Repository, states: States, wanted: Wanted, based: Mapping[str, Revision], trees: CompareTrees
 ) -> TagPair:
     before, after = states.before, states.after
-    label = f"{CATALOGUE}/{after.tag}"
-    difference = trees(repository, label, before.tree, after.tree).chosen(wanted)
+    difference = trees(repository, after.tag, before.tree, after.tree).chosen(wanted)
     if based:
-        difference = _rebased(difference, _based(repository, label, based, after.tree))
+        folder = folder_of(repository, after.tag)
+        difference = _rebased(difference, _based(repository, folder, based, after.tree))
     return TagPair(
         before=before.revision.side(before.tag),
         after=after.revision.side(after.tag),
@@ -259,13 +301,13 @@ def _compare_states(
 
 
 def _based(
-    repository: Repository, label: str, bases: Mapping[str, Revision], after: str | None
+    repository: Repository, folder: str, bases: Mapping[str, Revision], after: str | None
 ) -> Mapping[str, DocumentPair | Unreadable]:
     """Return the documents of each package to compare, or why there is none to compare now."""
     found: dict[str, DocumentPair | Unreadable] = {}
     for package, base in bases.items():
-        had = document_of(repository, label, tags_of(repository, base).ids.get(base.tag or ""), package)
-        has = document_of(repository, label, after, package)
+        had = document_of(repository, folder, tags_of(repository, base).ids.get(base.tag or ""), package)
+        has = document_of(repository, folder, after, package)
         if isinstance(has, str) or isinstance(had, str):
             found[package] = Unreadable(
                 package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
@@ -310,7 +352,7 @@ def _few_documents(repository: Repository, states: Iterable[State]) -> list[Blob
     by_tag: defaultdict[str, list[tuple[bytes, str | None]]] = defaultdict(list)
     for tree, (tag, package) in trees.items():
         by_tag[tag].append((package.encode(), tree))
-    return [blob for tag, found in by_tag.items() for blob in blobs_of(repository, f"{CATALOGUE}/{tag}", found)]
+    return [blob for tag, found in by_tag.items() for blob in blobs_of(repository, folder_of(repository, tag), found)]
 
 
 def _packages_of(repository: Repository, trees: Iterable[str]) -> set[str]:

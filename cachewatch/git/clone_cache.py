@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cachewatch.core.repository_layout import ANYWHERE, Layout
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git.absent_objects import absent_of, at_once
 from cachewatch.git.addresses import clone_folder, is_url
@@ -32,8 +33,8 @@ class Clone(Repository):
 
     is_ours = True
 
-    def __init__(self, path: Path, report: Report | None = None) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, report: Report | None = None, layout: Layout = ANYWHERE) -> None:
+        super().__init__(path, layout)
         self._report = report
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
@@ -56,14 +57,14 @@ class Clone(Repository):
             )
 
 
-def open_repository(address: str, *, report: Report | None = None) -> Repository:
-    """Open the repository at `address`: a path as it is, a URL as an up-to-date clone.
+def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
+    """Open the repository at `address`, with documents in `layout`: a path as it is, a URL as an up-to-date clone.
 
     `report` is told git's own progress. Raises RefusedAddress where git could be made to run
     a command or to leak a password.
     """
     if not is_url(address):
-        return Repository(Path(address))
+        return Repository(Path(address), layout)
     check_url(address)
     folder = clone_folder(address)
     with _locked(folder):
@@ -71,7 +72,7 @@ def open_repository(address: str, *, report: Report | None = None) -> Repository
             _git(folder, [*_FETCH, "--prune", *_progress(report), "origin", *_REFSPECS], what=address, report=report)
         else:
             _clone(address, folder, report)
-    return Clone(folder, report)
+    return Clone(folder, report, layout)
 
 
 def check_url(url: str) -> None:

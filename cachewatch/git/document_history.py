@@ -12,19 +12,18 @@ from typing import TypeVar
 from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted, is_name
+from cachewatch.core.repository_layout import DOCUMENT, Wanted, is_name
 from cachewatch.core.tag_pairs import Blob, Reader
 from cachewatch.errors import SourceError
+from cachewatch.git.arranged_trees import FOLDER, TWICE, blob_of, catalogues_of, folder_of, problem_of
 from cachewatch.git.catalogue import GitReader
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, commit_time
-from cachewatch.git.trees import REPLACED, TreeChange, diff_trees, one_change, sizes_of
+from cachewatch.git.trees import REPLACED, Folders, TreeChange, diff_trees, folders, one_change, sizes_of
 
 # How many pairs of trees one git process is given: bounds what is held at once.
 _REVISIONS_AT_ONCE = 64
 _PACKAGES_AT_ONCE = 10_000
-_FOLDER = b"40000"
-_FILES = (b"100644", b"100755", b"100664")
 _ODD = (b"120000", b"160000")  # links and modules
 
 # A revision, a package, and its folder before and after.
@@ -64,12 +63,12 @@ def find_trails(
 ) -> FileHistories:
     """Follow every document of `tag` from `since` (or the beginning) to `until`."""
     revisions = _revisions(repository, until, since)
-    trees = _trees(repository, revisions, tag)
+    trees, folder = _trees(repository, revisions, tag), folder_of(repository, tag)
     steps: defaultdict[str, list[tuple[int, str | None]]] = defaultdict(list)
     diagnostics: dict[str, Diagnostic] = {}
     for number, package, entry in _changes(repository, trees, wanted_package):
         if isinstance(entry, str):
-            path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+            path = f"{folder}/{package}/{DOCUMENT}"
             diagnostics[path] = Diagnostic(
                 path, DiagnosticKind.UNREADABLE, f"{entry} (revision {revisions[number].commit[:10]})"
             )
@@ -78,9 +77,11 @@ def find_trails(
     ids = {object_id for found in steps.values() for _, object_id in found if object_id}
     repository.obtain(ids)
     sizes = sizes_of(repository, ids)
-    folder = f"{CATALOGUE}/{tag}"
     trails = tuple(
-        FileHistory(package, tuple((number, _blob(object_id, sizes, folder, package)) for number, object_id in found))
+        FileHistory(
+            package,
+            tuple((number, _blob(repository, object_id, sizes, folder, package)) for number, object_id in found),
+        )
         for package, found in sorted(steps.items())
     )
     return FileHistories(tag, revisions, trails, GitReader(repository), tuple(diagnostics.values()))
@@ -100,14 +101,11 @@ def _moment(line: str) -> FileVersion:
 
 def _trees(repository: Repository, revisions: Sequence[FileVersion], tag: str) -> list[str | None]:
     """Return the tree of `tag` in each revision."""
-    names = (f"{revision.commit}:{CATALOGUE}/{tag}" for revision in revisions)
-    printed = repository.run(["cat-file", "--batch-check=%(objectname) %(objecttype)"], names).decode()
     found: list[str | None] = []
-    for line in printed.splitlines():
-        object_id, _, kind = line.rpartition(" ")
+    for catalogue in catalogues_of(repository, [revision.commit for revision in revisions]):
+        tags = folders(repository, catalogue) if catalogue else Folders({}, frozenset())
         # A link in its place keeps what was there before.
-        before = found[-1] if found and kind == "blob" else None
-        found.append(object_id if kind == "tree" else before)
+        found.append(found[-1] if found and tag.encode() in tags.odd else tags.ids.get(tag))
     return found
 
 
@@ -143,7 +141,7 @@ def _packages(
 
 
 def _folder(object_id: str | None, mode: bytes) -> str | None:
-    return object_id if mode == _FOLDER else None
+    return object_id if mode == FOLDER else None
 
 
 def _documents(repository: Repository, run: Sequence[_Folders]) -> Iterator[tuple[int, str, TreeChange | str]]:
@@ -155,21 +153,22 @@ def _documents(repository: Repository, run: Sequence[_Folders]) -> Iterator[tupl
         number, package, *_ = run[place]
         change = one_change(each)
         if change is None:
-            yield number, package, "stands twice in its folder"
-        elif change.after and change.after_mode not in _FILES:
-            yield number, package, f"is not a regular file (mode {change.after_mode.decode()})"
+            yield number, package, problem_of(repository, TWICE, "")
+        elif change.after and (problem := problem_of(repository, change.after_mode, change.after)):
+            yield number, package, problem
         else:
             yield number, package, change
 
 
-def _blob(object_id: str | None, sizes: Mapping[str, int], folder: str, package: str) -> Blob | None:
+def _blob(
+    repository: Repository, object_id: str | None, sizes: Mapping[str, int], folder: str, package: str
+) -> Blob | None:
     if object_id is None:
         return None
+    blob = blob_of(repository, folder, package, object_id, sizes.get(object_id, 0))
     if object_id not in sizes:
-        raise SourceError(
-            f"{folder}/{package}/{DOCUMENT}: a version of it is not in this clone; fetch it, or give --repo the URL"
-        )
-    return Blob(object_id, sizes[object_id], folder, package)
+        raise SourceError(f"{blob.path}: a version of it is not in this clone; fetch it, or give --repo the URL")
+    return blob
 
 
 def _runs(items: Iterable[Item], most: int) -> Iterator[list[Item]]:

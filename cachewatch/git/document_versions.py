@@ -12,16 +12,15 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, is_name
+from cachewatch.core.repository_layout import DOCUMENT, is_name
+from cachewatch.git.arranged_trees import FOLDER, TWICE, catalogues_of, problem_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import REPLACED, TreeChange, diff_trees, one_change
 
 # How many pairs of trees one git process is given: bounds what is held at once.
 _REVISIONS_AT_ONCE = 64
 _TREES_AT_ONCE = 10_000
-_FOLDER = b"40000"
 _ODD = (b"120000", b"160000")  # links and modules
-_FILES = (b"100644", b"100755", b"100664")
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 # What is being followed, and its tree on either side.
@@ -105,10 +104,7 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> list[_Pair[tuple[int]]]:
     """Return the trees of all tags in each revision and in the one before, where they differ."""
     wanted = commits[max(start - 1, 0) :]
-    names = (f"{commit}:{CATALOGUE}" for commit in wanted)
-    printed = repository.run(["cat-file", "--batch-check=%(objectname) %(objecttype)"], names).decode()
-    lines = [line.rpartition(" ") for line in printed.splitlines()]
-    trees = [object_id if kind == "tree" else None for object_id, _, kind in lines]
+    trees = catalogues_of(repository, wanted)
     pairs = pairwise(trees if start else [None, *trees])
     return [((start + place,), before, after) for place, (before, after) in enumerate(pairs) if before != after]
 
@@ -127,11 +123,11 @@ class _Folders:
                 self._before[name] = self._was(entry)
             return None
         before = self._before.pop(name) if name in self._before else self._was(entry)
-        return key, before, entry.after if entry.after_mode == _FOLDER else None
+        return key, before, entry.after if entry.after_mode == FOLDER else None
 
     def _was(self, entry: TreeChange | None) -> str | None:
         if entry is not None and entry.before_mode not in _ODD:
-            return entry.before if entry.before_mode == _FOLDER else None
+            return entry.before if entry.before_mode == FOLDER else None
         if self._start:
             raise _Uncertain
         return None
@@ -152,9 +148,9 @@ def _documents(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[
         if name != DOCUMENT:
             continue
         if entry is None:
-            yield key, Version(0, None, "stands twice in its folder")
-        elif entry.after and entry.after_mode not in _FILES:
-            yield key, Version(0, None, f"is not a regular file (mode {entry.after_mode.decode()})")
+            yield key, Version(0, None, problem_of(repository, TWICE, ""))
+        elif entry.after and (problem := problem_of(repository, entry.after_mode, entry.after)):
+            yield key, Version(0, None, problem)
         else:
             yield key, Version(0, entry.after)
 

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT
+from cachewatch.core.repository_layout import DEFAULT_TAG, DOCUMENT
+from cachewatch.core.tag_pairs import Blob
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision
+from cachewatch.git.arranged_trees import folder_of
+from cachewatch.git.catalogue import document_in
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.runtime.isolation import INLINE, Isolation, Piece
@@ -23,14 +26,19 @@ def last_readable(
 
     Returns None where the history that is here has none.
     """
-    path = f"{CATALOGUE}/{revision.tag}/{package}/{DOCUMENT}"
-    asked = ["rev-list", "--first-parent", f"--max-count={_MOST_VERSIONS}", revision.commit, "--", path]
+    tag = revision.tag or DEFAULT_TAG
+    found = document_in(repository, revision.commit, tag, package)
+    path = found.path if isinstance(found, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
+    # Of several files that are one document, either may have become it.
+    paths = repository.layout.pathspecs if isinstance(found, str) else [f":(literal){path}"]
+    asked = ["rev-list", "--first-parent", f"--max-count={_MOST_VERSIONS}", revision.commit, "--", *paths]
     commits = repository.run(asked).decode().split()
     # Before the oldest of them it was not there.
     before = [f"{commits[-1]}~1"] if commits and len(commits) < _MOST_VERSIONS else []
-    for commit in [*commits, *before]:
-        if _is_usable(repository, commit, path, isolation):
-            return _resolved(repository, commit, revision.tag)
+    for name in [*commits, *before]:
+        earlier = _resolved(repository, name, revision.tag)
+        if earlier is not None and _is_usable(repository, earlier.commit, tag, package, isolation):
+            return earlier
     return None
 
 
@@ -41,26 +49,27 @@ def _resolved(repository: Repository, commit: str, tag: str | None) -> Revision 
         return None  # the first revision of all has none before it
 
 
-def _is_usable(repository: Repository, commit: str, path: str, isolation: Isolation) -> bool:
+def _is_usable(repository: Repository, commit: str, tag: str, package: str, isolation: Isolation) -> bool:
     try:
-        found = repository.objects().get(f"{commit}:{path}", most=MAX_BYTES)
+        found = document_in(repository, commit, tag, package)
+        content = repository.objects().get(found.name, most=MAX_BYTES) if isinstance(found, Blob) else None
     except SourceError:
         return False  # not in this clone
-    if found is None:
-        return True
-    ((_, is_readable),) = isolation.each(_is_readable, [(found.id, path, found.content)], _about)
+    if not isinstance(found, Blob) or content is None:
+        return found is None
+    ((_, is_readable),) = isolation.each(_is_readable, [(package, found, content.content)], _about)
     return is_readable is True
 
 
-def _is_readable(documents: Sequence[tuple[str, str, bytes]]) -> bool:
-    ((_, path, content),) = documents
+def _is_readable(documents: Sequence[tuple[str, Blob, bytes]]) -> bool:
+    ((_, blob, content),) = documents
     try:
-        parse(content, path)
+        parse(content, blob.path)
     except DocumentError:
         return False
     return True
 
 
-def _about(document: tuple[str, str, bytes]) -> Piece:
-    name, path, content = document
-    return Piece(path.split("/")[-2], (name,), len(content))
+def _about(document: tuple[str, Blob, bytes]) -> Piece:
+    package, blob, content = document
+    return Piece(package, (blob.name,), len(content))

@@ -6,11 +6,11 @@ import os
 import re
 import select
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 from weakref import finalize
 
 from msgspec import Struct
@@ -29,6 +29,8 @@ _ANSWER_SECONDS = 120.0
 _FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 16384
+
+_Content = TypeVar("_Content")
 
 
 class Object(Struct, frozen=True):
@@ -94,6 +96,13 @@ class ObjectPipe:
 
     def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
         """Do as `stream` does, but yield None for what has more than `most` bytes."""
+        return self._read(ids, kind, lambda header: self._content(header, most))
+
+    def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
+        """Yield the first `most` bytes of each of these blobs."""
+        return self._read(ids, "blob", lambda header: self._beginning(header, most))
+
+    def _read(self, ids: Iterable[str], kind: str, content_of: Callable[[_Header], _Content]) -> Iterator[_Content]:
         wanted = list(ids)
         writer = self._ask(wanted)
         for object_id in wanted:
@@ -103,7 +112,7 @@ class ObjectPipe:
                     f"{self._path}: {kind} {object_id} is missing; the repository is damaged or incomplete; "
                     "fetch what it lacks, or give --repo the URL"
                 )
-            yield self._content(header, most)
+            yield content_of(header)
         if writer is not None:
             writer.join()
 
@@ -155,11 +164,14 @@ class ObjectPipe:
 
     def _content(self, header: "_Header", most: int) -> bytes | None:
         """Read an object, or pass over one of more than `most` bytes without holding it."""
-        answers, left = self._answers, header.size
-        content: bytes | None = None
-        if left <= most:
-            content = answers.read(left)
-            left -= len(content)
+        content = self._beginning(header, most if header.size <= most else 0)
+        return content if header.size <= most else None
+
+    def _beginning(self, header: _Header, most: int) -> bytes:
+        """Read the first `most` bytes of an object, and pass over the others without holding them."""
+        answers = self._answers
+        content: bytes = answers.read(min(header.size, most))
+        left = header.size - len(content)
         while left > 0 and (passed := answers.read(min(left, _PIPE_BYTES))):
             left -= len(passed)
         if answers.read(1) != b"\n":

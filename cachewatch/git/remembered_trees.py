@@ -18,13 +18,13 @@ class RememberedTrees:
         self._known: OrderedDict[_Name, TreeDifference] = OrderedDict()
         self._packages = 0
 
-    def __call__(self, repository: Repository, label: str, before: str | None, after: str | None) -> TreeDifference:
+    def __call__(self, repository: Repository, tag: str, before: str | None, after: str | None) -> TreeDifference:
         """Return what differs between two trees of packages."""
-        name = label, before, after
+        name = tag, before, after
         if name in self._known:
             self._known.move_to_end(name)
             return self._known[name]
-        found = self._known[name] = compare_trees(repository, label, before, after)
+        found = self._known[name] = compare_trees(repository, tag, before, after)
         self._packages += found.entries
         while self._packages > _MOST and len(self._known) > 1:
             self._packages -= self._known.popitem(last=False)[1].entries

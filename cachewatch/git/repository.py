@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from pathlib import Path
 
+from cachewatch.core.repository_layout import ANYWHERE, Layout
 from cachewatch.git.finding_repository import find_git_dir
 from cachewatch.git.hardening import git_command
 from cachewatch.git.object_pipe import ObjectPipe
@@ -18,9 +19,10 @@ class Repository:
 
     is_ours = False  # or nobody else writes in it
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, layout: Layout = ANYWHERE) -> None:
         """Find the repository that `path` is in or is; bare and shallow ones are fine."""
         self.path = path
+        self.layout = layout  # where its documents are
         self.git_dir = find_git_dir(path, is_ours=self.is_ours)
         self._objects: ObjectPipe | None = None
 

@@ -1,16 +1,18 @@
 """What people call revisions: names that git resolves, dates, and REV:TAG."""
 
 import re
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
 from cachewatch.core.model import Side
 from cachewatch.core.parsing_dates import as_datetime
-from cachewatch.core.repository_layout import CATALOGUE
 from cachewatch.core.similar_names import similar
 from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.arranged_trees import arrangement_of, catalogue_of, nothing_found
 from cachewatch.git.object_pipe import Object
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import folders
@@ -206,16 +208,38 @@ def commit_time(seconds: bytes | str) -> datetime:
 
 def newest_two(repository: Repository) -> tuple[str, str]:
     """Return the names of the newest revision that changed the catalogue, and of the one before it, oldest first."""
-    asked = ["rev-list", "--first-parent", "--max-count=2", "HEAD", "--", CATALOGUE]
-    commits = repository.run(asked).decode().split()
+    commits = list(islice(_changing(repository), 2))
+    head = _ask(repository, "HEAD^{commit}")
+    if not commits and head is not None:
+        raise UnknownRevision(nothing_found(repository, head.id, "HEAD"))
     if len(commits) < 2:
         raise UnknownRevision(
             f"{repository.path}: has only one revision of the catalogue, so there is nothing to compare it with; "
             "fetch or record more, or name what to compare: `cachewatch diff BEFORE AFTER`"
         )
-    head = _ask(repository, "HEAD^{commit}")
     newest, before = commits
     return before, "HEAD" if head is not None and head.id == newest else newest
+
+
+def _changing(repository: Repository) -> Iterator[str]:
+    """Yield the revisions that changed the catalogue, newest first."""
+    head = repository.objects().get("HEAD^{commit}")
+    if head is not None and arrangement_of(repository.layout).stored(repository, head.id):
+        asked = [
+            "rev-list",
+            "--first-parent",
+            "--max-count=2",
+            "HEAD",
+            "--",
+            f":(literal){repository.layout.catalogue}",
+        ]
+        yield from repository.run(asked).decode().split()
+        return
+    asked = ["rev-list", "--first-parent", "HEAD", "--", *repository.layout.pathspecs]
+    for commit in repository.run(asked).decode().split():
+        parent = repository.objects().get(f"{commit}^")
+        if catalogue_of(repository, commit) != (catalogue_of(repository, parent.id) if parent else None):
+            yield commit
 
 
 def _complaint(repository: Repository, name: str) -> str:
@@ -227,7 +251,7 @@ def _complaint(repository: Repository, name: str) -> str:
         return f"{where}: there is no revision that old{_oldest(repository)}"
     if repository.objects().get("HEAD^{commit}") is None and not _refs(repository):
         return f"{repository.path}: the repository has no commits yet"
-    if _TAG.fullmatch(name) and repository.objects().get(f"HEAD:{CATALOGUE}/{name}") is not None:
+    if name in _tags(repository):
         return f"{where} is a tag, not a revision; write HEAD:{name}"
     if found := _STEPS.fullmatch(name):
         steps = _count_back(repository, found[1])
@@ -277,7 +301,12 @@ def _refs(repository: Repository) -> list[str]:
 
 def _near(repository: Repository, name: str) -> str:
     """Ask, as the end of a sentence, whether a branch or tag of git, or a tag of the catalogue, was meant."""
-    tags = folders(repository, f"HEAD:{CATALOGUE}").ids
-    known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
+    known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in _tags(repository))]
     near = similar(name, known)
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _tags(repository: Repository) -> Collection[str]:
+    head = repository.objects().get("HEAD^{commit}")
+    tree = catalogue_of(repository, head.id) if head else None
+    return folders(repository, tree).ids if tree else ()

@@ -14,21 +14,24 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.repository_layout import CATALOGUE, TAGS_FILE
+from cachewatch.core.repository_layout import ANYWHERE, TAGS_FILE, Layout
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import clone_locks, clone_maintenance, stale_files
 from cachewatch.git.absent_objects import absent_of, at_once
+from cachewatch.git.arranged_trees import arrangement_of, folder_of
+from cachewatch.git.clone_cache import Clone
 from cachewatch.git.clone_locks import RECORDING_LOCK, Writing
 from cachewatch.git.clone_remote import Remote, Tip, Unreachable
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.repository import Repository
+from cachewatch.git.trees import folders
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ class Mirror:
         access: Access | None = None,
         trusts_owner: bool = False,
         partial: bool | None = None,
+        layout: Layout = ANYWHERE,
         wanted_tag: Callable[[str], bool] = lambda _: True,
         reserve: int = clone_maintenance.RESERVE,
     ) -> None:
@@ -79,7 +83,7 @@ class Mirror:
 
         Without a `branch`, it is the one that the repository's HEAD names. `timeout` is in seconds and
         for one poll; a first clone may take hours. `partial` leaves out the contents of old
-        documents, by default for every URL. `wanted_tag` chooses the tags whose newest documents
+        documents, by default for every URL. `layout` says where documents are, and `wanted_tag` chooses the tags whose newest documents
         are always here. `reserve` is how many bytes to leave free on the disk.
         Raises RefusedAddress where git could be made to run a command or to leak a password.
         """
@@ -88,7 +92,7 @@ class Mirror:
         self._access, self._trusts_owner = access, trusts_owner
         self._remote = self._reached(timeout)
         self._partial = not self._remote.is_path if partial is None else partial
-        self._wanted_tag = wanted_tag
+        self.layout, self._wanted_tag = layout, wanted_tag
         self._reserve = reserve
         self._whole: str | None = None  # the last revision that was seen to be complete
         self._failures = 0
@@ -299,12 +303,15 @@ class Mirror:
         return clone_maintenance.is_partial(folder) and bool(self._absent(folder, commit))
 
     def _absent(self, folder: Path, commit: str) -> list[str]:
-        listed = clone_maintenance.read(folder, ["ls-tree", "-z", "--name-only", f"{commit}:{CATALOGUE}"])
-        tags = [
-            name for name in listed.output.decode("utf-8", "surrogateescape").split("\0") if name and "\n" not in name
+        with closing(Clone(folder, layout=self.layout)) as repository:
+            catalogue = arrangement_of(self.layout).stored(repository, commit)
+            tags = folders(repository, catalogue) if catalogue else None
+        named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
+        wanted = [
+            f":(literal){folder_of(repository, tag)}" for tag in named if self._wanted_tag(tag) and "\n" not in tag
         ]
-        wanted = [f":(literal){CATALOGUE}/{tag}" for tag in tags if self._wanted_tag(tag)]
-        return clone_maintenance.missing(folder, [commit], [f":(literal){TAGS_FILE}", *wanted])
+        paths = wanted if tags else self.layout.pathspecs
+        return clone_maintenance.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, writing: Writing, tip: Tip, problem: str = "") -> Update:
         """Clone beside what is there, if anything, and take its place."""
@@ -375,6 +382,7 @@ class MirrorRepository(Repository):
         self.path = mirror.folder
         self.git_dir = str(mirror.folder)
         self._objects = None
+        self.layout = mirror.layout
         self._mirror = mirror
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:

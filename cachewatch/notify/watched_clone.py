@@ -27,6 +27,7 @@ class WatchedClone:
             branch=source.branch,
             timeout=source.poll.timeout.total_seconds(),
             access=Access.named(source.credentials) if source.credentials else None,
+            layout=source.layout,
             wanted_tag=Globs(source.tags),
         )
 

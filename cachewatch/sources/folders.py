@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.repository_layout import ANYWHERE, CATALOGUE, DOCUMENT, TAGS_FILE, Layout, is_name
+from cachewatch.core.repository_layout import ANYWHERE, CATALOGUE, DOCUMENT, TAGS_FILE, Layout, is_name, why_contested
 from cachewatch.core.tag_pairs import Blob, Content, Listing
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import identify
@@ -204,7 +204,7 @@ def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
     """List every file that is a document; raises UsageError, with what was found instead, if none is."""
-    from cachewatch.documents.recognizing import recognize, why_contested  # noqa: PLC0415  two files need none
+    from cachewatch.documents.recognizing import recognize  # noqa: PLC0415  two files need none
 
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}

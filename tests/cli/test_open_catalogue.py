@@ -95,12 +95,13 @@ def test_a_repository_without_a_catalogue_is_none(nowhere: Path, run: Run, monke
     result = run("diff")
 
     assert (result.exit_code, result.output) == (2, "")
-    assert "the repository here has no _cache/ at HEAD; `--repo .` reads its other revisions. Name one" in result.error
+    assert "the repository here is none: 'HEAD' has no documents: looked for _cache/<tag>/<package>" in result.error
+    assert "; found README; `--repo .` reads its other revisions. Name one" in result.error
     history(nowhere / "second.git", *states("second"))
     Path("cachewatch.yaml").write_text(CONFIG.format(folder=nowhere))
     configured = run("diff")
     assert "  second  1.0  +1" in configured.output
-    assert configured.error.startswith("cachewatch: the repository here has no _cache/ at HEAD; reading the source")
+    assert configured.error.startswith("cachewatch: the repository here has no documents at HEAD; reading the source")
 
 
 def test_a_catalogue_that_the_newest_revision_removed(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pyte
     git(nowhere / "empty", "init", "--bare", "--quiet")
     monkeypatch.chdir(nowhere / "empty")
 
-    assert "the repository here has no _cache/ at HEAD" in run("diff").error
+    assert "it has no commits yet" in run("diff").error
     assert run("diff", "--repo", ".").error == "cachewatch: .: the repository has no commits yet\n"
     assert run("diff", "HEAD~1", "HEAD", "--repo", ".").exit_code == 2
 

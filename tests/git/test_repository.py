@@ -536,7 +536,7 @@ def test_revisions_without_documents(run: Run, tmp_path: Path, bare: Path) -> No
     old, other = (git(bare, "commit-tree", top, "-m", message) for message in ("x", "y"))
 
     result = run("diff", old, other, "--repo", bare)
-    assert (result.exit_code, "neither revision has a catalogue" in result.error) == (2, True)
+    assert (result.exit_code, "neither revision has documents" in result.error) == (2, True)
     assert run("diff", "HEAD", "HEAD", "--repo", bare).exit_code == 2
     assert run("diff", "HEAD", "HEAD", "--repo", tmp_path / "nowhere").exit_code == 3
     assert run("diff", "HEAD", "HEAD", "--repo", tmp_path).exit_code == 3

@@ -1,0 +1,236 @@
+"""Git repositories whose documents are not in `_cache/`: known by what they are, or by a pattern."""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import document, history, record, records
+
+from cachewatch.core.repository_layout import Layout
+from cachewatch.git import arranged_trees
+from cachewatch.git.arranged_trees import arrangement_of, catalogue_of
+from cachewatch.git.object_pipe import ObjectPipe
+from cachewatch.git.repository import Repository
+from cachewatch.git.resolving_revisions import resolve
+
+# How documents may lie: what becomes of the tag and package of each.
+LAYOUTS = (
+    "{package}.md",
+    "packages/{package}.md",
+    "docs/{tag}/{package}.md",
+    "data/{package}.txt",
+    "c/{tag}/{package}/specs.md",
+)
+README = {"README.md": b"# Packages\n\nspec_details: see packages/\n"}
+TWO_STATES = (
+    {"zlib": records([1, 2]), "hdf5": records([3]), "gmp": records([4])},
+    {"zlib": [record(1), record(5, versions=["1.1"])], "gmp": records([4]), "py-a": records([6])},
+)
+
+
+def _state(layout: str, packages: Mapping[str, Any], tag: str = "develop") -> dict[str, bytes]:
+    files = {name: document(found, package=name, tag=tag) for name, found in packages.items()}
+    return README | {layout.format(tag=tag, package=name): content for name, content in files.items()}
+
+
+def _diff(run: Run, *arguments: object) -> dict[str, Any]:
+    result = run("diff", *arguments, "--format", "json")
+    assert result.exit_code == 0, result.error
+    (found,) = json.loads(result.output)["changesets"]
+    for side in ("before", "after"):
+        found[side] = found[side]["tag"]
+    return found  # type: ignore[no-any-return]
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    arrangement_of.cache_clear()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_documents_are_compared_wherever_they_are(run: Run, tmp_path: Path, layout: str) -> None:
+    """The comparison is that of the same documents in `_cache/`, and the README is none."""
+    here = history(tmp_path / "here.git", *(_state(layout, state) for state in TWO_STATES))
+    usual = history(tmp_path / "usual.git", *(_state("_cache/{tag}/{package}/specs.md", state) for state in TWO_STATES))
+
+    assert _diff(run, "HEAD~1", "HEAD", "--repo", here) == _diff(run, "HEAD~1", "HEAD", "--repo", usual)
+    assert (
+        run("packages", "--repo", here, "--format", "csv").output
+        == run("packages", "--repo", usual, "--format", "csv").output
+    )
+    assert (
+        run("tags", "--repo", here, "--format", "json").output
+        == run("tags", "--repo", usual, "--format", "json").output
+    )
+
+
+def test_a_newcomer_diffs_the_repository_that_they_stand_in(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cachewatch diff` alone finds the last two revisions that changed documents."""
+    states = [_state("{package}.md", state) for state in TWO_STATES]
+    states.append(states[1] | {"README.md": b"another"})
+    monkeypatch.chdir(history(tmp_path / "r.git", *states))
+    result = run("diff")
+
+    assert result.exit_code == 0, result.error
+    assert [line.split()[0] for line in result.output.splitlines() if line.startswith("  ")][:2] == ["hdf5", "py-a"]
+
+
+def test_tags_are_the_categories_of_documents(run: Run, tmp_path: Path) -> None:
+    """Documents of several tags in one folder are told apart."""
+    state = _state("{tag}-{package}.md", TWO_STATES[0]) | _state("{tag}-{package}.md", TWO_STATES[1], "v0.23")
+    repository = history(tmp_path / "r.git", state)
+
+    assert run("tags", "--repo", repository, "--format", "names").output.split() == ["develop", "v0.23"]
+    found = _diff(run, "HEAD:develop", "HEAD:v0.23", "--repo", repository)
+    assert [package["name"] for package in found["packages"]] == ["hdf5", "py-a", "zlib"]
+
+
+def test_a_move_into_the_usual_place_changes_nothing(run: Run, tmp_path: Path) -> None:
+    """Each revision is looked at on its own, also for when a package changed last."""
+    packages = TWO_STATES[0]
+    elsewhere, usual = _state("docs/{package}.md", packages), _state("_cache/{tag}/{package}/specs.md", packages)
+    repository = history(tmp_path / "r.git", elsewhere, usual, _state("{package}.txt", packages))
+
+    for before, after in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD"), ("HEAD~2", "HEAD")):
+        found = _diff(run, before, after, "--repo", repository)
+        assert found["packages"] == []
+        assert found["summary"]["packages"]["before"] == found["summary"]["packages"]["after"] == 3
+    with closing(Repository(repository)) as opened:
+        first = resolve(opened, "HEAD~2").commit
+    shown = json.loads(run("show", "zlib", "--repo", repository, "--format", "json").output)
+    assert first[:10] in run("show", "zlib", "--repo", repository).output, shown
+
+
+def test_a_catalogue_that_was_deleted_is_removed(run: Run, tmp_path: Path) -> None:
+    """The revision before had it, so everything is gone, and nothing else is looked for."""
+    repository = history(tmp_path / "r.git", _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0]), README)
+    result = run("diff", "--repo", repository)
+
+    assert result.exit_code == 0
+    assert "develop" in result.output
+    assert "REMOVED" in result.output
+
+
+def test_a_pattern_names_documents_that_are_not_known_otherwise(run: Run, tmp_path: Path) -> None:
+    """The path is what counts; what is not below it is no document, and one that is broken is named."""
+    files = _state("cat/{tag}/{package}.rst", TWO_STATES[0])
+    broken = {"cat/develop/zlib.rst": b"---\nbroken"}
+    repository = history(tmp_path / "r.git", files, files | broken | _state("{package}.md", TWO_STATES[1]))
+    pattern = ["--documents", "cat/{tag}/{package}.rst"]
+    result = run("diff", "--repo", repository, *pattern)
+
+    assert run("packages", "--repo", repository, "--rev", "HEAD~1", "--format", "names", *pattern).output.split() == [
+        "gmp",
+        "hdf5",
+        "zlib",
+    ]
+    assert result.exit_code == 4
+    assert "warning: cat/develop/zlib.rst: unreadable: ends before" in result.error
+    assert run("tags", "--repo", repository, "--format", "names").output == "develop\n"
+
+
+def test_a_pattern_of_folders_is_read_as_the_usual_layout_is(run: Run, tmp_path: Path) -> None:
+    """Where only the name of `_cache` differs, trees are compared as they are: no content is looked at to find them."""
+    layout = "catalogue/{tag}/{package}/specs.md"
+    repository = history(tmp_path / "r.git", *(_state(layout, state) for state in TWO_STATES))
+    with closing(Repository(repository, Layout.parse(layout))) as opened:
+        commit = resolve(opened, "HEAD").commit
+        stored = opened.objects().get(f"{commit}:catalogue")
+        assert stored is not None
+        assert catalogue_of(opened, commit) == stored.id
+    assert run("diff", "--repo", repository, "--documents", layout).exit_code == 0
+
+
+def test_two_files_that_are_one_document_are_both_named(run: Run, tmp_path: Path) -> None:
+    """Neither is taken, the rest is compared, and the exit code says that something is missing."""
+    before, after = (_state("{package}.md", state) for state in TWO_STATES)
+    repository = history(tmp_path / "r.git", before, after | {"old/zlib.txt": before["zlib.md"]})
+    result = run("diff", "HEAD~1", "--repo", repository)
+
+    assert result.exit_code == 4
+    assert "old/zlib.txt and zlib.md are documents of the same package and tag" in result.error
+    assert "hdf5" in result.output
+    shown = run("show", "zlib", "--repo", repository)
+    assert shown.exit_code == 4
+    assert "old/zlib.txt and zlib.md" in shown.error
+
+
+def test_a_name_that_no_package_can_have_is_a_warning(run: Run, tmp_path: Path) -> None:
+    """The file is named, and the others are compared."""
+    before, after = (_state("{package}.md", state) for state in TWO_STATES)
+    odd = {"odd.md": document(records([9]), package="two words")}
+    result = run("diff", "HEAD~1", "--repo", history(tmp_path / "r.git", before, after | odd))
+
+    assert result.exit_code == 4
+    assert "odd.md: unreadable: ignored: 'two words' cannot be the name of a package" in result.error
+
+
+@pytest.mark.parametrize("command", [["diff", "HEAD", "HEAD"], ["diff"], ["packages"], ["show", "zlib"]])
+def test_a_repository_without_documents_says_so(run: Run, tmp_path: Path, command: list[str]) -> None:
+    """What was looked for is said, and what is there instead."""
+    repository = history(tmp_path / "r.git", README, README | {"notes.md": b"x"})
+    result = run(*command, "--repo", repository)
+
+    assert result.exit_code == 2
+    assert "has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md" in result.error
+    assert "found README.md and 1 more" in result.error
+
+
+def test_an_option_without_a_package_is_refused(run: Run, tmp_path: Path) -> None:
+    """The message shows what to write."""
+    repository = history(tmp_path / "r.git", *(_state("{package}.md", state) for state in TWO_STATES))
+    result = run("diff", "--repo", repository, "--documents", "docs/{tag}.md")
+
+    assert result.exit_code == 2
+    assert "'docs/{tag}.md' lacks {package}" in result.error
+
+
+def test_each_content_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a file says of itself is remembered by its id, whatever revision and path it is found at."""
+    states = [
+        _state("{package}.md", TWO_STATES[0]),
+        _state("docs/{package}.md", TWO_STATES[0]),
+        _state("{package}.md", TWO_STATES[1]),
+    ]
+    asked: list[str] = []
+    read = ObjectPipe.beginnings
+
+    def counted(self: ObjectPipe, ids: Any, *, most: int) -> Any:
+        asked.extend(ids)
+        return read(self, ids, most=most)
+
+    monkeypatch.setattr(ObjectPipe, "beginnings", counted)
+    with closing(Repository(history(tmp_path / "r.git", *states))) as repository:
+        for name in ("HEAD~2", "HEAD~1", "HEAD", "HEAD~1"):
+            catalogue_of(repository, resolve(repository, name).commit)
+    assert len(asked) == len(set(asked)) == 6  # five documents and the README
+
+
+def test_trees_that_were_dropped_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """Memory for them is bounded, and the answers are the same."""
+    states = [_state("{package}.md", {f"p{n}": records([n + shift]) for n in range(3)}) for shift in range(6)]
+    repository = history(tmp_path / "r.git", *states)
+    expected = run("diff", "HEAD~5", "HEAD", "--repo", repository).output
+    arrangement_of.cache_clear()
+    monkeypatch.setattr(arranged_trees, "_MOST_TREE_BYTES", 1)
+
+    assert run("diff", "HEAD~5", "HEAD", "--repo", repository).output == expected
+
+
+def test_too_many_files_are_not_looked_at(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to do, and a pattern needs only its own folder to be small."""
+    monkeypatch.setattr(arranged_trees, "MAX_ENTRIES", 5)
+    state = {f"src/{n}.c": b"x" for n in range(9)} | _state("docs/{package}.md", TWO_STATES[0])
+    repository = history(tmp_path / "r.git", state)
+    result = run("packages", "--repo", repository)
+
+    assert result.exit_code == 3
+    assert "has more than 5 files" in result.error
+    assert "--documents" in result.error
+    assert run("packages", "--repo", repository, "--documents", "docs/{package}.md").exit_code == 0
