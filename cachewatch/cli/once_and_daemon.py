@@ -1,8 +1,8 @@
 """`cachewatch once` and `cachewatch daemon`: do what is due, now or for good."""
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 
 import click
 
@@ -15,12 +15,14 @@ from cachewatch.cli.waiting import log_stream, steps
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
 from cachewatch.core.untrusted_text import safe
+from cachewatch.errors import AnotherInstance
 from cachewatch.notify.leadership import leading
 from cachewatch.notify.pass_context import Context
+from cachewatch.notify.pinging import ping
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.run_pass import Result, run_pass
 from cachewatch.notify.status import Status, read_status
-from cachewatch.runtime.log import open_log
+from cachewatch.runtime.log import Log, open_log
 from cachewatch.store.lock import only_one
 from cachewatch.store.opening import open_database
 from cachewatch.store.timestamps import utc_now
@@ -45,7 +47,7 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     it is repaired. On a terminal, it ends with a summary.
     """
     os.umask(0o077)
-    with only_one(config.folder), ExitStack() as stack:
+    with only_one(config.folder), _pinged_if_it_fails(config), ExitStack() as stack:
         with steps() as doing:
             service = _opened(config, log_format, doing)
             stack.enter_context(closing(service.database))
@@ -58,7 +60,20 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
         if is_on_terminal():
             for line in pass_summary.lines(pass_summary.summarize(service, before, begun)):
                 click.echo(safe(line))
+        ping(config, service.log, is_whole=_status(result) == 0)
     context.exit(_status(result))
+
+
+@contextmanager
+def _pinged_if_it_fails(config: Config) -> Iterator[None]:
+    """Ping that a pass failed, unless it was none because another process is at work."""
+    try:
+        yield
+    except AnotherInstance:
+        raise
+    except Exception:
+        ping(config, Log(), is_whole=False)
+        raise
 
 
 def _say_what_comes(before: Status) -> None:

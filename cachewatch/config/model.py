@@ -183,7 +183,11 @@ class Monitor(WithSecrets):
     listen: Listen | None = key(
         "`host:port` for `/healthz`, `/readyz` and `/metrics`", None, if_left_out="nothing listens"
     )
-    ping_url: SecretUrl | None = secret("ping_url", "URL to fetch after each pass", None)
+    ping_url: SecretUrl | None = secret(
+        "ping_url",
+        "URL to ping after each pass without a failure; if it is one of healthchecks, `/fail` below it after the others",
+        None,
+    )
 
 
 class Retention(Section):

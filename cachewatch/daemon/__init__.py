@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cachewatch.channels.escaping import without_secret_url
 from cachewatch.config.model import Config, Source
 from cachewatch.daemon import endpoints, signals
 from cachewatch.daemon.failures import Failures
@@ -28,6 +27,7 @@ from cachewatch.notify.history_index import update_history
 from cachewatch.notify.leadership import Leadership
 from cachewatch.notify.metrics import DaemonStatus
 from cachewatch.notify.pass_context import Context
+from cachewatch.notify.pinging import ping
 from cachewatch.notify.poll_source import has_answered, poll
 from cachewatch.notify.poll_sources import ANSWERING, OTHERS
 from cachewatch.notify.recovery import recover, resume, say_obsolete_keys
@@ -177,19 +177,8 @@ class Daemon:
         clean_up(self._snapshot())
 
     def _ping(self) -> None:
-        """Tell a dead man's switch that we live: it rings where nobody does any more."""
-        url = self._context.config.monitor.ping_url
-        if url is None or not self._is_well():
-            return
-        from cachewatch.http import post  # noqa: PLC0415  slow to load, and not everybody is pinged
-
-        try:
-            status = post(url.reveal(), b"", seconds=20).status
-            said = f"the server answered {status}" if status >= 300 else ""
-        except CachewatchError as error:
-            said = without_secret_url(str(error), url.reveal())
-        if said:
-            self._context.log.warning("ping.failed", error=said)
+        """Tell a dead man's switch how we are: it rings where nobody does any more."""
+        ping(self._context.config, self._context.log, is_whole=self._readyz("").status == 200)
 
     def _is_well(self) -> bool:
         return time.monotonic() - self._beat < endpoints.STUCK_SECONDS

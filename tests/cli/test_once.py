@@ -11,8 +11,10 @@ from threading import Event
 import pytest
 from conftest import Run
 from helpers import catalogue, history, records
+from servers import Says, serving
 
 from cachewatch.cli import once_and_daemon, waiting
+from cachewatch.store.lock import only_one
 
 CONFIG = """\
 version: 1
@@ -340,3 +342,24 @@ def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
     shown = run("preview", "all")
     assert "warning: nothing has been fetched yet of public; run `cachewatch once` first" in shown.error
     assert shown.output == "", "no digest would be sent"
+
+
+@pytest.mark.usefixtures("configured", "loopback")
+def test_a_pass_pings_how_it_went(run: Run) -> None:
+    """A pass that was whole pings, one that failed says so; another cachewatch at work is neither."""
+    configure("HEAD~1")
+    check = "/ping/01234567-89ab-cdef-0123-456789abcdef"
+    with Path("cachewatch.yaml").open("a") as file:
+        file.write("monitor: {ping_url_file: ping}\n")
+    with serving({check: Says(), f"{check}/fail": Says()}) as server:
+        Path("ping").write_text(f"{server.url}{check}")
+        Path("ping").chmod(0o600)
+        assert run("once").exit_code == 0
+        with only_one(Path("state")):
+            assert run("once").exit_code == 75
+        Path("upstream.git").rename("gone.git")
+        assert run("once").exit_code == 3
+        for part in Path("state").glob("cachewatch.db*"):
+            part.write_bytes(b"damaged" * 1000)
+        assert run("once").exit_code == 5
+        assert server.paths == [check, f"{check}/fail", f"{check}/fail"]

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from helpers import catalogue, records
 from mailservers import free_port
-from servers import serving
+from servers import Says, serving
 from station import Site
 
 from cachewatch import daemon as daemon_module
@@ -318,7 +318,10 @@ def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
     """Whoever knows the address can keep the alarm silent."""
     path = site.folder / "cachewatch.yaml"
     secret = site.folder / "ping"
-    path.write_text(path.read_text().replace("monitor: {", "monitor: {ping_url_file: ping, "))
+    pinged = path.read_text().replace("monitor: {", "monitor: {ping_url_file: ping, ").replace("every: 1s", "every: 1d")
+    site.now = datetime.now(UTC)
+    site.run()
+    path.write_text(pinged)
     with serving({}) as server:
         for address in (server.url, f"http://127.0.0.1:{free_port()}"):
             secret.write_text(f"{address}/canary-8f31c2")
@@ -326,10 +329,32 @@ def test_a_ping_that_fails_is_said_without_its_address(site: Site) -> None:
             daemon, _ = open_daemon(site)
             daemon._ping()
         assert server.paths == ["/canary-8f31c2"]
-    assert [event["error"].partition("(")[0] for event in site.events()] == [
+    said = [event["error"].partition("(")[0] for event in site.events() if event["event"] == "ping.failed"]
+    assert said == [
         "the server answered 404",
         f"{address}***: no connection ",
     ]
+
+
+@pytest.mark.usefixtures("loopback")
+def test_a_ping_says_what_readyz_says(site: Site) -> None:
+    """Never that all is well beside a 503; healthchecks is told that it is not, others by silence."""
+    check = "/ping/01234567-89ab-cdef-0123-456789abcdef"
+    path = site.folder / "cachewatch.yaml"
+    pinged = path.read_text().replace("monitor: {", "monitor: {ping_url_file: ping, ").replace("every: 1s", "every: 1d")
+    path.write_text(pinged)
+    site.now = datetime.now(UTC)
+    with serving({check: Says(), f"{check}/fail": Says(), "/other": Says()}) as server:
+        for is_polled in (False, True):
+            if is_polled:
+                site.run()
+            for place in (check, "/other"):
+                (site.folder / "ping").write_text(f"{server.url}{place}")
+                (site.folder / "ping").chmod(0o600)
+                daemon, _ = open_daemon(site)
+                assert (daemon._readyz("").status == 200) is is_polled
+                daemon._ping()
+        assert server.paths == [f"{check}/fail", check, "/other"]
 
 
 def test_what_ends_a_thread_ends_no_scheduler() -> None:
