@@ -1,7 +1,7 @@
 """The line that adds up: of how many packages it speaks, and what became of their specs."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from cachewatch.core.model import Kind
 from cachewatch.core.statements import Line, Statement
@@ -19,15 +19,28 @@ def signed(counts: Counts) -> str:
     return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
 
 
+def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
+    """Return the lines of the kinds that somebody wants; all of them if only the statement is of such a kind."""
+    lines = tuple(line for line in statement.lines if wants(line.kinds))
+    return lines or (statement.lines if wants(statement.kinds) else ())
+
+
 def total(report: Report, wants: Wants) -> str:
-    """Add up the packages that have a kind of change that somebody wants: `2 of 5 packages changed; their specs: ...`."""
-    lines = [line for one in report.statements for line in one.lines]
-    wanted = {line.package for line in lines if wants(line.kinds)}
+    """Add up what somebody wants: `2 of 5 packages changed; their specs: ...`.
+
+    Where only some kinds of change are wanted, the sum is that of their lines.
+    """
+    lines = [(SHARES[one.kind], line) for one in report.statements for line in chosen_lines(one, wants)]
+    told = _shares(shares_of(lines))
+    if not wants(frozenset()):
+        packages = len({line.package for _, line in lines})
+        counts = report.packages
+        whole = number(max(counts.before, counts.after), "package")
+        return f"{packages:,} of {whole} with changes of these kinds{f' ({told})' if told else ''}"
     whose = "their specs in your selection" if report.is_part else "their specs"
     specs = report.specs
-    shares = shares_of(report.statements, wanted)
-    told = f" ({_shares(shares)})" if shares else ""
-    return f"{_packages(report, lines, wanted)}; {whose}: {specs.before:,} -> {specs.after:,}{told}"
+    counted = _packages(report, [line for _, line in lines])
+    return f"{counted}; {whose}: {specs.before:,} -> {specs.after:,}{f' ({told})' if told else ''}"
 
 
 def nothing(report: Report) -> str:
@@ -40,21 +53,19 @@ def nothing(report: Report) -> str:
     return f"No differences{selected}{seen} of {number(max(counts.before, counts.after), 'package')}."
 
 
-def shares_of(statements: Iterable[Statement], packages: Set[str]) -> Shares:
-    """Return what became of the specs of some packages, by the name of each share."""
+def shares_of(lines: Iterable[tuple[str, Line]]) -> Shares:
+    """Return what became of the specs of some lines, by the name of each share."""
     found: defaultdict[str, Counts] = defaultdict(Counts)
-    for one in statements:
-        for line in one.lines:
-            if line.package in packages and line.counts.total:
-                found[SHARES[one.kind]] += line.counts
+    for name, line in lines:
+        if line.counts.total:
+            found[name] += line.counts
     return found
 
 
-def _packages(report: Report, lines: Iterable[Line], wanted: Set[str]) -> str:
+def _packages(report: Report, lines: Sequence[Line]) -> str:
     counts = report.packages
     new, gone = (
-        {line.package for line in lines if kind in line.kinds} & wanted
-        for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
+        {line.package for line in lines if kind in line.kinds} for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
     )
     parts = [f"{counts.changed:,} of {number(max(counts.before, counts.after), 'package')} changed"]
     parts += [f"{counts.rebuilt_only:,} of them only rebuilt"] if counts.rebuilt_only else []

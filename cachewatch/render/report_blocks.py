@@ -6,10 +6,10 @@ the total line.
 
 from collections.abc import Iterator, Sequence
 
-from cachewatch.core.statements import Severity, Statement, StatementKind
+from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render import rebuild_reasons, statement_phrases
-from cachewatch.render.diff_totals import nothing, signed, total
+from cachewatch.render.diff_totals import chosen_lines, nothing, signed, total
 from cachewatch.render.statement_phrases import number
 from cachewatch.render.tag_blocks import block_of
 from cachewatch.render.text_blocks import ALL, FEW_NAMES, Block, BlockEntry, Chosen, Requested, Shown, sum_of
@@ -17,13 +17,17 @@ from cachewatch.report.changes import Report
 
 _SEVERITIES = tuple(Severity)
 _PLAIN = StatementKind.REBUILT
-_REBUILT = (StatementKind.REBUILD_WAVE, _PLAIN)
+_WAVE = StatementKind.REBUILD_WAVE
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
 
 def tell(report: Report, asked: Requested) -> Shown:
     """Return what `report` says to somebody who asked for this."""
-    chosen = [one for one in (_choose(statement, asked) for statement in report.statements) if one]
+    chosen = [
+        Chosen(one, lines)
+        for one in report.statements
+        if (lines := chosen_lines(one, asked.wants)) or asked.wants(one.kinds)
+    ]
     blocks = [
         *(block_of(one, report, asked) for one in chosen if one.is_of_tag),
         *_sections(chosen, asked),
@@ -31,14 +35,6 @@ def tell(report: Report, asked: Requested) -> Shown:
     ]
     blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
     return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
-
-
-def _choose(statement: Statement, asked: Requested) -> Chosen | None:
-    """Keep the lines of the kinds that were asked for; all of them if only the statement is of such a kind."""
-    lines = tuple(line for line in statement.lines if asked.wants(line.kinds))
-    if lines:
-        return Chosen(statement, lines)
-    return Chosen(statement, statement.lines) if asked.wants(statement.kinds) else None
 
 
 def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
@@ -105,9 +101,11 @@ def _lost(one: Chosen, asked: Requested) -> str:
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    """Yield the one number that is always said, with its packages where somebody asked for them."""
+    """Yield the one number that is said unless only other kinds were asked for, with its packages on request."""
     told = {one.statement.kind for one in chosen}
-    hidden = [one for one in report.statements if one.kind in _REBUILT and (one.kind is _PLAIN or one.kind not in told)]
+    found = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
+    kinds = {_PLAIN} if _WAVE in told else {_PLAIN, _WAVE}
+    hidden = [one for one in found if one.statement.kind in kinds]
     if not hidden:
         return
     lines = [line for one in hidden for line in one.lines]
@@ -121,7 +119,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
         severity=Severity.ROUTINE,
         title=statement_phrases.HEADINGS[_PLAIN],
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
-        notes=tuple(note for one in hidden for note in rebuild_reasons.lines(one, FEW_NAMES)),
+        notes=tuple(note for one in hidden for note in rebuild_reasons.lines(one.statement, FEW_NAMES)),
         entries=listed.entries if listed else (),
         more=listed.more if listed else "",
         packages=len(packages),

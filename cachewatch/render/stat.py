@@ -9,7 +9,7 @@ from cachewatch.core.model import PackageChange
 from cachewatch.core.statements import Statement
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
-from cachewatch.render.diff_totals import Shares, Wants, signed, total
+from cachewatch.render.diff_totals import Shares, Wants, chosen_lines, signed, total
 from cachewatch.render.report_formats import report_of
 from cachewatch.render.statement_phrases import BY_VERSION, SHARES, fact
 
@@ -39,18 +39,18 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> 
             yield f"{safe_name(changeset.after.tag)}\n".encode()
         packages = [numbers for body in changeset.collected() for numbers in body]
         report = report_of(changeset.outcome, wants)
-        yield "".join(f" {line}\n" for line in _lines(packages, report.statements)).encode()
+        yield "".join(f" {line}\n" for line in _lines(packages, report.statements, wants)).encode()
         wrapped = textwrap.wrap(
             total(report, wants), width, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False
         )
         yield "".join(f"{line}\n" for line in wrapped).encode()
 
 
-def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement]) -> Iterator[str]:
+def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants) -> Iterator[str]:
     shares: defaultdict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
     versions: defaultdict[str, list[str]] = defaultdict(list)
     for one in statements:
-        for line in one.lines:
+        for line in chosen_lines(one, wants):
             shares[line.package][SHARES[one.kind]] += line.counts
             if one.kind in BY_VERSION:
                 versions[line.package].append(fact(line))

@@ -123,13 +123,19 @@ def test_filters(run: Run, sides: tuple[Path, Path], option: str, pattern: str, 
 
 
 def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
-    """Only lines of the chosen kinds are printed, and how much was rebuilt; the totals are those of these packages."""
+    """Only lines of the chosen kinds are printed, and the totals are those of these lines, in every format for people."""
     result = run("diff", *sides, "--kind", "upgraded")
+    total = "1 of 1 package with changes of these kinds (+1 -1: 1 in upgrades)"
 
     assert "UPGRADED  1 package, +1 -1\n  zlib" in result.output
-    assert "REBUILT  1 spec of 1 package\n" in result.output
+    assert "REBUILT" not in result.output
     assert "MORE" not in result.output
-    assert "1 in upgrades, 1 rebuilt" in " ".join(result.output.split())
+    assert result.output.endswith(f"\n\n{total}\n")
+    assert "REBUILT  1 spec of 1 package\n" in run("diff", *sides, "--kind", "rebuilt").output
+    for how in (["--stat"], ["--format", "markdown"], ["--format", "html"]):
+        output = " ".join(run("diff", *sides, "--kind", "upgraded", *how).output.split())
+        assert total in output
+        assert " rebuilt" not in output.partition("<footer>")[0]
     assert json.loads(run("diff", *sides, "--kind", "os", "--format", "json").output)["changesets"][0]["packages"] == []
 
 
