@@ -208,6 +208,7 @@ def diff(
             line.close()  # before a pager has the screen
         write(pieces, output, is_for_people=stat or format_ == "text")
     _warn(done, is_all=is_all)
+    _say_what_failed(done, fail_on, failures)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
 
 
@@ -391,6 +392,25 @@ def _checked(pieces: Iterable[bytes], unknown: Callable[[], Iterable[Unknown]]) 
 
 def _describe(diagnostic: Diagnostic) -> str:
     return f"{safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}"
+
+
+def _say_what_failed(done: Sequence[Outcome], words: Sequence[str], fail_on: Globs) -> None:
+    """Name on standard error what happened of the kinds that `--fail-on` names."""
+    if fail_on.is_open or not any(fail_on(kind) for outcome in done for kind in outcome.kinds):
+        return
+    from cachewatch.render.tag_blocks import occurrences  # noqa: PLC0415  what writes JSON does without it
+
+    for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:
+        own = Globs(every_kind([word])) if word in words else fail_on
+        found: dict[str, list[str]] = {}
+        for outcome in done:
+            kinds = frozenset(kind for kind in outcome.kinds if own(kind) and fail_on(kind))
+            if kinds:
+                tag = safe(outcome.after.tag or outcome.before.tag or "")
+                found.setdefault(occurrences(outcome.statements, kinds.__contains__), []).append(tag)
+        for what, tags in found.items():
+            where = f"[{', '.join(tags)}]" if len(done) > 1 or not what else ""
+            click.echo(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where))), err=True)
 
 
 def _status(done: Iterable[Outcome], selection: Selection, *, exit_code: bool, fail_on: Globs) -> int:

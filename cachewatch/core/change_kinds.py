@@ -47,7 +47,7 @@ GROUPS: Mapping[str, frozenset[Kind]] = {
     "default": DEFAULT,
     "all": frozenset(Kind),
     "added": frozenset({Kind.TAG_ADDED, Kind.PACKAGE_ADDED, Kind.VERSION_ADDED}),
-    "removed": frozenset({Kind.TAG_REMOVED, Kind.PACKAGE_REMOVED, Kind.VERSION_REMOVED, Kind.PLACE_LOST}),
+    "removed": frozenset({Kind.TAG_REMOVED, Kind.PACKAGE_REMOVED, Kind.PLACE_LOST}),
     "tag": frozenset({Kind.TAG_ADDED, Kind.TAG_REMOVED}),
     "place": frozenset({Kind.PLACE_GAINED, Kind.PLACE_LOST}),
     "package": frozenset({Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}),

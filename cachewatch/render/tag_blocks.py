@@ -1,6 +1,6 @@
 """What happened to a whole tag, as a block for each statement: its numbers, its exceptions, and what followed from it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cachewatch.core import tag_names
 from cachewatch.core.model import Kind
@@ -66,6 +66,26 @@ def name_of(statement: Statement) -> str:
         if statement.kind is StatementKind.MIGRATION
         else safe_name(statement.name)
     )
+
+
+def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
+    """Name what happened of the kinds that are wanted: changes of the whole tag, then packages, then lost places."""
+    of_tag, packages, places = [], dict[str, None](), []
+    for one in statements:
+        if not any(map(wants, one.kinds)):
+            continue
+        if one.kind in _TITLES:
+            of_tag.append(f"{_TITLES[one.kind].lower()} {name_of(one)}".strip())
+        elif one.kind is StatementKind.PLACE_LOST and one.name:
+            places.append(f"{statement_phrases.names(one.packages)} in {statement_phrases.place_name(one.name)}")
+        else:
+            packages |= dict.fromkeys(line.package for line in one.lines if any(map(wants, line.kinds)))
+    named = [", ".join([*found[:FEW_NAMES], *_rest(found)]) for found in (of_tag, [safe_name(p) for p in packages])]
+    return "; ".join(filter(None, [*named, "; ".join([*places[:FEW_NAMES], *_rest(places)])]))
+
+
+def _rest(found: Sequence[str]) -> list[str]:
+    return [f"{len(found) - FEW_NAMES:,} more"] if len(found) > FEW_NAMES else []
 
 
 def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from conftest import Run
-from helpers import catalogue, document, history, record, records
+from helpers import Record, catalogue, document, history, record, records
 
 from cachewatch import __version__, cli
 from cachewatch.cli.output import write
@@ -75,6 +75,65 @@ def test_several_tags_are_named_first(run: Run, demo_repository: Path) -> None:
     assert run("diff", "--repo", demo_repository, "--stat").output.startswith(f"{said}develop\n")
     for chosen in (("--tag", "develop*"), ("HEAD~1:develop", "HEAD"), ("--format", "markdown")):
         assert "tags compared" not in run("diff", *chosen, "--repo", demo_repository).output
+
+
+def gate(run: Run, folder: Path, before: dict[str, list[Record]], after: dict[str, list[Record]], *words: str) -> str:
+    """Return what a gate says on standard error; empty where it passes."""
+    repository = history(folder / "r.git", catalogue(before), catalogue(after))
+    options = [option for word in words for option in ("--fail-on", word)]
+    done = run("diff", "HEAD~1", "HEAD", "--repo", repository, "--format", "json", *options)
+    assert done.exit_code == bool(done.error)
+    return done.error
+
+
+@pytest.mark.parametrize("kind", ["compiler", "os", "target", "variant", "version-added", "version-removed"])
+def test_a_package_that_came_or_went_has_no_other_attributes(run: Run, tmp_path: Path, kind: str) -> None:
+    """Another compiler is one of a package that is on both sides."""
+    one, two = {"curl": [record(1)]}, {"curl": [record(1)], "hdf5": [record(2, compiler="gcc@14.2.0", os="rhel8")]}
+
+    assert gate(run, tmp_path / "added", one, two, kind) == ""
+    assert gate(run, tmp_path / "removed", two, one, kind) == ""
+
+
+def test_an_upgrade_is_no_removal(run: Run, tmp_path: Path) -> None:
+    """A version that another one replaced is not lost."""
+    before, after = {"curl": [record(1)]}, {"curl": [record(2, versions=["1.1"])]}
+
+    assert gate(run, tmp_path, before, after, "removed") == ""
+    assert (
+        gate(run, tmp_path / "v", before, after, "version-removed") == "cachewatch: --fail-on version-removed: curl\n"
+    )
+
+
+def test_a_gate_says_what_it_stopped(run: Run, tmp_path: Path) -> None:
+    """Each word that names something that happened, with the packages and places; the others are silent."""
+    before = {
+        "curl": [record(1, stacks=["e4s", "hep", "root"])],
+        "hdf5": [record(2)],
+        **{f"p{number}": [record(10 + number)] for number in range(7)},
+    }
+    after = {
+        "curl": [record(1)],
+        "xz": [record(3)],
+        **{f"p{number}": [record(20 + number, compiler="gcc@14.2.0")] for number in range(7)},
+    }
+    said = gate(run, tmp_path, before, after, "removed", "upgraded", "package-added", "compiler")
+
+    assert said.splitlines() == [
+        "cachewatch: --fail-on removed: hdf5; curl in hep (x86_64_v3)",
+        "cachewatch: --fail-on package-added: xz",
+        "cachewatch: --fail-on compiler: migrated gcc 11.4.0 -> 14.2.0",
+    ]
+
+
+def test_a_gate_says_in_which_tags_it_was_stopped(run: Run, demo_repository: Path) -> None:
+    """Once, where several tags have the same change."""
+    done = run("diff", "--repo", demo_repository, "--fail-on", "place-lost", "--fail-on", "downgraded")
+
+    assert (done.exit_code, done.error) == (
+        1,
+        "cachewatch: --fail-on place-lost: py-build in radiuss (x86_64_v3) [develop, develop-2025-06-01]\n",
+    )
 
 
 def test_no_difference_is_no_failure(run: Run, sides: tuple[Path, Path]) -> None:
@@ -200,7 +259,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert "the earlier revision is derived from them" in result.output
-    assert "py-ml-dtypes  0.4.0 added, 0.3.1 stays" in result.output
+    assert "py-ml-dtypes  0.3.1 -> 0.4.0 (0.3.1 stays)" in result.output
     assert run("diff", "HEAD~1", "--repo", tmp_path / "kept.git").exit_code == 0
     assert run("demo", tmp_path / "kept.git").exit_code == 2
     assert run("demo").exit_code == 0

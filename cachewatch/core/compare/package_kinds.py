@@ -73,23 +73,25 @@ def kinds_of(
 ) -> frozenset[Kind]:
     """Return every kind of change that holds for the package; there is no other source of them.
 
-    `moves` are specs that other stacks build now, kept or rebuilt.
+    A package that came or went has no other versions, compilers, systems, targets or variants than before: it had none,
+    or has none. `moves` are specs that other stacks build now, kept or rebuilt.
     """
     moves = tuple(moves)
+    has_both = status is Status.CHANGED
     claims = {
         Kind.PACKAGE_ADDED: status is Status.ADDED,
         Kind.PACKAGE_REMOVED: status is Status.REMOVED,
         Kind.UNREFERENCED: has_unreferenced,
-        Kind.VERSION_ADDED: facts["versions"].added,
-        Kind.VERSION_REMOVED: facts["versions"].removed,
+        Kind.VERSION_ADDED: has_both and facts["versions"].added,
+        Kind.VERSION_REMOVED: has_both and facts["versions"].removed,
         Kind.UPGRADED: counts.upgraded,
         Kind.DOWNGRADED: counts.downgraded,
         Kind.STACK_ADDED: facts["stacks"].added or any(set(a.stacks) - set(b.stacks) for b, a in moves),
         Kind.STACK_REMOVED: facts["stacks"].removed or any(set(b.stacks) - set(a.stacks) for b, a in moves),
-        Kind.COMPILER: counts.recompiled or facts["compilers"],
-        Kind.OS: facts["oses"] or facts["platforms"],
-        Kind.TARGET: facts["targets"],
-        Kind.VARIANT: facts["variants"],
+        Kind.COMPILER: has_both and (counts.recompiled or facts["compilers"]),
+        Kind.OS: has_both and (facts["oses"] or facts["platforms"]),
+        Kind.TARGET: has_both and facts["targets"],
+        Kind.VARIANT: has_both and facts["variants"],
         Kind.RECONFIGURED: counts.reconfigured,
         Kind.MOVED: counts.moved,
         Kind.SPEC_ADDED: counts.new,
