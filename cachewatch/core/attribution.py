@@ -39,7 +39,8 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
     """Return under which of its causes each set of causes is counted; the mapping says how many specs have a set.
 
-    The cause of most specs takes them all, then that of most of the others, and so on.
+    The cause of most specs takes them all, then that of most of the others, and so on; what another Spack wrote comes
+    last, since it says nothing of the software.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()
@@ -49,7 +50,9 @@ def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], 
             sizes[cause] += count
     assigned: dict[frozenset[Cause], Cause] = {}
     while sizes:
-        cause = min(sizes, key=lambda one: (-sizes[one], one.what is What.NOT_DESCRIBED, one.sort_key))
+        cause = min(
+            sizes, key=lambda one: (one.what is What.SPACK, -sizes[one], one.what is What.NOT_DESCRIBED, one.sort_key)
+        )
         for causes in sets[cause]:
             if causes not in assigned:
                 assigned[causes] = cause

@@ -31,7 +31,7 @@ class Candidates:
         if difference is None:
             return self._find((number, self._number))
         found = reduce(or_, map(self._below.__getitem__, difference.before(old.below)), difference.own)
-        return found & ~self._spack or self._spack
+        return found or self._spack
 
 
 class _CausesBelow(dict[int, int]):

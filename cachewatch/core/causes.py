@@ -28,7 +28,7 @@ class What(StrEnum):
     DEPENDENCY_REMOVED = "dependency-removed"
     DEPENDENCY_CHANGED = "dependency-changed"
     NOT_DESCRIBED = "not-described"  # its graph does not say what it is
-    SPACK = "spack"  # nothing that is recorded differs: another Spack wrote it
+    SPACK = "spack"  # another Spack wrote it: nothing that is recorded differs, or only how compilers are written
     NOT_RECORDED = "not-recorded"  # there is no graph
 
 

@@ -48,7 +48,7 @@ class Walk:
 
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
         """Return the hash of those `before` with the fewest causes; the first of several."""
-        best, fewest = "", 0
+        best, fewest = "", (0, False)
         new = self._number(1, package, after)
         candidates = Candidates(self._comparisons, self._find, self._spack, new)
         known = self._numbers[0][package]
@@ -57,10 +57,11 @@ class Walk:
             if old is None:
                 old = self._number(0, package, each)
             found = candidates.causes(old) if old != new else self._find(self._pair(package, each, after))
-            count = found.bit_count()
+            # That another Spack wrote it says less against one than anything else.
+            count = (found & ~self._spack).bit_count(), bool(found & self._spack)
             if not best or count < fewest:
                 best, fewest = each, count
-            if fewest <= 1:  # no other hash is without a cause
+            if not fewest[0]:  # no other one is nearer
                 break
         return best
 
@@ -126,7 +127,7 @@ class Walk:
                 break
             found |= known
         else:
-            self._found[asked] = found & ~self._spack or self._spack
+            self._found[asked] = found or self._spack
             return
         order, earliest, compared = {asked: 0}, {asked: 0}, {asked: first}
         is_open = [asked]
@@ -161,7 +162,7 @@ class Walk:
             found |= own
             for each in below:
                 found |= self._found.get(each, 0)
-        # Where nothing that is recorded differs anywhere below, and the hash does, another Spack wrote it.
-        found = found & ~self._spack or self._spack
+        # Where nothing that is recorded differs, here or anywhere below, and the hash does, another Spack wrote it.
+        found = found or self._spack
         for pair in component:
             self._found[pair] = found

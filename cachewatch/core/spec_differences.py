@@ -5,8 +5,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cachewatch.core.causes import Cause, What
+from cachewatch.core.causes import SPACK, Cause, What
 from cachewatch.core.graph import LANGUAGES, RUNTIMES, Dependency, Graph, GraphNode
 
 
@@ -38,6 +39,14 @@ class _Side(NamedTuple):
         """Return name and version of a dependency."""
         return label_of(edge.name, edge.hash, self.graph)
 
+    @property
+    def names_its_compiler(self) -> bool:
+        """Whether the node names the compiler, as before Spack 1.0; since then, the compiler is a dependency.
+
+        What comes with a compiler (runtime, wrapper, libc) is written otherwise then, too.
+        """
+        return bool(self.node.compiler) and not _compiler_edges(self.edges)
+
 
 def compare_specs(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
     """Compare two specs of a package in themselves."""
@@ -50,8 +59,17 @@ def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: G
     """Compare which packages two specs depend on, how, and what compiles them."""
     had, has = _Side(old, old.dependencies, before), _Side(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
-    edges = _matched(had.edges, has.edges, has_other_compiler=bool(compilers))
-    return SpecDifference([*_edge_causes(edges, had, has), *compilers], edges.both)
+    is_rewritten = had.names_its_compiler is not has.names_its_compiler
+    edges = _matched(had.edges, has.edges, has_other_compiler=bool(compilers) or is_rewritten)
+    if is_rewritten:
+        compiler = (had if had.names_its_compiler else has).node.compiler
+        removed, added = (
+            [edge for edge in found if "libc" not in edge.virtuals and side.label(edge) != compiler]
+            for found, side in ((edges.removed, had), (edges.added, has))
+        )
+        edges = replace(edges, removed=removed, added=added)
+    written = [SPACK] if is_rewritten else []
+    return SpecDifference([*_edge_causes(edges, had, has), *compilers, *written], edges.both)
 
 
 def recipe_causes(old: GraphNode, new: GraphNode) -> list[Cause]:
@@ -182,15 +200,17 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
     name = new.name
     singles: tuple[tuple[What, str, str], ...] = (
         (What.VERSION, old.version, new.version),
-        (What.OS, old.os, new.os),
-        (What.TARGET, old.target, new.target),
         (What.EXTERNAL, old.ingredients.external, new.ingredients.external),
         (What.NAMESPACE, old.ingredients.namespace, new.ingredients.namespace),
         (What.SPLICE, old.ingredients.spliced, new.ingredients.spliced),
     )
+    if not _is_same_external(old, new):
+        singles = (*singles, (What.OS, old.os, new.os), (What.TARGET, old.target, new.target))
     for what, before, after in singles:
         if before != after:
             yield Cause(package=name, what=what, before=before, after=after)
+    if _is_same_external(old, new):
+        return
     if old.variants == new.variants and old.ingredients.flags == new.ingredients.flags:
         return
     patches = [_patches(node.variants) for node in (old, new)]
@@ -202,6 +222,12 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
     for what, had, has in lists:
         if had != has:
             yield Cause(package=name, what=what, before=tuple(sorted(had - has)), after=tuple(sorted(has - had)))
+
+
+def _is_same_external(old: GraphNode, new: GraphNode) -> bool:
+    """Tell whether these are one installation, which Spack before 1.0 describes as if it had compiled it."""
+    is_rewritten = bool(old.compiler) is not bool(new.compiler)
+    return is_rewritten and old.is_external and old.ingredients.external == new.ingredients.external
 
 
 def _patches(variants: Iterable[str]) -> set[str]:

@@ -30,6 +30,7 @@ _WORDS = {
     What.NOT_RECORDED: "not recorded: these revisions have no dependency graph; `cachewatch record` keeps it from now on",
     What.SPLICE: "the dependencies of {name} were replaced after it was built (spliced)",
 }
+_OTHERWISE_WRITTEN = "another version of Spack wrote it"
 
 
 def cause_json(cause: Cause) -> dict[str, Any]:
@@ -180,7 +181,8 @@ def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
             yield in_words(group[0], listed([_compiled(cause) for cause in group])), ()
         else:
             path = causes[group[0]]
-            yield in_words(group[0]), path if len(path) > 1 else ()
+            is_rest = group[0].what is What.SPACK and len(alike) > 1
+            yield _OTHERWISE_WRITTEN if is_rest else in_words(group[0]), path if len(path) > 1 else ()
 
 
 def _group(cause: Cause) -> tuple[What, Value, Value]:

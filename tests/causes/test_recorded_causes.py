@@ -9,9 +9,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from caches import GCC, database, edge, installs, node, write_v3
+from caches import GCC, database, edge, installs, node, put, write_v3
 from conftest import ROOT, Run
-from helpers import document
+from helpers import document, spec_hash
 from helpers import record as record_of
 from truths import V3, History
 
@@ -38,6 +38,93 @@ def test_a_new_zlib_rebuilds_what_depends_on_it(run: Run, histories: dict[str, H
     assert (cause["package"], cause["what"], cause["before"], cause["after"]) == ("zlib", "version", "1.3", "1.3.1")
     assert (cause["specs"], cause["attributed"], len(cause["hashes"])) == (6, 6, 6)
     assert found["recorded"] is True
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """Return the index of a real cache."""
+    if (folder / "build_cache").exists():
+        return dict(json.loads((folder / "build_cache/index.json").read_text()))
+    manifest = json.loads((folder / "v3/manifests/index/index.manifest.json").read_text())
+    checksum = manifest["data"][0]["checksum"]
+    return dict(json.loads((folder / "blobs/sha256" / checksum[:2] / checksum).read_text()))
+
+
+def rehashed(index: dict[str, Any]) -> dict[str, Any]:
+    """Return the same software with another hash for everything, as another Spack writes it."""
+    text = json.dumps(index)
+    for number, old in enumerate(sorted(index["database"]["installs"]), 7000):
+        text = text.replace(old, spec_hash(number))
+    return dict(json.loads(text))
+
+
+def recorded(run: Run, tmp_path: Path, *indexes: dict[str, Any]) -> Path:
+    """Return the history of these states of a cache."""
+    for index in indexes:
+        put(tmp_path / "mirror" / "build_cache" / "index.json", json.dumps(index).encode())
+        assert run("record", tmp_path / "mirror", "--into", tmp_path / "c.git", "--force").exit_code == 0
+    return tmp_path / "c.git"
+
+
+def causes_of_all(run: Run, repository: Path) -> dict[str, set[tuple[str, str]]]:
+    """Return package and kind of each cause of the last step, by hash."""
+    result = run("diff", "--why", "--repo", repository, "--format", "json")
+    assert result.exit_code == 0, result.error
+    found: dict[str, set[tuple[str, str]]] = {}
+    for cause in json.loads(result.output)["changesets"][0]["causes"]:
+        for each in cause["hashes"]:
+            found.setdefault(each, set()).add((cause["package"] or "", cause["what"]))
+    return found
+
+
+@pytest.mark.parametrize("state", ["v3/3-version-bump", "v3/8-second-compiler", "v2/4-variant-flip"])
+def test_the_same_software_hashed_by_another_spack(run: Run, tmp_path: Path, buildcaches: Path, state: str) -> None:
+    """That alone is the cause of every spec, also where a package has several that differ only in what they depend on."""
+    index = read_index(buildcaches / state)
+    repository = recorded(run, tmp_path, index, rehashed(index))
+    found = causes_of_all(run, repository)
+    text = run("diff", "--why", "--repo", repository).output
+
+    assert len(found) == sum(one["in_buildcache"] for one in index["database"]["installs"].values())
+    assert set(map(tuple, found.values())) == {(("", "spack"),)}
+    assert text.count("another version of Spack wrote it") == 1
+
+
+def test_the_compiler_became_a_dependency(run: Run, tmp_path: Path, buildcaches: Path) -> None:
+    """State 6 of the layout before Spack 1.0, then state 6 as Spack 1.1 writes it: what differs beside is named."""
+    states = [read_index(buildcaches / kind / "6-pruned-to-current") for kind in ("v2", "v3")]
+    repository = recorded(run, tmp_path, *states)
+    found = {cause for causes in causes_of_all(run, repository).values() for cause in causes}
+    zlib = json.loads(run("why", "zlib", "--repo", repository, "--format", "json").output)
+    between = run("why", "--between", "HEAD~1", "HEAD", "--repo", repository)
+
+    assert [(one["package"], one["what"]) for one in zlib["causes"]] == [(None, "spack")]
+    assert found == {("", "spack"), ("hdf5", "version"), ("openblas", "version"), ("openblas", "patches")}
+    assert "gcc@12.2.0" not in between.output
+    assert "another version of Spack wrote it" in between.output
+
+
+def test_a_new_version_and_another_spack(run: Run, tmp_path: Path) -> None:
+    """Each spec has the causes that are true of it: app has both, and no line says that nothing else differs."""
+    states, names = [], dict[str, str]()
+    for start, version in ((10, "1.3"), (20, "1.3.1")):
+        app, libpng, tool, zlib = map(spec_hash, range(start, start + 4))
+        needs = {"app": [edge("zlib", zlib), edge("libpng", libpng)], "tool": [edge("libpng", libpng)]}
+        names |= {app: "app", libpng: "libpng", tool: "tool", zlib: "zlib"}
+        nodes = {
+            h: node(n, version if n == "zlib" else "1", dependencies=needs.get(n, []))
+            for h, n in list(names.items())[-4:]
+        }
+        found = {h: {"spec": one, "ref_count": 0, "in_buildcache": True} for h, one in nodes.items()}
+        states.append({"database": {"version": "8", "installs": found}})
+    repository = recorded(run, tmp_path, *states)
+    causes = {name: causes_of_all(run, repository).get(each) for each, name in names.items()}
+    app_lines = run("why", "app", "--repo", repository).output
+
+    assert causes["app"] == {("zlib", "version"), ("", "spack")}
+    assert causes["libpng"] == causes["tool"] == {("", "spack")}
+    assert "zlib 1.3 -> 1.3.1\n      app <- zlib\n" in app_lines
+    assert "another version of Spack wrote it\n      app <- libpng\n" in app_lines
+    assert "nothing that is recorded differs" not in app_lines
 
 
 def test_a_second_compiler(run: Run, histories: dict[str, History]) -> None:

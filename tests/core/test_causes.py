@@ -155,6 +155,61 @@ def test_a_compiler_that_only_old_spack_writes_is_no_change() -> None:
     assert list(found) == [SPACK]
 
 
+def test_a_compiler_that_is_a_dependency_now_is_no_change() -> None:
+    """Before Spack 1.0, the compiler is a field, also of externals; its runtime and libc are written otherwise, too."""
+    before = [
+        spec(
+            "zlib", "z1", on("gcc-runtime", "r1"), on("glibc", "l1", "libc"), on("gmake", "m1"), compiler="gcc@12.2.0"
+        ),
+        spec(
+            "bundle", "b1", on("gcc-runtime", "r1"), on("glibc", "l1", "libc"), on("zlib", "z1"), compiler="gcc@12.2.0"
+        ),
+        spec("gcc-runtime", "r1", version="12.2.0", compiler="gcc@12.2.0"),
+        spec("glibc", "l1", compiler="gcc@12.2.0", external="/usr"),
+        spec("gmake", "m1", compiler="gcc@12.2.0", external="/usr", variants=("patches=abc",)),
+    ]
+    own = on("gcc", "gcc", "c", "cxx"), on("compiler-wrapper", "w2"), on("gcc-runtime", "r2"), on("glibc", "l2", "libc")
+    after = [
+        spec("zlib", "z2", *own, on("gmake", "m2"), compiler="gcc@12.2.0", recipe="another"),
+        spec("bundle", "b2", on("zlib", "z2")),
+        spec("gcc-runtime", "r2", on("gcc", "gcc"), version="12.2.0"),
+        spec("glibc", "l2", external="/usr"),
+        spec("compiler-wrapper", "w2"),
+        spec("gmake", "m2", external="/usr", target="x86_64"),
+        GCC,
+    ]
+
+    for one, other in ((before, after), (after, before)):
+        assert list(causes(one, other)) == [SPACK]
+        assert list(causes([one[1], *one], [other[1], *other])) == [SPACK]
+
+
+def test_another_compiler_in_another_notation_is_a_change() -> None:
+    """The one that was a field is compared with the one that is a dependency now; that Spack changed too is said."""
+    before = [spec("zlib", "z1", on("glibc", "l1", "libc"), compiler="gcc@11.4.0"), spec("glibc", "l1")]
+    after = [spec("zlib", "z2", on("gcc", "gcc", "c"), on("glibc", "l1", "libc"), compiler="gcc@12.2.0"), GCC]
+    found = causes(before, [*after, spec("glibc", "l1")])
+
+    assert {(one.what, one.before, one.after) for one in found} == {
+        (What.COMPILER, "gcc@11.4.0", "gcc@12.2.0"),
+        (What.SPACK, "", ""),
+    }
+
+
+def test_another_spack_is_a_cause_beside_others() -> None:
+    """App has a new zlib, and a libpng of which only the hash differs; each is named, with the way to it."""
+    sides = []
+    for n, version in ((1, "1.3"), (2, "1.3.1")):
+        libpng, zlib = spec("libpng", f"p{n}"), spec("zlib", f"z{n}", version=version)
+        sides.append([spec("app", f"a{n}", on("libpng", f"p{n}"), on("zlib", f"z{n}")), libpng, zlib])
+    found = causes(*sides)
+
+    assert {(one.package, one.what): path for one, path in found.items()} == {
+        ("", What.SPACK): ("app", "libpng"),
+        ("zlib", What.VERSION): ("app", "zlib"),
+    }
+
+
 def test_nothing_recorded_differs() -> None:
     """Another Spack wrote it: one line for all, of no package."""
     found = causes(
