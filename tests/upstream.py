@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-_IDENTITY = {
+IDENTITY = {
     "GIT_AUTHOR_NAME": "x",
     "GIT_AUTHOR_EMAIL": "x@x",
     "GIT_COMMITTER_NAME": "x",
@@ -29,7 +29,7 @@ def git(
         input=stdin,
         capture_output=True,
         check=False,
-        env={**os.environ, **_IDENTITY, **environment},
+        env={**os.environ, **IDENTITY, **environment},
     )
     assert not check or done.returncode == 0, done.stderr.decode()
     return done.stdout.decode("utf-8", "replace").strip()

@@ -1,6 +1,7 @@
 """`cachewatch diff`: what changed between two revisions, tags, files or folders."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -32,7 +33,7 @@ from cachewatch.diff import changesets, comparing_worker
 from cachewatch.errors import UsageError
 from cachewatch.runtime.preloaded_process import preloaded_worker
 from cachewatch.sources.folders import check_path, is_documents
-from cachewatch.sources.opening import needs_git, open_comparison
+from cachewatch.sources.opening import needs_git, open_comparison, uncommitted
 from cachewatch.sources.ranges import NEWEST, split_range
 
 if TYPE_CHECKING:
@@ -207,9 +208,19 @@ def diff(
             pieces = iter(list(pieces))
             line.close()  # before a pager has the screen
         write(pieces, output, is_for_people=stat or format_ == "text")
+        if opened and opened[0].path == Path() and (named is None or named[1] == NEWEST):
+            _note_uncommitted(opened[0], named)
     _warn(done, is_all=is_all)
     _say_what_failed(done, fail_on, failures)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
+
+
+def _note_uncommitted(repository: "Repository", named: tuple[str, str] | None) -> None:
+    """Say that edits of documents in the work tree here were not compared, and how they are."""
+    folder = uncommitted(repository)
+    if folder is not None:
+        command = shlex.join(["cachewatch", "diff", named[0] if named else NEWEST, str(folder)])
+        click.echo(f"cachewatch: uncommitted changes are not compared: `{safe(command)}`", err=True)
 
 
 def _log_everything() -> None:

@@ -1,4 +1,4 @@
-"""Dates and moments as people write them: 2025-06-01, yesterday, 3 days ago."""
+"""Dates and moments as people write them: 2025-06-01, yesterday, 3 days ago, last week."""
 
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -19,8 +19,10 @@ def as_datetime(text: str, now: datetime) -> datetime | None:
         return _end_of((now - timedelta(days=text == "yesterday")).date())
     if ago := _AGO.fullmatch(text):
         return now - int(ago[1]) * _UNIT[ago[2]]
+    if text == "last week":
+        return now - _UNIT["week"]
     try:
-        if len(text) == len("2025-06-01"):
+        if re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", text):
             return _end_of(date.fromisoformat(text))
         moment = datetime.fromisoformat(text.upper()) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
     except ValueError:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,16 @@ from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.repository_layout import DEFAULT_TAG, DOCUMENT, Wanted
 from cachewatch.core.tag_pairs import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
-from cachewatch.errors import UsageError
+from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders
 
 if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
 
+# How many files are looked at that may have been edited: a copy of a work tree has many that only look so.
+_MOST_EDITED = 200
 Choice = Callable[[str], bool]
 
 
@@ -80,6 +85,51 @@ def open_comparison(
             opened.close()
 
 
+def uncommitted(repository: "Repository") -> Path | None:
+    """Return the work tree that the user stands in if documents in it differ from HEAD, as a path from here; else None.
+
+    Git only says which files may differ: to compare contents, it would run commands that a repository configures.
+    """
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    if root is None:
+        return None
+    command = [
+        "-C",
+        str(root),
+        f"--work-tree={root}",
+        "diff-index",
+        "-z",
+        "--no-renames",
+        "HEAD",
+        "--",
+        *repository.layout.pathspecs,
+    ]
+    try:
+        words = os.fsdecode(repository.run(command)).split("\0")[:-1]
+        changed = zip(words[::2], words[1::2], strict=True)
+        is_changed = any(
+            _is_edited(repository, about.split()[2], root / path) for about, path in islice(changed, _MOST_EDITED)
+        )
+    except SourceError:
+        return None  # what was compared was read
+    return Path(os.path.relpath(root)) if is_changed else None
+
+
+def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
+    """Tell whether a file is, or was, a document and differs from what was committed."""
+    from cachewatch.documents.recognizing import claim_of  # noqa: PLC0415  most comparisons need none
+
+    found = repository.objects().get(committed)
+    before = found.content if found else b""
+    try:
+        after = read_beginning(str(file), MAX_BYTES)
+    except OSError:
+        after = b""
+    is_same = before == after or before == after.replace(b"\r\n", b"\n")
+    return not is_same and any(claim_of(content) is not None for content in (before, after))
+
+
 def _file_of(repository: "Repository", name: str) -> Listing | None:
     """Return the document that REVISION:PATH names, or None if this is no file of a revision."""
     from cachewatch.git.catalogue import GitReader  # noqa: PLC0415  git is slow to load
@@ -90,7 +140,7 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
         return None
     revision, path, content = found
     package, tag = folders.identified(path, content.content)
-    blob = Blob(content.id, len(content.content), path)
+    blob = Blob(content.id, len(content.content), folder=path)
     return Listing(
         replace(revision.side(tag), name=name), {package: blob}, GitReader(repository), (), is_one_document=True
     )

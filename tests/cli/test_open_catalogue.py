@@ -1,11 +1,13 @@
 """Which repository a command reads if nobody names one, and which revisions `diff` compares then."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, history, records
-from upstream import git
+from upstream import IDENTITY, git
 
 from cachewatch.cli import open_catalogue
 
@@ -298,3 +300,39 @@ def test_what_is_no_revision(demo_repository: Path, run: Run, name: str, said: s
 
     assert result.exit_code == 2
     assert said in result.error
+
+
+@pytest.mark.parametrize("place", ["_cache/develop/{}/specs.md", "docs/{}.txt"])
+def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """Who stands in a work tree with edited documents is told that HEAD does not have them."""
+    work, document = nowhere / "work", next(iter(catalogue({"zlib": records([1])}).values()))
+    (work / place.format("zlib")).parent.mkdir(parents=True)
+    (work / place.format("zlib")).write_bytes(document)
+    (work / "README.md").write_text("# About\n")
+    commit_all(work)
+    monkeypatch.chdir(work)
+    assert run("diff", "HEAD", "--exit-code").error == ""
+
+    (work / "README.md").write_text("# Edited\n")
+    os.utime(work / place.format("zlib"))  # so that git cannot tell by the time
+    (work / "new.md").write_text("not added")
+    assert run("diff", "HEAD", "--exit-code").error == ""
+
+    (work / place.format("zlib")).write_bytes(document.replace(b'["1.0"]', b'["1.1"]'))
+    result = run("diff", "HEAD", "--exit-code")
+    note = "cachewatch: uncommitted changes are not compared: `cachewatch diff HEAD .`\n"
+    assert (result.exit_code, result.error) == (0, note)
+    assert "1.0 -> 1.1" in run("diff", "HEAD", ".").output
+    assert run("diff", "HEAD", ".").error.count("uncommitted") == 0
+    assert run("diff", "HEAD", "--repo", nowhere / "public.git").error == ""
+
+    (work / place.format("zlib")).unlink()
+    (work / "sub").mkdir()
+    monkeypatch.chdir(work / "sub")
+    assert "`cachewatch diff HEAD ..`" in run("diff", "HEAD").error
+
+
+def commit_all(work: Path) -> None:
+    """Commit everything in a folder, as a user would."""
+    for arguments in (["init", "--quiet", "-b", "main"], ["add", "."], ["commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", "-C", str(work), *arguments], check=True, env={**os.environ, **IDENTITY})

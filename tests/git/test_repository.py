@@ -178,9 +178,11 @@ def test_moments() -> None:
     now = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
     assert as_datetime("2025-06-01", now) == datetime(2025, 6, 1, 23, 59, 59, tzinfo=UTC)
+    assert as_datetime("20250601", now) == as_datetime("2025-06-01", now)
+    assert as_datetime("last week", now) == as_datetime("1 week ago", now)
     assert as_datetime("Yesterday", now) == datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
     assert as_datetime("2 weeks ago", now) == datetime(2026, 2, 15, 12, tzinfo=UTC)
-    for text in ("2025-13-01", "main", "20250601", "ago", "", "now", "2025-06-01x"):
+    for text in ("2025-13-01", "main", "20251301", "2025060", "ago", "", "now", "2025-06-01x"):
         assert as_datetime(text, now) is None
 
 
