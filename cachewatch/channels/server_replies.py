@@ -8,7 +8,6 @@ from enum import StrEnum
 from cachewatch.channels.escaping import one_line
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult
 
-_ADDRESS = frozenset({550, 551, 553, 556})
 _LOGIN = frozenset({530, 534, 535, 538})
 _SIZE = re.compile(r"5\.(2\.3|3\.4)\b")
 _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
@@ -51,15 +50,16 @@ def of_reply(refused: Refused) -> DeliveryResult:
             outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=True, may_have_arrived=step is Step.END
         )
     if code < 500:
-        return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=step in _OPENING or code == 421)
+        is_channel = step in _OPENING
+        is_lost = code == 421 and not is_channel  # the server ends the session, perhaps because of this message
+        return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=is_channel, is_lost=is_lost)
     if step in _OPENING or code in _LOGIN:
         return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
     if code == 552:
         return DeliveryResult(outcome=_of_552(step, refused.words), detail=said)
     if step is Step.MAIL:  # it is our own address that is not welcome
         return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
-    is_address = step is Step.RECIPIENT and code in _ADDRESS
-    return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said, is_address=is_address)
+    return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said, is_address=step is Step.RECIPIENT)
 
 
 def _of_552(step: Step, words: str) -> DeliveryOutcome:
@@ -94,5 +94,6 @@ def of_failure(step: Step, error: Exception) -> DeliveryResult:
         outcome=DeliveryOutcome.DEFERRED,
         detail=one_line(f"{step}: {words}", 300),
         may_have_arrived=step is Step.END,
-        is_channel=True,
+        is_channel=step in _OPENING,
+        is_lost=step not in _OPENING,
     )

@@ -47,7 +47,7 @@ class SmtpTransport:
             return replace(self._failure, may_have_arrived=False)
         is_reused = self._session is not None
         answer = self._attempt(message)
-        if is_reused and answer.is_channel and not answer.may_have_arrived:
+        if is_reused and (answer.is_channel or answer.is_lost) and not answer.may_have_arrived:
             answer = self._attempt(message)  # servers end sessions that were idle or long
         if answer.is_channel:
             self._failure = answer
@@ -79,7 +79,7 @@ class SmtpTransport:
         """Make the session fit for the next message, or end it."""
         answer = of_reply(refused)
         try:
-            if answer.is_channel or self._session is None:
+            if answer.is_channel or answer.is_lost or self._session is None:
                 self.close()
             else:
                 self._session.reset()

@@ -19,9 +19,27 @@ from cachewatch.notify import operator_actions
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import OPEN, Delivery, State
+from cachewatch.store.suppressions import all_suppressed
 
 _MOST = 50
 _HEADING = ("number", "created", "state", "channel -> target")
+
+
+_STATES = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}
+# What can be retried or dropped, where a filter names no state.
+_UNSENT = (State.DEAD, State.SUPPRESSED, State.QUEUED, State.DEFERRED)
+
+
+def _filters(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose deliveries."""
+    for option in (
+        click.option("--target", metavar="ADDRESS", help="Only deliveries to this address, file or webhook."),
+        click.option("--channel", metavar="NAME", help="Only deliveries through this channel."),
+        click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent."),
+        click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently."),
+    ):
+        command = option(command)
+    return command
 
 
 class _ListingGroup(SuggestingGroup):
@@ -48,17 +66,17 @@ def deliveries() -> None:
     ),
 )
 @configured_without_secrets
-@click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently.")
-@click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent.")
+@_filters
 @click.option("--held", "state", flag_value="held", help="Only deliveries held for an operator's decision.")
-@click.option("--channel", metavar="NAME", help="Only deliveries through this channel.")
 @click.option("--all", "is_all", is_flag=True, help=f"All deliveries, not only the newest {_MOST}.")
 @FORMAT_OPTION
-def list_(*, config: Config, state: str | None, channel: str | None, is_all: bool, format_: str) -> None:
+def list_(
+    *, config: Config, state: str | None, channel: str | None, target: str | None, is_all: bool, format_: str
+) -> None:
     """List deliveries, newest first."""
-    states = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}.get(state or "", ())
+    states = _STATES.get(state or "", ())
     with reading(config) as context, context.database.read() as connection:
-        found = outbox.find(connection, states=states, channel=channel, limit=None if is_all else _MOST)
+        found = outbox.find(connection, states=states, channel=channel, target=target, limit=None if is_all else _MOST)
     if format_ == "json":
         write_json(found)
         return
@@ -106,18 +124,30 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         click.echo(safe(f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}"))
 
 
-@deliveries.command(epilog=examples("cachewatch deliveries retry 17", "cachewatch deliveries retry 17 18 --force"))
+@deliveries.command(
+    epilog=examples("cachewatch deliveries retry 17 18 --force", "cachewatch deliveries retry --dead --channel mail")
+)
 @configured
-@click.argument("numbers", type=int, nargs=-1, required=True)
+@click.argument("numbers", type=int, nargs=-1)
+@_filters
 @click.option(
     "--force", "is_forced", is_flag=True, help="Include deliveries that are being sent; they may arrive twice."
 )
-def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool) -> None:
+def retry(
+    *,
+    config: Config,
+    numbers: tuple[int, ...],
+    state: str | None,
+    channel: str | None,
+    target: str | None,
+    is_forced: bool,
+) -> None:
     """Retry deliveries that were not sent.
 
-    The same bytes are due now.
+    The same bytes are due now. Name deliveries by their numbers, or choose them by options.
     """
-    _each(config, numbers, "due now", partial(operator_actions.retry, is_forced=is_forced))
+    act = partial(operator_actions.retry, is_forced=is_forced)
+    _each(config, numbers or _chosen(config, state, channel, target), "due now", act)
 
 
 @deliveries.command(epilog=examples("cachewatch deliveries resend 17", "cachewatch deliveries resend 17 18 19"))
@@ -148,18 +178,28 @@ def release(*, config: Config, names: tuple[str, ...]) -> None:
 @deliveries.command(
     epilog=examples(
         "cachewatch deliveries drop my-packages --reason 'a test upstream'",
-        "cachewatch deliveries drop 17 --reason 'sent by hand'",
+        "cachewatch deliveries drop --dead --target kim@example.org --reason 'has left'",
     )
 )
 @configured_without_secrets
-@click.argument("names", nargs=-1, required=True, metavar="DELIVERY|DIGEST|SUBSCRIPTION...")
+@click.argument("names", nargs=-1, metavar="[DELIVERY|DIGEST|SUBSCRIPTION]...")
+@_filters
 @click.option("--reason", required=True, help="Why; stored with the digest or delivery.")
-def drop(*, config: Config, names: tuple[str, ...], reason: str) -> None:
+def drop(
+    *,
+    config: Config,
+    names: tuple[str, ...],
+    state: str | None,
+    channel: str | None,
+    target: str | None,
+    reason: str,
+) -> None:
     """Drop held digests or unsent deliveries.
 
-    Name digests as for `release`; a number names a delivery.
+    Name digests as for `release`; a number names a delivery. Options choose deliveries.
     """
-    _each(config, names, "dropped", lambda context, name: _drop(context, name, reason))
+    chosen = names or tuple(map(str, _chosen(config, state, channel, target)))
+    _each(config, chosen, "dropped", lambda context, name: _drop(context, name, reason))
 
 
 def _drop(context: Context, name: str, reason: str) -> None:
@@ -173,20 +213,38 @@ def _drop(context: Context, name: str, reason: str) -> None:
 @deliveries.command(
     epilog=examples(
         "cachewatch deliveries restore mail kim@example.org",
-        "cachewatch deliveries restore mail kim@example.org --config /etc/cachewatch/cachewatch.yaml",
+        "cachewatch deliveries restore mail",
     )
 )
 @configured_without_secrets
 @click.argument("channel")
-@click.argument("target")
-def restore(*, config: Config, channel: str, target: str) -> None:
-    """Deliver again to a suppressed address.
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
+    """Deliver again to suppressed addresses, and send what was kept for them.
 
-    An address is suppressed after it has refused several digests in a row.
+    An address is suppressed after it has refused digests for days. Without TARGET, all addresses of the channel are
+    restored.
     """
     with working_on(config) as context:
-        operator_actions.restore(context, channel, target)
-    click.echo(f"{target}: receives digests again")
+        with context.database.read() as connection:
+            suppressed = [each.target for each in all_suppressed(connection) if each.channel == channel]
+        if not targets and not suppressed:
+            raise UsageError(f"no address is suppressed in {channel}")
+        for target in targets or suppressed:
+            operator_actions.restore(context, channel, target)
+            click.echo(f"{target}: receives digests again")
+
+
+def _chosen(config: Config, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
+    """Return the numbers of the deliveries that options choose, oldest first."""
+    if not (state or channel or target):
+        raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
+    with reading(config) as context, context.database.read() as connection:
+        states = _STATES[state] if state else _UNSENT
+        found = outbox.find(connection, states=states, channel=channel, target=target)
+    if not found:
+        raise UsageError("there is no such delivery; `cachewatch deliveries list` takes the same options")
+    return tuple(each.id for each in reversed(found))
 
 
 def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:

@@ -106,8 +106,9 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
         lines.append(f"    oldest delivery waiting since {when(channel.oldest, now)}")
     if channel.health.blocked_until is not None and channel.health.blocked_until > now:
         lines.append(f"    blocked, next attempt {when(channel.health.blocked_until, now)}")
-    if channel.health.failures:
-        lines.append(f"    last error {when(channel.health.error_at, now)}: {channel.health.error}")
+    error_at, sent_at = channel.health.error_at, channel.health.sent_at
+    if error_at is not None and (sent_at is None or sent_at <= error_at):
+        lines.append(f"    last error {when(error_at, now)}: {channel.health.error}")
     return lines
 
 

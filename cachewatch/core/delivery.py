@@ -74,6 +74,7 @@ class DeliveryOutcome(StrEnum):
     DEAD = "dead"  # no retry can help this message
     BLOCKED = "blocked"  # the channel is to blame, not the message: no attempt is used up
     TOO_LARGE = "too-large"  # a shorter form may pass
+    RAISED = "raised"  # the channel has a bug, which this message or any other brings to light
 
 
 class DeliveryResult(Struct, frozen=True, kw_only=True):
@@ -83,7 +84,9 @@ class DeliveryResult(Struct, frozen=True, kw_only=True):
     detail: str = ""  # the other side's words, without secrets and control characters
     may_have_arrived: bool = False  # the connection was lost after all was handed over
     is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
-    is_channel: bool = False  # all other messages of this run would fare the same
+    is_channel: bool = False  # the channel does not work now: all other messages of this run would fail too
+    is_lost: bool = False  # the connection was lost over this message: the channel is at fault if others fail too
+    traceback: str | None = None  # of what the channel raised, for the log
     retry_after: float | None = None  # seconds, where the other side asked for them
 
 

@@ -8,6 +8,7 @@ nothing could resolve any more, such as one of a source that the configuration n
 from collections.abc import Collection, Iterator
 
 from cachewatch.config.model import Config
+from cachewatch.notify import suppressed_addresses
 from cachewatch.notify.alerts import DAEMON, Alert, AlertKey, AlertKind, open_within, resolve_within
 from cachewatch.notify.digest_streams import streams_of
 from cachewatch.notify.held_digests import alert_key, place, questions
@@ -30,6 +31,7 @@ def review(context: Context) -> None:
             return
     with context.database.write() as connection:
         alerts.believe_no_future(connection, context.clock())
+        suppressed_addresses.try_again(connection, context)
         resolve_settled(connection, context, [problem.key for problem in found])
         for alert in (*_following(connection, context.config), *map(_alert, found)):
             open_within(connection, context, alert)
@@ -66,19 +68,6 @@ def _alert(problem: Problem) -> Alert:
         AlertKind.DELIVERY_LATE: f"deliveries through {problem.name} wait",
     }
     return Alert(key=problem.key, title=titles[problem.kind], lines=(problem.what,), commands=("cachewatch status",))
-
-
-def suppression(channel: str, target: str, said: str) -> Alert:
-    """Return the alert about an address that kept refusing."""
-    return Alert(
-        key=AlertKey(AlertKind.ADDRESS_SUPPRESSED, channel, target),
-        title=f"{target} receives no more digests",
-        lines=(
-            f"It refused several digests in a row through {channel}: {said}",
-            "New digests for it are kept and not sent until it is restored.",
-        ),
-        commands=(f"cachewatch deliveries restore {channel} {target}", "cachewatch deliveries list --dead"),
-    )
 
 
 def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
@@ -122,7 +111,7 @@ def _following(connection: Connection, config: Config) -> Iterator[Alert]:
             yield alert
     for each in suppressions.all_suppressed(connection):
         if is_recipient(config, each.channel, each.target):
-            yield suppression(each.channel, each.target, each.said)
+            yield suppressed_addresses.alert(each.channel, each.target, each.said)
 
 
 def _end(config: Config, over: OpenAlert) -> str:

@@ -9,11 +9,12 @@ from cachewatch.core.delivery import Message
 from cachewatch.core.durations import duration_in_words
 from cachewatch.core.showing_times import minute
 from cachewatch.errors import DamagedRow, UsageError
+from cachewatch.notify import suppressed_addresses
 from cachewatch.notify.alert_review import resolve_settled
 from cachewatch.notify.damaged_rows import set_aside
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recipients import why_not
-from cachewatch.store import cursors, digests, health, held, outbox, suppressions
+from cachewatch.store import cursors, digests, health, held, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.held import HeldDigest
@@ -118,9 +119,9 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
 
 
 def restore(context: Context, channel: str, target: str) -> None:
-    """Deliver again to an address that was left out because it kept refusing."""
+    """Deliver again to a suppressed address, and send what was kept for it."""
     with context.database.write() as connection:
-        if not suppressions.restore(connection, channel, target):
+        if not suppressed_addresses.restore(connection, context, channel, target):
             raise UsageError(f"{target} is not suppressed in {channel}")
         resolve_settled(connection, context)
 

@@ -5,6 +5,7 @@ attempt. An answer that cannot be written down is kept in memory, and tried agai
 answer we did not live to write down is sent again: the same bytes under the same Message-ID.
 """
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,8 +18,7 @@ from cachewatch.channels import open_channel
 from cachewatch.core.delivery import DeliveryOutcome, DeliveryResult, Message, Transport
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import DamagedRow, StateError
-from cachewatch.notify import alerts, outages
-from cachewatch.notify.alert_review import suppression
+from cachewatch.notify import alerts, outages, suppressed_addresses
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.backoff import BLOCKED, LONGEST_ASKED, pause
 from cachewatch.notify.damaged_rows import rebuilt, repair
@@ -33,7 +33,14 @@ from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter
 from cachewatch.store.outbox import OPEN, Delivery, Lease, State
 
-_REFUSALS = 3
+# A delivery is given up only after so many attempts over so long a time.
+_LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
+# Failures of a channel in a row of which operators are alerted.
+_AWAY = 3
+# Messages in a row over which the connection may be lost, or that may take their time to time out, before a run ends.
+_MOST_LOST = 3
+# Where a message was refused, and with which codes: RCPT: 550 5.7.1
+_CODES = re.compile(r"[^:(]*: (\d{3}( \d\.\d{1,3}\.\d{1,3})?|\w+)")
 # Seconds between attempts to write an answer down; then it is the next run's turn.
 _PATIENCE = (1.0, 2.0, 4.0, 8.0)
 
@@ -111,7 +118,7 @@ def _in_time(newest_first: Sequence[Message], now: datetime) -> Iterator[Message
 
 
 def _deliver_each(context: Context, name: str, transport: Transport, lease: Lease) -> int:
-    dead = 0
+    run, dead = _Run(context, name), 0
     while name in context.config.channels and not context.is_ending.is_set():
         found = _next(context, name, lease)
         if found is None:
@@ -120,15 +127,90 @@ def _deliver_each(context: Context, name: str, transport: Transport, lease: Leas
         if message is None:
             _bury(context, delivery)
             dead += 1
-            continue
-        answer = _attempt(transport, message)
-        state = _settle(context, delivery, answer)
-        dead += state is State.DEAD
-        if answer.outcome is DeliveryOutcome.BLOCKED:
-            _block(context, name, answer.detail)
-        if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+        elif not run.take(delivery, _attempt(transport, message)):
             break
-    return dead
+    return dead + run.end()
+
+
+class _Run:
+    """One run of deliveries through a channel.
+
+    What may be the fault of the channel or of one message is settled when the others show whose it is: if all
+    recipients are refused alike, if the connection is lost over each, or if each raises, it is the channel's, and
+    uses up nothing.
+    """
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._context, self._name = context, name
+        self._undecided: list[tuple[Delivery, DeliveryResult]] = []  # all alike
+        self._has_worked = False
+        self._dead = 0
+
+    def take(self, delivery: Delivery, answer: DeliveryResult) -> bool:
+        """Settle an answer, now or later; tell whether to go on."""
+        if not self._decides(answer):
+            self._undecided.append((delivery, answer))
+            # Each of them may have taken minutes.
+            return not answer.is_lost or len(self._undecided) < _MOST_LOST
+        if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+            self.end(is_away=True)
+            self._settle(delivery, answer)
+            if answer.outcome is DeliveryOutcome.BLOCKED:
+                _block(self._context, self._name, answer.detail)
+            return False
+        self._clear()
+        return self._settle(delivery, answer) if not answer.is_lost else self.take(delivery, answer)
+
+    def end(self, *, is_away: bool = False) -> int:
+        """Decide what is left, also by whether the server is away now; return how many deliveries failed for good."""
+        if self._undecided and self._is_at_fault(is_away=is_away):
+            first = self._undecided[0][1]
+            if not first.is_lost:
+                said = f"all {len(self._undecided)} recipients were refused alike: {first.detail}"
+                _block(self._context, self._name, first.detail if first.outcome is DeliveryOutcome.RAISED else said)
+            outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
+            for delivery, answer in self._undecided:
+                self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
+            self._undecided = []
+        else:
+            self._clear()
+        return self._dead
+
+    def _decides(self, answer: DeliveryResult) -> bool:
+        """Tell whether an answer shows whose fault the undecided ones are, and its own."""
+        if answer.is_lost:
+            is_open = True
+        else:
+            is_open = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
+        return not is_open or bool(self._undecided and _kind(answer) != _kind(self._undecided[0][1]))
+
+    def _is_at_fault(self, *, is_away: bool) -> bool:
+        answers = [answer for _, answer in self._undecided]
+        if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
+            return True
+        # One that is refused by itself says nothing of the channel, nor does a digest whose content is refused.
+        targets, digests_sent = (
+            {each.target for each, _ in self._undecided},
+            {each.digest for each, _ in self._undecided},
+        )
+        is_refused = all(answer.is_address or answer.is_lost for answer in answers)
+        return len(targets) > 1 and (is_refused or len(digests_sent) > 1)
+
+    def _clear(self) -> None:
+        """Settle what is undecided as the fault of its own message."""
+        undecided, self._undecided, self._has_worked = self._undecided, [], True
+        for delivery, answer in undecided:
+            self._settle(delivery, answer)
+
+    def _settle(self, delivery: Delivery, answer: DeliveryResult) -> bool:
+        self._dead += _settle(self._context, delivery, answer) is State.DEAD
+        return True
+
+
+def _kind(answer: DeliveryResult) -> str:
+    """Return what refusals have in common whose words differ: where it happened, and the codes of the server."""
+    found = _CODES.match(answer.detail)
+    return "lost" if answer.is_lost else found[0] if found else answer.detail
 
 
 def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Message | None] | None:
@@ -177,7 +259,10 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
         return transport.deliver(message)
     except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
         return DeliveryResult(
-            outcome=DeliveryOutcome.DEFERRED, detail=f"the channel failed: {safe(repr(error))}", may_have_arrived=True
+            outcome=DeliveryOutcome.RAISED,
+            detail=f"the channel failed: {safe(repr(error))}",
+            may_have_arrived=True,
+            traceback=traceback_of(error),
         )
 
 
@@ -209,9 +294,9 @@ def _settle(context: Context, delivery: Delivery, answer: DeliveryResult) -> Sta
 
 
 def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) -> State | None:
-    now = context.clock()
+    now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
     with context.database.write() as connection:
-        delivery = _end_blockade(connection, context, delivery, answer)
+        delivery = delivery if is_away or answer.is_lost else _end_blockade(connection, context, delivery)
         outcome = _judge(connection, context, delivery, answer)
         is_ours = outbox.settle(
             connection,
@@ -221,25 +306,30 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) ->
             said=outcome.said,
             due=outcome.due,
             may_have_arrived=answer.may_have_arrived,
-            counts=answer.outcome is not DeliveryOutcome.BLOCKED,
+            counts=not is_away,
+            event=_event(answer, outcome),
         )
-        _note_channel(connection, delivery, answer, outcome.said, now)
+        _note_channel(connection, context, delivery, answer, outcome.said)
         if is_ours:
             _note_target(connection, context, delivery, outcome, answer)
-    log = context.log_of(delivery).bind(said=outcome.said)
+    log = context.log_of(delivery).bind(said=outcome.said, traceback=answer.traceback)
     if not is_ours:
         log.warning("answer.late")
         return None
-    say = log.info if outcome.state is State.SENT else log.warning
-    say(f"delivery.{outcome.state}")
+    {State.SENT: log.info, State.DEAD: log.error}.get(outcome.state, log.warning)(f"delivery.{outcome.state}")
     return outcome.state
 
 
-def _end_blockade(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> Delivery:
+def _event(answer: DeliveryResult, outcome: _Outcome) -> str:
+    """Return what the story of the delivery says of an attempt if its state does not say it all."""
+    if answer.is_address and answer.outcome is DeliveryOutcome.DEAD:
+        return suppressions.REFUSED
+    return "away" if answer.is_channel and outcome.state is State.DEFERRED else ""
+
+
+def _end_blockade(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
     """Note that the channel works, if it did not: what waited for it was not tried, so that time does not count."""
     name = delivery.channel
-    if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
-        return delivery
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
     if since is None:
@@ -258,14 +348,27 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
     if answer.outcome is DeliveryOutcome.SENT:
         return _Outcome(State.SENT, answer.detail)
     if answer.outcome is DeliveryOutcome.DEAD:
-        return _Outcome(State.DEAD, answer.detail)
-    if answer.outcome is DeliveryOutcome.BLOCKED:
-        return _Outcome(State.QUEUED, answer.detail, due=now + BLOCKED)
+        # What is tried once a week is kept until it is taken.
+        is_kept = answer.is_address and suppressions.is_suppressed(connection, delivery.channel, delivery.target)
+        return _Outcome(State.SUPPRESSED if is_kept else State.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
-    if now >= delivery.give_up:
+    if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+        is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
+        rest = BLOCKED if is_blocked else pause(1)
+        return _Outcome(State.QUEUED if is_blocked else State.DEFERRED, answer.detail, due=now + rest)
+    if _is_given_up(connection, context, delivery):
         return _Outcome(State.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
     return _Outcome(State.DEFERRED, answer.detail, due=now + max(pause(delivery.attempts), _asked_for(answer)))
+
+
+def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
+    """Tell whether a delivery has had its time, and several attempts over a day, or over its whole time if that is shorter."""
+    now, lasting = context.clock(), outages.longest(context.config, delivery.channel)
+    if now < delivery.give_up or delivery.attempts < _LEAST_ATTEMPTS:
+        return False
+    first = outbox.first_deferral(connection, delivery.id)
+    return first is not None and now - first >= min(lasting, _LEAST_TIME)
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
@@ -288,17 +391,23 @@ def _asked_for(answer: DeliveryResult) -> timedelta:
     return min(timedelta(seconds=answer.retry_after or 0), LONGEST_ASKED)
 
 
-def _note_channel(connection: Connection, delivery: Delivery, answer: DeliveryResult, said: str, now: datetime) -> None:
-    channel_health = health.channel(connection, delivery.channel)
+def _note_channel(
+    connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, said: str
+) -> None:
+    now, channel_health = context.clock(), health.channel(connection, delivery.channel)
+    is_resting = channel_health.blocked_until is not None and channel_health.blocked_until > now
     if answer.outcome is DeliveryOutcome.SENT:
-        health.save_channel(connection, replace(channel_health, blocked_until=None, failures=0, sent_at=now))
-        return
-    # Where the server is away, the others wait with this one and use up no attempts.
-    rest = now + pause(channel_health.failures + 1) if answer.is_channel else channel_health.blocked_until
-    failures = channel_health.failures + 1
-    health.save_channel(
-        connection, replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
-    )
+        channel_health = replace(channel_health, blocked_until=None, failures=0, sent_at=now)
+    elif not (answer.is_channel or answer.is_lost):
+        channel_health = replace(channel_health, blocked_until=None, failures=0, error=said, error_at=now)
+    elif not is_resting:  # or it is noted already
+        failures = channel_health.failures + 1
+        # Where the server is away, the others wait with this one and use up no attempts.
+        rest = now + pause(failures) if answer.is_channel else None
+        channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
+        if failures >= _AWAY:
+            alerts.open_within(connection, context, _blockade(delivery.channel, said))
+    health.save_channel(connection, channel_health)
 
 
 def _note_target(
@@ -310,23 +419,16 @@ def _note_target(
     if outcome.shorter is not None:
         outbox.replace_message(connection, delivery.id, outcome.shorter)
     if outcome.state is State.SENT:
+        suppressed_addresses.restore(connection, context, name, target)
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
-    if outcome.state is State.DEAD and not _is_suppressed(connection, context, delivery, answer):
+    is_refused = answer.is_address and answer.outcome is DeliveryOutcome.DEAD
+    if is_refused and suppressed_addresses.note_refusal(connection, context, delivery, answer.detail):
+        return
+    if outcome.state is State.DEAD or answer.outcome is DeliveryOutcome.RAISED:
         lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
         title = f"a digest could not be delivered to {target}"
         commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
         alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
-
-
-def _is_suppressed(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> bool:
-    """Leave out an address that refused several digests in a row; operators are notified of that instead."""
-    name, target = delivery.channel, delivery.target
-    if not answer.is_address or suppressions.refusals_in_a_row(connection, name, target) < _REFUSALS:
-        return False
-    suppressions.suppress(connection, name, target, answer.detail, context.clock())
-    alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
-    alerts.open_within(connection, context, suppression(name, target, answer.detail))
-    return True
 
 
 def _block(context: Context, name: str, said: str, traceback: str | None = None) -> None:
@@ -346,7 +448,7 @@ def _blockade(name: str, said: str) -> Alert:
     return Alert(
         key=AlertKey(AlertKind.CHANNEL_DOWN, name),
         title=f"the channel {name} does not work",
-        lines=(said, "Waiting deliveries are kept and retried every hour, or at once after a reload or a restart."),
+        lines=(said, "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."),
         avoid=(name,),
     )
 

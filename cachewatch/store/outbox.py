@@ -173,8 +173,11 @@ def settle(
     due: datetime | None = None,
     may_have_arrived: bool = False,
     counts: bool = True,
+    event: str = "",
 ) -> bool:
     """Write down what became of an attempt; one that does not count leaves the number of attempts as it was.
+
+    `event` stands in the story of the delivery, if it is another than the state.
 
     Nothing is written, and False returned, if somebody else took the delivery over since `delivery` was read. An
     answer that comes after the end of the lease is taken as long as nobody did.
@@ -198,7 +201,7 @@ def settle(
     if not done.rowcount:
         note(connection, delivery.id, "late", f"{state}: {said}".removesuffix(": "), now)
         return False
-    note(connection, delivery.id, state, said, now)
+    note(connection, delivery.id, event or state, said, now)
     return True
 
 
@@ -299,6 +302,7 @@ def find(
     *,
     states: Iterable[State] = (),
     channel: str | None = None,
+    target: str | None = None,
     digest_key: str | None = None,
     limit: int | None = None,
 ) -> list[Delivery]:
@@ -309,6 +313,8 @@ def find(
         query = query.where(deliveries.c.state.in_(wanted))
     if channel is not None:
         query = query.where(deliveries.c.channel == channel)
+    if target is not None:
+        query = query.where(deliveries.c.target == target)
     if digest_key is not None:
         query = query.where(deliveries.c.digest == digest_key)
     return [_delivery(row) for row in connection.execute(query)]
@@ -406,6 +412,18 @@ def has_failed(connection: Connection, channel: str, target: str) -> bool:
     states = (State.DEAD, *OPEN)
     query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
     return connection.execute(query.limit(1)).first() is not None
+
+
+def has_open(connection: Connection, channel: str, target: str) -> bool:
+    """Tell whether a delivery to a target is under way."""
+    query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(is_open())
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def first_deferral(connection: Connection, number: int) -> datetime | None:
+    """Return when a delivery was deferred first by a channel that works."""
+    query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=State.DEFERRED)
+    return connection.execute(query).scalar()
 
 
 def _is_due(now: datetime | BindParameter[datetime]) -> ColumnElement[bool]:

@@ -6,8 +6,11 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, func, select
 
 from cachewatch.store.queries import rows_of
-from cachewatch.store.schema import deliveries, suppressed
+from cachewatch.store.schema import attempts, deliveries, suppressed
 from cachewatch.store.upserts import insert_new
+
+# How the story of a delivery says that its address refused it.
+REFUSED = "refused"
 
 
 class Suppressed(Struct, frozen=True):
@@ -48,14 +51,25 @@ def count_since(connection: Connection, since: datetime) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def refusals_in_a_row(connection: Connection, channel: str, target: str) -> int:
-    """Count the digests that an address refused since it last took one."""
-    taken = select(func.max(deliveries.c.id)).filter_by(channel=channel, target=target, state="sent")
-    last = connection.execute(taken).scalar() or 0
-    query = select(func.count(deliveries.c.digest.distinct())).where(
-        deliveries.c.channel == channel,
-        deliveries.c.target == target,
-        deliveries.c.state == "dead",
-        deliveries.c.id > last,
+def refusals_in_a_row(connection: Connection, channel: str, target: str) -> list[datetime]:
+    """Return when an address refused digests since it last took one: of each digest, the last time."""
+    of_target = (deliveries.c.channel == channel, deliveries.c.target == target)
+    taken = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == "sent")
+    last = connection.execute(taken).scalar()
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(*of_target, attempts.c.event == REFUSED, *([attempts.c.at > last] if last else []))
+        .group_by(deliveries.c.digest)
     )
-    return int(connection.execute(query).scalar_one())
+    return list(connection.execute(query).scalars())
+
+
+def last_attempt(connection: Connection, channel: str, target: str) -> datetime | None:
+    """Return when anything was tried for an address last."""
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(deliveries.c.channel == channel, deliveries.c.target == target)
+    )
+    return connection.execute(query).scalar()

@@ -62,7 +62,7 @@ CODES = [
     ("MAIL", "450 4.1.8 later", "deferred", {}),
     ("MAIL", "451 later", "deferred", {}),
     ("MAIL", "452 4.3.1 insufficient storage", "deferred", {}),
-    ("MAIL", "421 closing", "deferred", {"is_channel": True}),
+    ("MAIL", "421 closing", "deferred", {"is_lost": True}),
     ("MAIL", "530 5.7.0 authenticate first", "blocked", {"is_channel": True}),
     ("MAIL", "550 5.1.8 bad sender", "blocked", {"is_channel": True}),
     ("MAIL", "552 5.3.4 too big for us", "too-large", {}),
@@ -72,17 +72,17 @@ CODES = [
     ("RCPT", "450 4.2.0 greylisted", "deferred", {}),
     ("RCPT", "451 later", "deferred", {}),
     ("RCPT", "452 4.5.3 too many recipients", "deferred", {}),
-    ("RCPT", "421 closing", "deferred", {"is_channel": True}),
+    ("RCPT", "421 closing", "deferred", {"is_lost": True}),
     ("RCPT", "550 5.1.1 no such user", "dead", {"is_address": True}),
     ("RCPT", "551 not here", "dead", {"is_address": True}),
     ("RCPT", "553 bad name", "dead", {"is_address": True}),
     ("RCPT", "552 5.2.2 mailbox full", "deferred", {}),
     ("RCPT", "552 5.2.3 larger than the mailbox takes", "too-large", {}),
-    ("RCPT", "554 5.7.1 relay access denied", "dead", {}),
+    ("RCPT", "554 5.7.1 relay access denied", "dead", {"is_address": True}),
     ("DATA", "450 later", "deferred", {}),
     ("DATA", "451 4.7.1 greylisted", "deferred", {}),
     ("DATA", "452 4.3.1 disk full", "deferred", {}),
-    ("DATA", "421 closing", "deferred", {"is_channel": True}),
+    ("DATA", "421 closing", "deferred", {"is_lost": True}),
     ("DATA", "530 5.7.0 authenticate first", "blocked", {"is_channel": True}),
     ("DATA", "535 5.7.8 not you any more", "blocked", {"is_channel": True}),
     ("DATA", "550 5.7.1 spam", "dead", {}),
@@ -102,7 +102,8 @@ def test_what_replies_mean(command: str, reply: str, verdict: str, more: dict[st
     assert answer.outcome == verdict
     assert reply[4:] in answer.detail
     assert reply[:3] in answer.detail
-    assert (answer.is_address, answer.is_channel) == (more.get("is_address", False), more.get("is_channel", False))
+    found = {name for name in ("is_address", "is_channel", "is_lost") if getattr(answer, name)}
+    assert found == set(more)
     assert not answer.may_have_arrived
 
 

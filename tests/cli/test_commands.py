@@ -218,7 +218,7 @@ def test_a_document_that_cannot_be_read_is_named(tmp_path: Path, run: Run) -> No
     site.run()
     path = site.folder / "cachewatch.yaml"
     title = "1 document of develop in public cannot be read: new"
-    assert f"ALERTS\n  {title}\n" in run("status", "--config", path).output
+    assert f"WARNINGS\n  {title}\n" in run("status", "--config", path).output
     assert title in run("status", "--check", "--config", path).output
     told = run("explain", "new", "--config", path).output.splitlines()
     assert told[:2] == ["ml  would be notified", "  packages: nothing excludes it"]

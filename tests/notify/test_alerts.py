@@ -312,14 +312,15 @@ def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, l
         mail(site, port=server.port)
         for number in range(4):
             site.publish(number)
-            site.run(later=timedelta(minutes=10))
-        assert site.notices() == [
+            site.run(later=timedelta(days=2))
+        titles = [title for title in site.notices() if "open" not in title]
+        assert titles == [
             "a digest could not be delivered to kim@example.org",
             "kim@example.org receives no more digests",
         ], "in the pass of the third refusal"
         site.publish(4)
         site.run(later=timedelta(minutes=10))
-        assert len(site.notices()) == 2
+        assert [title for title in site.notices() if "open" not in title] == titles
         said = notice(site, "kim@example.org receives no more digests")
         assert "550 5.1.1 no such user" in said
         assert "cachewatch deliveries restore mail kim@example.org" in said
@@ -329,7 +330,7 @@ def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, l
         assert open_alerts(site) == []
         site.publish(5)
         site.run(later=HOUR)
-    assert site.notices()[2:] == ["kim@example.org receives digests again"]
+    assert site.notices()[-1] == "kim@example.org receives digests again"
     assert server.received[-1].recipient == "kim@example.org"
 
 

@@ -21,10 +21,11 @@ from station import Site, log, running, wait_for
 from cachewatch.errors import UsageError
 from cachewatch.notify import operator_actions
 from cachewatch.notify.poll_source import poll
+from cachewatch.notify.problems import find_problems
 from cachewatch.notify.run_pass import create_digests
 from cachewatch.notify.sending_deliveries import deliver, unblock
 from cachewatch.notify.status import read_status
-from cachewatch.store import outbox
+from cachewatch.store import outbox, suppressions
 from cachewatch.store.health import ChannelHealth
 from cachewatch.store.outbox import Delivery, State
 
@@ -213,7 +214,9 @@ def test_a_delivery_may_be_given_up_within_a_day(site: Site) -> None:
         configure(site, server.port, CONFIG.replace("security: none}", "security: none}\n    retry: {for: 6h}"))
         site.publish(1)
         site.run()
-        site.live(timedelta(hours=7))
+        site.live(timedelta(hours=4))
+        site.run()
+        site.live(timedelta(hours=3))
         assert site.run().dead == 1
     assert mails(site)[0].said.startswith("given up after 7 hours: ")
 
@@ -304,41 +307,280 @@ def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> No
     assert (kim.attempts, kim.said) == (1, "RCPT: 550 5.1.1 no such user")
 
 
+NO_USER = {"kim@example.org": "550 5.1.1 no such user"}
+DAY = timedelta(days=1)
+
+
 @pytest.mark.slow
 @pytest.mark.both_states
-def test_an_address_that_refuses_three_digests_gets_no_more_until_restored(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+def test_an_address_that_refuses_digests_for_days_gets_no_more_until_restored(site: Site) -> None:
+    """What was kept for it is sent then, in order."""
+    with post(by_recipient=NO_USER) as server:
         configure(site, server.port)
         for number in range(1, 5):
             site.publish(number)
-            site.run(later=HOUR)
+            site.run(later=1.5 * DAY)
         assert states(site)["kim"] == [State.DEAD] * 3 + [State.SUPPRESSED]
         server.by_recipient = {}
         operator_actions.restore(site.open(), "mail", "kim@example.org")
-        last = [each for each in site.deliveries() if each.target == "kim@example.org"][-1]
-        operator_actions.retry(site.open(), last.id)
         site.run(later=HOUR)
-    assert states(site)["kim"][-1] == State.SENT
+    assert states(site)["kim"] == [State.DEAD] * 3 + [State.SENT]
+    assert spans(server.received, "kim@example.org") == [span(site, 3, 4)]
+
+
+@pytest.mark.slow
+def test_refusals_within_two_days_suppress_nobody(site: Site) -> None:
+    """However many they are: a server that is set up anew refuses everybody for a while."""
+    with post(by_recipient=NO_USER) as server:
+        configure(site, server.port)
+        for number in range(1, 5):
+            site.publish(number)
+            site.run(later=timedelta(hours=12))
+        assert states(site)["kim"] == [State.DEAD] * 4
+        server.by_recipient = {}
+        operator_actions.retry(site.open(), mails(site)[0].id)
+        site.run()
+        server.by_recipient = NO_USER
+        operator_actions.retry(site.open(), mails(site)[-2].id)
+        site.run(later=5 * DAY)
+    assert State.SUPPRESSED not in states(site)["kim"], "one was taken in between"
+    assert not read_status(site.open()).suppressed
+
+
+@pytest.mark.slow
+def test_digests_that_were_given_up_for_other_reasons_are_no_refusals(site: Site) -> None:
+    """A server that asked for patience did not refuse the address."""
+    text = CONFIG.replace("security: none}", "security: none}\n    retry: {for: 6h}")
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port, text)
+        for number in (1, 2):
+            site.publish(number)
+            for _ in range(4):
+                site.run(later=4 * HOUR)
+            site.live(DAY)
+        assert states(site)["kim"] == [State.DEAD] * 2
+        server.by_recipient = NO_USER
+        site.publish(3)
+        site.run(later=2 * DAY)
+    assert states(site)["kim"] == [State.DEAD] * 3
+    assert not read_status(site.open()).suppressed
+
+
+@pytest.mark.slow
+def test_a_suppressed_address_is_tried_once_a_week(site: Site) -> None:
+    """With the oldest digest that was kept; once it is taken, the others follow."""
+    with post(by_recipient=NO_USER) as server:
+        configure(site, server.port)
+        for number in (1, 2, 3):
+            site.publish(number)
+            site.run(later=2 * DAY)
+        site.publish(4)
+        site.run(later=DAY)
+        commands = len(server.commands)
+        site.run(later=5 * DAY)
+        assert len(server.commands) == commands
+        site.run(later=DAY)
+        assert server.commands[commands:] != []
+        assert states(site)["kim"] == [State.DEAD] * 3 + [State.SUPPRESSED]
+        server.by_recipient = {}
+        site.run(later=6 * DAY)
+        assert not spans(server.received, "kim@example.org")
+        site.run(later=DAY)
+    assert states(site)["kim"] == [State.DEAD] * 3 + [State.SENT]
+    assert not read_status(site.open()).suppressed
+    site.run()
+    assert site.notices()[-1] == "kim@example.org receives digests again"
 
 
 @pytest.mark.slow
 def test_operators_hear_how_an_address_that_was_left_out_comes_back(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "550 5.1.1 no such user"}) as server:
+    with post(by_recipient=NO_USER) as server:
+        configure(site, server.port)
+        for number in (1, 2, 3):
+            assert not [text for text in desk(site) if "deliveries restore" in text]
+            site.publish(number)
+            site.run(later=2 * DAY)
+    (told,) = [text for text in desk(site) if "deliveries restore" in text]
+    assert "It has refused every digest through mail for days: RCPT: 550 5.1.1 no such user" in told
+    assert " cachewatch deliveries restore mail kim@example.org " in told
+
+
+READERS = [f"{name}@example.org" for name in ("kim", "lee", "ann", "max", "eva")]
+OPERATORS_BY_MAIL = CONFIG.replace("kim@example.org, lee@example.org", ", ".join(READERS)).replace(
+    "operators: {channels: [desk]}", "operators: {channels: [mail], to: [ops@example.org]}"
+)
+
+
+@pytest.mark.both_states
+@pytest.mark.parametrize("refusal", ["550 5.7.1 Relaying denied", "554 5.7.1 <{}>: Relay access denied"])
+def test_a_server_that_refuses_everybody_costs_nobody_a_digest(site: Site, refusal: str) -> None:
+    """It is the fault of the channel: nothing is used up, and nobody is suppressed, least of all operators."""
+    everybody = [*READERS, "ops@example.org"]
+    with post(by_recipient={address: refusal.format(address) for address in everybody}) as server:
+        configure(site, server.port, OPERATORS_BY_MAIL)
+        for number in (1, 2, 3):
+            site.publish(number)
+            assert site.run(later=2 * DAY).dead == 0
+        assert {(each.state, each.attempts) for each in mails(site)} == {(State.QUEUED, 0)}
+        status = read_status(site.open())
+        found = find_problems(status, site.open().config, site.now)
+        assert [problem.kind for problem in found.problems] == ["channel-down"]
+        assert "Rela" in found.problems[0].detail
+        assert not status.suppressed
+        server.by_recipient = {}
+        site.run(later=2 * HOUR)
+    for reader in READERS:
+        assert spans(server.received, reader) == [span(site, number, number + 1) for number in range(3)]
+    assert any(each.recipient == "ops@example.org" for each in server.received)
+
+
+@pytest.mark.slow
+def test_one_recipient_who_is_accepted_shows_that_the_others_are_at_fault(site: Site) -> None:
+    refused = dict.fromkeys(READERS[:-1], "550 5.1.1 no such user")
+    with post(by_recipient=refused) as server:
+        configure(site, server.port, OPERATORS_BY_MAIL)
+        site.publish(1)
+        assert site.run().dead == 4
+    assert states(site)["eva"] == [State.SENT]
+
+
+@pytest.mark.slow
+def test_operators_are_never_suppressed(site: Site) -> None:
+    """That they cannot be reached is a problem everywhere instead."""
+    text = CONFIG.replace("operators: {channels: [desk]}", "operators: {channels: [mail], to: [kim@example.org]}")
+    with post(by_recipient=NO_USER) as server:
+        configure(site, server.port, text)
+        for number in range(1, 5):
+            site.publish(number)
+            site.run(later=2 * DAY)
+        assert set(states(site)["kim"]) == {State.DEAD}
+        with site.open().database.write() as connection:
+            suppressions.suppress(connection, "mail", "kim@example.org", "550 no", site.now)
+        context = site.open()
+        said = [problem.what for problem in find_problems(read_status(context), context.config, site.now).problems]
+        assert said == [
+            "an operator is suppressed in the channel mail",
+            "operators cannot be reached through the channel mail",
+        ]
+        server.by_recipient = {}
+        site.run(later=HOUR)
+    assert not read_status(site.open()).suppressed
+
+
+@pytest.mark.slow
+def test_the_last_address_of_a_subscription_is_a_problem_when_it_is_suppressed(site: Site, run: Run) -> None:
+    config = ("--config", site.folder / "cachewatch.yaml")
+    with site.open().database.write() as connection:
+        suppressions.suppress(connection, "mail", "kim@example.org", "550 no", site.now)
+    shown = run("status", "--check", *config)
+    assert "problem: all recipients" not in shown.output
+    with site.open().database.write() as connection:
+        suppressions.suppress(connection, "mail", "lee@example.org", "550 no", site.now)
+    shown = run("status", "--check", *config)
+    assert shown.exit_code == 1
+    assert (
+        "problem: all recipients of ml are suppressed in the channel mail: kim@example.org refused: 550 no"
+        in shown.output
+    )
+
+
+@pytest.mark.slow
+def test_a_server_that_cuts_the_connection_at_one_reader_delays_no_other(site: Site) -> None:
+    """He is tried again later, and the channel goes on."""
+
+    def talk(connection: socket.socket, line: Callable[[], bytes]) -> None:
+        connection.sendall(b"220 here\r\n")
+        while said := line():
+            if b"kim@example.org" in said:
+                return
+            connection.sendall(b"354 go on\r\n" if said[:4].upper() == b"DATA" else b"250 ok\r\n")
+            if said[:4].upper() == b"DATA":
+                while line() not in (b".\r\n", b""):
+                    pass
+                connection.sendall(b"250 taken\r\n")
+
+    with talking(talk) as port:
+        configure(site, port)
+        for number in (1, 2):
+            site.publish(number)
+            site.run(later=HOUR)
+            assert channel(site).blocked_until is None
+    assert states(site) == {"kim": [State.DEFERRED, State.QUEUED], "lee": [State.SENT, State.SENT]}
+
+
+@pytest.mark.slow
+def test_a_server_that_cuts_every_connection_rests(site: Site) -> None:
+    """After three readers, whoever they are: each may have taken its time."""
+    sessions = []
+
+    def talk(connection: socket.socket, line: Callable[[], bytes]) -> None:
+        sessions.append(1)
+        connection.sendall(b"220 here\r\n")
+        while (said := line()) and not said.startswith(b"mail"):
+            connection.sendall(b"250 ok\r\n")
+
+    with talking(talk) as port:
+        configure(site, port, OPERATORS_BY_MAIL)
+        site.publish(1)
+        site.run()
+    assert len(sessions) == 3
+    assert channel(site).blocked_until is not None
+    assert {each.attempts for each in mails(site)} == {0}
+
+
+@pytest.mark.slow
+def test_a_server_that_was_away_for_days_and_greylists_gives_nothing_up(site: Site) -> None:
+    """The time in which it was away does not count, and one attempt is not several."""
+    port = free_port()
+    configure(site, port)
+    site.publish(1)
+    for _ in range(128):
+        site.run(later=HOUR)
+    with post(
+        by_recipient={"kim@example.org": "451 4.7.1 greylisted", "lee@example.org": "451 4.7.1 greylisted"}, port=port
+    ) as server:
+        site.run(later=5 * HOUR)
+        for _ in range(4 * 24 // 4):
+            assert site.run(later=4 * HOUR).dead == 0
+        assert {each.state for each in mails(site)} == {State.DEFERRED}
+        server.by_recipient = {}
+        site.run(later=5 * HOUR)
+    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+
+
+@pytest.mark.slow
+def test_a_delivery_is_given_up_only_after_several_attempts_over_a_day(site: Site) -> None:
+    """Though its time is over: the service may have been off, or have waited for something else."""
+    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run()
+        site.live(6 * DAY)
+        assert site.run().dead == 0
+        assert site.run(later=HOUR).dead == 1
+
+
+@pytest.mark.slow
+def test_deliveries_are_retried_dropped_and_restored_by_filters(site: Site, run: Run) -> None:
+    config = ("--config", site.folder / "cachewatch.yaml")
+    with post(by_recipient=NO_USER) as server:
         configure(site, server.port)
         for number in (1, 2):
             site.publish(number)
             site.run(later=HOUR)
-        server.by_recipient = {"kim@example.org": "450 4.2.1 later"}
-        site.publish(3)
-        site.run(later=HOUR)
-        server.by_recipient = {"kim@example.org": "550 5.1.1 no such user"}
-        last = [each for each in mails(site) if each.target == "kim@example.org"][-1]
-        operator_actions.retry(site.open(), last.id)
-        assert not [text for text in desk(site) if "deliveries restore" in text]
-        site.run(later=HOUR)
-    (told,) = [text for text in desk(site) if "deliveries restore" in text]
-    assert "It refused several digests in a row" in told
-    assert " cachewatch deliveries restore mail kim@example.org " in told
+        done = run("deliveries", "retry", "--dead", "--target", "kim@example.org", *config)
+        numbers = [each.id for each in mails(site) if each.target == "kim@example.org"]
+        assert done.output.splitlines() == [f"{number}: due now" for number in numbers]
+        assert run("deliveries", "retry", *config).exit_code == 2
+        assert run("deliveries", "drop", "--dead", "--reason", "x", *config).exit_code == 2
+        done = run("deliveries", "drop", "--open", "--channel", "mail", "--reason", "has left", *config)
+        assert done.output.splitlines() == [f"{number}: dropped" for number in numbers]
+        with site.open().database.write() as connection:
+            for name in ("kim", "lee"):
+                suppressions.suppress(connection, "mail", f"{name}@example.org", "550 no", site.now)
+        done = run("deliveries", "restore", "mail", *config)
+        assert done.output.splitlines() == [f"{name}@example.org: receives digests again" for name in ("kim", "lee")]
+        assert run("deliveries", "restore", "mail", *config).exit_code == 2
 
 
 def desk(site: Site) -> list[str]:
@@ -364,12 +606,13 @@ def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
     site.publish(1)
     for _ in range(6):
         site.run(later=HOUR)
-    assert {each.state for each in site.deliveries()} <= {State.QUEUED, State.DEFERRED}
+    assert {each.state for each in mails(site)} <= {State.QUEUED, State.DEFERRED}
     with post(port=port) as server:
         site.run(later=5 * HOUR)
         site.run(later=5 * HOUR)
     assert len(server.received) == 2
-    assert site.notices() == []
+    assert {each.attempts for each in mails(site)} == {1}
+    assert site.notices() == ["the channel mail does not work", "the channel mail works again"]
 
 
 @pytest.mark.slow
@@ -709,6 +952,9 @@ def test_the_fault_of_a_channel_is_named_and_loses_nothing(tmp_path: Path, monke
     site.run(later=HOUR)
 
     found = [each for each in site.events() if each["event"].startswith("delivery.")]
+    found = [each for each in found if "/ml/" in each["target"]]
     levels = [(each["level"], each["event"]) for each in found]
-    assert levels == [("warning", "delivery.deferred"), ("info", "delivery.sent")]
+    assert levels == [("warning", "delivery.queued"), ("info", "delivery.sent")]
     assert "the channel failed: ZeroDivisionError" in str(found[0])
+    assert "Traceback" in found[0]["traceback"]
+    assert site.notices() == ["the channel desk does not work", "the channel desk works again"]

@@ -280,8 +280,8 @@ def test_an_address_that_keeps_refusing_is_left_out_until_restored(database: Dat
             queue(connection, key, "a@example.org")
             claimed = outbox.claim(connection, "mail", NOW, LEASE)
             assert claimed is not None
-            outbox.settle(connection, claimed, State.DEAD, now=NOW, said="550 unknown")
-            assert suppressions.refusals_in_a_row(connection, "mail", "a@example.org") == number
+            outbox.settle(connection, claimed, State.DEAD, now=NOW, said="550 unknown", event=suppressions.REFUSED)
+            assert suppressions.refusals_in_a_row(connection, "mail", "a@example.org") == [NOW] * number
         suppressions.suppress(connection, "mail", "a@example.org", "550 unknown", NOW)
         queue(connection, "four", "a@example.org", "b@example.org")
         assert [each.state for each in outbox.find(connection, digest_key="four")] == [State.QUEUED, State.SUPPRESSED]
