@@ -1,13 +1,22 @@
 """Say in one line what is compared with what: `develop  25 May -> 1 June 2025  (6001b26 -> 1afa5ee, 1 revision)`."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from cachewatch.core.model import Side
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render import elapsed_time
+from cachewatch.render.statement_phrases import names
 from cachewatch.report.changes import Report
 
 _SHORT = 7  # of a revision
+_FEW_TAGS, _MOST_TAGS = 2, 5
+
+
+def tags_named(reports: Sequence[Report]) -> str:
+    """Name the tags of reports: `develop and develop-2025-06-01`."""
+    found = [safe_name(one.after.tag or one.before.tag or one.after.name) for one in reports]
+    return " and ".join(found) if len(found) == _FEW_TAGS else names(found, _MOST_TAGS)
 
 
 def heading(report: Report) -> tuple[str, str]:

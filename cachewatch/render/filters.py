@@ -73,7 +73,8 @@ def with_news(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [
         tag
         for tag in tags
-        if tag["act"]
+        if tag["same_as"]
+        or tag["act"]
         or tag["know"]
         or tag["events"]
         or tag["accounting"]

@@ -12,12 +12,10 @@ from cachewatch.core.model import Side
 from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render import elapsed_time
-from cachewatch.render.report_blocks import tell
-from cachewatch.render.report_formats import read_report
+from cachewatch.render.report_formats import ToldReport, told_reports
 from cachewatch.render.statement_phrases import number
 from cachewatch.render.templates import render
 from cachewatch.render.text_blocks import Block, Requested
-from cachewatch.report.changes import Report
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 
@@ -27,39 +25,36 @@ _CARE = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
 
 def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield one page about all tags."""
-    reports = [read_report(changeset, asked) for changeset in changesets]
+    found = told_reports(changesets, asked)
     # Exactly what stands between <script> and </script>, so that a browser runs this and nothing else.
     script = "\n" + render("_page.js.j2")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = render(
         "page.html.j2",
-        title=_title(reports),
-        reports=[_values(report, asked) for report in reports],
+        title=_title(found),
+        reports=[_values(told) for told in found],
         script_hash=f"sha256-{digest}",
     )
     yield page.encode()
 
 
-def _title(reports: Sequence[Report]) -> str:
-    names = [_name(report) for report in reports]
-    return f"What changed in {names[0] if len(names) == 1 else number(len(names), 'tag')}"
+def _title(found: Sequence[ToldReport]) -> str:
+    count = sum(len(told.reports) for told in found)
+    return f"What changed in {found[0].name if len(found) == 1 else number(count, 'tag')}"
 
 
-def _name(report: Report) -> str:
-    return safe(report.after.tag or report.before.tag or report.after.name)
-
-
-def _values(report: Report, asked: Requested) -> dict[str, Any]:
-    told = tell(report, asked)
+def _values(told: ToldReport) -> dict[str, Any]:
     return {
-        "name": _name(report),
-        "before": _side(report.before),
-        "after": _side(report.after),
-        "span": elapsed_time.span(report),
-        "total": told.total,
-        "blocks": [_block(block) for block in told.blocks],
+        "name": told.name,
+        "spans": [
+            {"before": _side(report.before), "after": _side(report.after), "between": elapsed_time.span(report)}
+            for report in told.reports
+        ],
+        "total": told.shown.total,
+        "blocks": [_block(block) for block in told.shown.blocks],
         "warnings": [
             {"kind": diagnostic.kind.value, "path": safe(diagnostic.path), "message": safe(diagnostic.message)}
+            for report in told.reports
             for diagnostic in report.diagnostics
         ],
     }

@@ -5,13 +5,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.model import PackageChange
+from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.statements import Statement
 from cachewatch.core.statements.values import Counts
 from cachewatch.core.untrusted_text import safe_name
+from cachewatch.render.compared_revisions import tags_named
 from cachewatch.render.diff_totals import Shares, Wants, chosen_lines, signed, total
 from cachewatch.render.report_formats import report_of
 from cachewatch.render.statement_phrases import BY_VERSION, SHARES, fact
+from cachewatch.report.changes import Report
 
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 
@@ -34,11 +36,15 @@ class StatCollector:
 
 def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> Iterator[bytes]:
     """Yield a line for each package and the totals of each tag."""
+    found: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
-        if changeset.after.tag:
-            yield f"{safe_name(changeset.after.tag)}\n".encode()
-        packages = [numbers for body in changeset.collected() for numbers in body]
+        packages = tuple(numbers for body in changeset.collected() for numbers in body)
         report = report_of(changeset.outcome, wants)
+        found.setdefault((packages, report.packages, report.statements), []).append(report)
+    for (packages, *_), reports in found.items():
+        report = reports[0]
+        if report.after.tag:
+            yield f"{tags_named(reports)}\n".encode()
         yield "".join(f" {line}\n" for line in _lines(packages, report.statements, wants)).encode()
         wrapped = textwrap.wrap(
             total(report, wants), width, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False

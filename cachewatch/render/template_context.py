@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from cachewatch.core import target_compatibility
 from cachewatch.core.environment_coverage import Need
@@ -125,7 +125,15 @@ def _tags(digest: Digest, form: DigestForm, make: Callable[[TagDigest], Data], v
     tags = digest.tags[: form.tags]
     if views is None or digest.environment is not None or digest.returns:
         return [make(tag) for tag in tags]
-    return [views.get(tag, (form, digest.rows, digest.links, mirror_of(digest, tag)), make) for tag in tags]
+    keys = ((form, digest.rows, digest.links, mirror_of(digest, tag), same_as(tag, digest.tags)) for tag in tags)
+    return [views.get(tag, key, make) for tag, key in zip(tags, keys, strict=True)]
+
+
+def same_as(tag: TagDigest, tags: Iterable[TagDigest]) -> str:
+    """Return the first of `tags` whose changes are those of `tag`; empty if that is `tag` itself."""
+    told = (tag.source, tag.statements, tag.rest)
+    first = next(one for one in tags if (one.source, one.statements, one.rest) == told)
+    return "" if first is tag or not tag.statements else _name(first.report)
 
 
 class _Maker:
@@ -167,6 +175,18 @@ class _Maker:
         }
 
     def tag(self, tag: TagDigest) -> Data:
+        same = same_as(tag, self._digest.tags)
+        if not same or self._form is WHOLE:
+            return self._whole_tag(tag, same)
+        # What differs is with what it is compared, and what follows from that.
+        alike = self._whole_tag(replace(tag, statements=(), rest=(), examples=()), same)
+        acts = act(self._acted_on(tag))
+        return alike | {
+            "act": [safe(said) for said in act(self._acted_on(tag), _base(tag.report)) if said not in acts],
+            "nothing_to_do": "",
+        }
+
+    def _whole_tag(self, tag: TagDigest, same: str) -> Data:
         report, base = tag.report, _base(tag.report)
         returns = self._returns(tag)
         back = {(one.kind, one.name) for one in returns}
@@ -174,6 +194,7 @@ class _Maker:
         return {
             "source": self._name(tag.source),
             "tag": self._name(_name(report)),
+            "same_as": self._name(same),
             "before": self.side(report.before),
             "after": self.side(report.after),
             "packages": asdict(report.packages),

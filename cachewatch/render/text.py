@@ -2,11 +2,11 @@
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.render.colour import Palette
-from cachewatch.render.compared_revisions import heading
+from cachewatch.render.compared_revisions import heading, tags_named
 from cachewatch.render.statement_phrases import number
 from cachewatch.render.text_blocks import Block, BlockEntry, Shown
 from cachewatch.report.changes import Report
@@ -27,13 +27,14 @@ _COLOURS = {
 _REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
 
 
-def render_text(report: Report, told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the lines of `report`, at most `width` columns wide where words allow it."""
+def render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
+    """Yield the lines of reports on tags that changed alike, at most `width` columns wide where words allow it."""
     width = max(width, NARROWEST)
-    sides, revisions = heading(report)
-    is_short = len(sides) + 2 + len(revisions) <= width
-    for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
-        yield from _wrapped(line, width, rest=_INDENT)
+    report, *others = reports
+    if others:
+        yield from _wrapped(f"{tags_named(reports)}: the same changes", width, rest=_INDENT)
+    for one in reports:
+        yield from _sides(one, width, _INDENT if others else "")
     yield ""
     for block in told.blocks:
         yield from _block(block, width, palette)
@@ -41,6 +42,13 @@ def render_text(report: Report, told: Shown, *, width: int, palette: Palette) ->
     if report.losses:
         yield f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
     yield from _wrapped(told.total, width, rest=_INDENT)
+
+
+def _sides(report: Report, width: int, indent: str) -> Iterator[str]:
+    sides, revisions = heading(report)
+    is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
+    for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
+        yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
 
 
 def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:

@@ -304,6 +304,22 @@ def test_several_tags(demo_repository: Path) -> None:
         assert "in develop-2025-06-01" in form.lower() or "IN develop-2025-06-01" in form
 
 
+def test_tags_with_the_same_changes_tell_them_once(demo_repository: Path) -> None:
+    """A new snapshot says with what it is compared; its data has everything."""
+    tag = read(demo_repository)
+    sides = (replace(tag.report.before, tag="develop-2025-05-25"), replace(tag.report.after, tag="develop-2025-06-01"))
+    snapshot = replace(tag, report=replace(tag.report, before=sides[0], after=sides[1]))
+    rendered = render_digest(digest_of(tag, snapshot))
+
+    for form in (rendered.text, rendered.html, rendered.markdown, rendered.feed, rendered.page):
+        assert "The same changes as in develop." in form
+        assert form.count("0.4.0 (0.3.1 stays)") == (2 if form is not rendered.feed else 1)  # the heading says it too
+    assert rendered.bullets[1] == "develop-2025-06-01: the same changes as in develop"
+    first, second = json.loads(rendered.json)["tags"]
+    assert (first["same_as"], second["same_as"]) == ("", "develop")
+    assert first["changes"]["rows"][0]["fact"] == second["changes"]["rows"][0]["fact"]
+
+
 def test_the_page_of_an_archive_is_never_cut(tmp_path: Path) -> None:
     """All lines, whatever the mail shows, with a filter that the browser is allowed to run and no other script."""
     digest = replace(crowded(tmp_path), rows=5)

@@ -36,6 +36,40 @@ def test_the_demo_as_markdown(run: Run, demo_repository: Path, golden: Golden) -
     assert output == golden("demo.md", output)
 
 
+def test_tags_that_changed_alike_are_told_together(run: Run, demo_repository: Path) -> None:
+    """A branch and its new snapshot: both are named with what they are compared with, and the changes once."""
+    repository = ("--repo", demo_repository)
+    text = run("diff", *repository).output.partition("\n\n")[2]
+    alone = run("diff", *repository, "--tag", "develop").output
+
+    assert text == (
+        "develop and develop-2025-06-01: the same changes\n"
+        f"  {alone.splitlines()[0]}\n"
+        f"  develop-2025-05-25 -> develop-2025-06-01  1 Jun 2025  {re.findall(r'[(][^)]*', text)[1]})\n\n"
+        f"{alone.partition(chr(10) * 2)[2]}"
+    )
+    short = run("diff", *repository, "--stat").output
+    assert short.count("develop and develop-2025-06-01\n") == short.count("py-keras") == 1
+    for form in ("markdown", "html"):
+        output = run("diff", *repository, "--format", form).output
+        assert output.count("New packages: 1") == (form == "markdown")
+        assert output.count("develop and develop-2025-06-01") == (1 if form == "markdown" else 2)
+        assert len(re.findall("develop-2025-05-25", output)) == 1
+    assert len(json.loads(run("diff", *repository, "--format", "json").output)["changesets"]) == 2
+
+
+def test_tags_that_changed_in_other_ways_are_told_apart(run: Run, tmp_path: Path) -> None:
+    """Though the counts are the same."""
+    before, after = ({"zlib": [record(1)], "xz": [record(2)]}, {"zlib": [record(1)], "xz": [record(2)]})
+    after["zlib"] = [record(3, versions=["2.0"])]
+    other = {**before, "xz": [record(4, versions=["2.0"])]}
+    states = [catalogue(before) | catalogue(before, "v1"), catalogue(after) | catalogue(other, "v1")]
+    output = run("diff", "HEAD~1", "HEAD", "--repo", history(tmp_path / "r.git", *states)).output
+
+    assert "the same changes" not in output
+    assert output.count("UPGRADED  1 package") == 2
+
+
 def test_the_demo_as_a_page(run: Run, demo_repository: Path, golden: Golden) -> None:
     """The same as HTML, exactly."""
     output = run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--format", "html").output
