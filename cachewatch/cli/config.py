@@ -21,9 +21,7 @@ from cachewatch.errors import ConfigError, UsageError
 
 _NEXT = 3
 _FILTERS = ("tags", "packages", "stacks", "targets", "oses", "compilers")
-_UNASKED = (
-    "whether the sources have what the filters name was not checked; `cachewatch config check --source` does that"
-)
+_UNASKED = "whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
 
 
 @click.group(cls=SuggestingGroup)
@@ -35,7 +33,10 @@ def config() -> None:
 @CONFIG_OPTION
 @click.option("--no-secrets", is_flag=True, help="Do not read secrets (for machines that do not have them).")
 @click.option(
-    "--source", "is_source_asked", is_flag=True, help="Also warn about filters that match nothing in the fetched data."
+    "--source",
+    "is_source_asked",
+    is_flag=True,
+    help="Also warn about filters that match nothing in the fetched data, and a `since:` that is no revision.",
 )
 @click.option("--strict", is_flag=True, help="With --source, exit with 2 if there are warnings.")
 @click.pass_context
@@ -66,7 +67,7 @@ def _has_filters(config: Config) -> bool:
     """Tell whether anything is named that the sources may not have."""
     matches: list[Match] = [subscription.match for subscription in config.subscriptions.values()]
     matches += [silence.match for silence in config.silences]
-    return any(source.tags for source in config.sources.values()) or any(
+    return any(source.tags or source.since for source in config.sources.values()) or any(
         getattr(match, key) for match in matches for key in _FILTERS
     )
 

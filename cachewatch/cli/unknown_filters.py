@@ -1,4 +1,4 @@
-"""Whether what the filters of a configuration name exists in its sources: what named.py asks for those of `diff`."""
+"""Whether what a configuration names exists in its sources: what filters name, and where `since:` begins."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -13,7 +13,7 @@ from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import CachewatchError
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import Revision, resolve, resolve_upstream
 from cachewatch.git.trees import folders
 from cachewatch.notify.pass_context import Context
 
@@ -38,7 +38,7 @@ class _Looked(Struct, frozen=True):
 
 
 def unknown_filters(context: Context) -> Iterator[str]:
-    """Yield a sentence for each source that cannot be asked, and for each filter that nothing in its sources matches."""
+    """Yield a sentence for each source that cannot be asked, or has no such revision, and for each filter that nothing matches."""
     matches = dict(_matches(context.config))
     looked: list[_Looked] = []
     for source in context.config.sources.values():
@@ -48,11 +48,22 @@ def unknown_filters(context: Context) -> Iterator[str]:
         except CachewatchError as error:
             yield f"sources.{source.name}: {_why_not(context, source, error)}; its filters were not checked"
             continue
+        yield from _unknown_since(context, source)
         yield from _unknown(f"sources.{source.name}.tags", "tag", source.tags, _with_all_tags(looked[-1], source))
     for where, match in matches.items():
         seen = [each for each in looked if _sees(match, context.config.sources[each.source])]
         for key, name in _FILTERS.items():
             yield from _unknown(f"{where}.{key}", name, getattr(match, key), seen)
+
+
+def _unknown_since(context: Context, source: Source) -> Iterator[str]:
+    """Yield a sentence if `since:` is no revision of the source."""
+    if source.since is not None:
+        try:
+            with closing(context.open_repository(source)) as repository:
+                resolve_upstream(repository, source.since)
+        except CachewatchError as error:
+            yield f"sources.{source.name}.since: {error}"
 
 
 def _matches(config: Config) -> Iterator[tuple[str, Match]]:

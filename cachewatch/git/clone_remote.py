@@ -19,7 +19,7 @@ from cachewatch.git.processes import GitResult, ask, explain
 # The name by which git's configuration knows the other side. Its address is never written down.
 NAME = "up"
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
-_BRANCHES = "refs/heads/"
+_BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
 _LIST_SECONDS = 120.0
 _LARGEST_LIST = 16 * 2**20  # of 200,000 branches
 # A name that may stand in a refspec: git's own rules, and no glob.
@@ -136,6 +136,14 @@ class Remote:
         # With a + and in full: without either, a clone can stand still for ever and git calls it success.
         refspec = f"+{_BRANCHES}{tip.branch}:{_BRANCHES}{tip.branch}"
         self._fetch(folder, ["--atomic", "--update-shallow", *options, NAME, refspec], most=most)
+
+    def has_tag(self, name: str) -> bool:
+        """Ask whether there is a tag of git of this name."""
+        return _BRANCH.fullmatch(name) is not None and self._list([NAME, f"{_TAGS}{name}"]) != ""
+
+    def fetch_tag(self, folder: Path, name: str, *, most: int, options: Sequence[str] = ()) -> None:
+        """Bring a tag of git and its history into the repository at `folder`."""
+        self._fetch(folder, ["--update-shallow", *options, NAME, f"+{_TAGS}{name}:{_TAGS}{name}"], most=most)
 
     def fetch_commit(self, folder: Path, commit: str, *, most: int, options: Sequence[str] = ()) -> None:
         """Bring one commit, whatever branch it is on, and its history."""

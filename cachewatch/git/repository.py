@@ -59,6 +59,10 @@ class Repository:
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Make sure that these objects are here, and `tell` first how many are not; one that is not ours is left as it is."""
 
+    def fetch_tag(self, name: str) -> bool:  # noqa: ARG002  those of a mirror do
+        """Fetch a tag of git that is not here, if this is a clone of some branches; return whether that changed anything."""
+        return False
+
     def close(self) -> None:
         """End the git process that is still open, if any."""
         if self._objects is not None:

@@ -63,6 +63,17 @@ def resolve(repository: Repository, name: str, *, now: datetime | None = None) -
     raise UnknownRevision(_complaint(repository, name))
 
 
+def resolve_upstream(repository: Repository, name: str) -> Revision:
+    """Do as `resolve` does for a name that a user configured: a tag of git may have to be fetched first."""
+    try:
+        return resolve(repository, name)
+    except UnknownRevision:
+        tag = re.split(r"[~^:]|@\{", name)[0].removeprefix("refs/").removeprefix("tags/")
+        if as_datetime(tag, datetime.now(UTC)) is not None or not repository.fetch_tag(tag):
+            raise
+        return resolve(repository, name)
+
+
 def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
     """Return the revision, the path and the file that REVISION:PATH names, or None if that is no file of a revision."""
     revision, _, path = name.partition(":")

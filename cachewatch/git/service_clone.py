@@ -176,6 +176,15 @@ class Mirror:
                     lost.add(commit)
         return frozenset(lost)
 
+    def fetch_tag(self, name: str) -> bool:
+        """Fetch a tag of git, which an update does not; return False if upstream has none of this name."""
+        with self._updating():
+            if not self._remote.has_tag(name):
+                return False
+            options = ["--filter=blob:none"] if clone_maintenance.is_partial(self.folder) else []
+            self._remote.fetch_tag(self.folder, name, most=self._room(), options=options)
+        return True
+
     def unpin(self, name: str) -> None:
         """Keep the revision of `name` no longer; a name that pins nothing is fine."""
         with self._writing():
@@ -388,6 +397,10 @@ class MirrorRepository(Repository):
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
         self._mirror.obtain(ids, tell)
+
+    def fetch_tag(self, name: str) -> bool:
+        """Fetch a tag of git; return False if upstream has none of this name."""
+        return self._mirror.fetch_tag(name)
 
 
 def _commit_of(folder: Path, name: str) -> str | None:

@@ -20,7 +20,15 @@ from cachewatch.core.tag_pairs import Comparison, TagPair
 from cachewatch.environments.revision_changes import cover_both
 from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision, count_between, lacks, resolve, times_between, times_until
+from cachewatch.git.resolving_revisions import (
+    Revision,
+    count_between,
+    lacks,
+    resolve,
+    resolve_upstream,
+    times_between,
+    times_until,
+)
 from cachewatch.notify import notice_sentences, rebuild_causes, removed_since, stale_sources
 from cachewatch.notify.comparison_notes import NotesCollector, Packages, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
@@ -385,7 +393,7 @@ def open_source(
     with comparisons.opened(source.name, lambda: context.open_repository(source)) as repository:
         newest = resolve(repository, source_health.revision)
         if since is not None:
-            position = _position_at(repository, resolve(repository, since), newest)
+            position = _position_at(repository, resolve_upstream(repository, since), newest)
         elif position is None:
             position = _position_at(repository, first_revision(repository, source, newest), newest)
         isolation = comparisons.isolation(source.name)

@@ -1,14 +1,15 @@
 """The clone of a git repository, as a source that subscriptions can watch."""
 
 from collections.abc import Collection, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from cachewatch.config.model import Source
 from cachewatch.core.filter_patterns import Globs
+from cachewatch.errors import UnknownRevision
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
+from cachewatch.git.resolving_revisions import resolve, resolve_upstream
 from cachewatch.git.service_clone import Mirror, Update
 from cachewatch.notify.watched_source import News
 from cachewatch.runtime.atomic_files import put
@@ -20,7 +21,7 @@ class WatchedClone:
     """A clone of a git repository, which keeps what upstream may take away."""
 
     def __init__(self, source: Source, folder: Path) -> None:
-        self._folder, self._address = folder, redact(source.address)
+        self._folder, self._address, self._since = folder, redact(source.address), source.since
         self._mirror = Mirror(
             folder,
             source.address,
@@ -37,6 +38,9 @@ class WatchedClone:
         other = self._other_address()
         with closing(self._mirror.open()) as repository:
             newest = resolve(repository, update.after)
+            if self._since is not None:
+                with suppress(UnknownRevision):  # which each stream says that begins there
+                    resolve_upstream(repository, self._since)
         return News(revision=update.after, time=newest.time, warnings=tuple(_warnings(update, other)))
 
     def _other_address(self) -> str:

@@ -6,6 +6,7 @@ import pytest
 from conftest import Result, Run
 from helpers import catalogue, history, record, records
 from station import Site
+from upstream import git
 
 CONFIG = """\
 version: 1
@@ -35,6 +36,36 @@ def site(tmp_path: Path) -> Site:
     made.configure(CONFIG)
     made.run()
     return made
+
+
+@pytest.mark.parametrize("since", ["v1", "v1^0", "refs/tags/v1"])
+def test_a_source_that_begins_at_a_tag_of_git(tmp_path: Path, run: Run, since: str) -> None:
+    """It is a revision for the service, for a preview and for the check, as it is for `diff`."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})])
+    site.configure(CONFIG.replace("stale_after: 400d", f"stale_after: 4000d, since: {since}"))
+    site.publish(1)
+    git(tmp_path / "upstream.git", "tag", "v1", "HEAD~1")
+    config = site.folder / "cachewatch.yaml"
+    assert "1 new package" in run("preview", "--config", config).output
+    site.run()
+
+    assert ["1 new package" in text for text in site.told()] == [True]
+    checked = run("config", "check", "--config", config, "--source", "--strict")
+    assert (checked.exit_code, "warning" in checked.error) == (0, False)
+    git(tmp_path / "upstream.git", "tag", "v2", "HEAD~1")
+    assert "1 new package" in run("preview", "--since", "v2", "--config", config).output
+
+
+def test_a_source_that_begins_nowhere(site: Site, run: Run) -> None:
+    """The check finds that `since:` is no revision."""
+    site.configure(CONFIG.replace("stale_after: 400d", "stale_after: 400d, since: v1"))
+    config = site.folder / "cachewatch.yaml"
+    result = run("config", "check", "--config", config, "--source", "--strict")
+
+    assert result.exit_code == 2
+    assert "cachewatch: warning: sources.public.since: " in result.error
+    assert "'v1' is not a revision" in result.error
+    assert "what `since:` and filters name was not checked" in run("config", "check", "--config", config).error
 
 
 def check(site: Site, run: Run, match: str, *options: str) -> Result:

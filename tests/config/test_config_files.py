@@ -174,7 +174,7 @@ def test_notes(run: Run, tmp_path: Path) -> None:
         "channels.mail.smtp.ca_file: there is no file /nowhere/ca.crt here",
         "channels.local.command: there is no program /nowhere/sendmail here",
         "sources.ours: there is nothing at /nowhere/cache yet",
-        "whether the sources have what the filters name was not checked; `cachewatch config check --source` does that",
+        "whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that",
     ]
     (tmp_path / "y.yaml").write_text("version: 1\nsources: {a: {git: 'https://h/x'}}\n")
     without_filters = run("config", "check", "--config", tmp_path / "y.yaml").error

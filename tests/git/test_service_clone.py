@@ -4,6 +4,7 @@ import os
 import shutil
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from upstream import Upstream, git, specs
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import clone_locks
 from cachewatch.git.catalogue import compare_revisions, tags_of
-from cachewatch.git.resolving_revisions import resolve
+from cachewatch.git.resolving_revisions import resolve, resolve_upstream
 from cachewatch.git.service_clone import Mirror
 
 
@@ -46,6 +47,32 @@ def changed(mirror: Mirror, before: str, after: str) -> list[str]:
     finally:
         repository.close()
     return with_contents
+
+
+@pytest.mark.parametrize("how", ["path", "file", "no filter"])
+def test_a_tag_of_git_is_fetched_when_it_is_named(tmp_path: Path, folder: Path, how: str) -> None:
+    """It may be on another branch, and mean a commit that is not the newest; what upstream does not have is unknown."""
+    upstream = Upstream(tmp_path / "upstream.git", can_filter=how != "no filter")
+    first = upstream.commit(specs(1, 2))
+    release = upstream.commit(specs(11, 2), first, branch="release")
+    for name, commit in (("v1", release), ("releases/1.0", first)):
+        git(upstream.path, "tag", "-a", "-m", "x", name, commit)
+    git(upstream.path, "branch", "-D", "release")
+    newest = upstream.commit(specs(1, 12))
+    mirror = Mirror(folder, str(upstream.path) if how == "path" else upstream.url)
+    mirror.update()
+
+    with closing(mirror.open()) as repository:
+        with pytest.raises(UnknownRevision):
+            resolve(repository, "v1")
+        for name, commit in (("v1", release), ("v1~1", first), ("refs/tags/releases/1.0", first), ("main~1", first)):
+            assert resolve_upstream(repository, name).commit == commit, name
+        for name in ("v2", "v1~9", "--upload-pack=x", "1999-01-01", "a b"):
+            with pytest.raises(UnknownRevision):
+                resolve_upstream(repository, name)
+    mirror.pin("v1", release)
+    assert changed(mirror, release, newest) == ["package1", "package2"]
+    assert mirror.update().after == newest
 
 
 @pytest.mark.parametrize("how", ["path", "file", "no filter"])
