@@ -245,7 +245,7 @@ def _packages(words: str, *, says_more: bool = True) -> Callable[[Sequence[State
         lines = [line for one in found for line in one.lines]
         counted = f"{number(len(packages), 'package')} {words}"
         if len(lines) == 1:
-            said = f"{safe(lines[0].package)} {fact(lines[0])}"[: 2 * _LONGEST_NAME]
+            said = " ".join(filter(None, (safe(lines[0].package), fact(lines[0]))))[: 2 * _LONGEST_NAME]
             yield Fact((said if says_more else f"{said} {words}", counted))
         else:
             yield Fact((counted,))
