@@ -16,6 +16,7 @@ _TEMPLATES = {
     "digest.txt.j2": "the mail, as text",
     "digest.md.j2": "for files, as Markdown",
     "digest.chat.j2": "the bullets of a chat message, one on each line",
+    "digest.subject.j2": "the subject, behind the name of the subscription; also the title elsewhere",
     "digest.feed.html.j2": "the entry of a feed",
     "digest.page.html.j2": "the page in an archive, which is never cut",
     "notice.html.j2": "alerts to operators, as HTML",
@@ -127,7 +128,11 @@ def _rendered(name: str, folder: Path | None) -> str:
     from cachewatch.render.sample_digest import sample_digest, sample_notice  # noqa: PLC0415
 
     base, _, form = name.removesuffix(".j2").partition(".")
-    if name.startswith("_") or form not in ("html", "txt", "md", "chat", "feed.html", "page.html") or not base:
+    if (
+        name.startswith("_")
+        or form not in ("html", "txt", "md", "chat", "subject", "feed.html", "page.html")
+        or not base
+    ):
         raise UsageError(
             f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
@@ -136,5 +141,11 @@ def _rendered(name: str, folder: Path | None) -> str:
     else:
         rendered = render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
     chat = "".join(f"{bullet}\n" for bullet in rendered.bullets)
-    forms = {"html": rendered.html, "txt": rendered.text, "md": rendered.markdown, "chat": chat}
+    forms = {
+        "html": rendered.html,
+        "txt": rendered.text,
+        "md": rendered.markdown,
+        "chat": chat,
+        "subject": f"{rendered.title}\n",
+    }
     return {**forms, "feed.html": rendered.feed, "page.html": rendered.page}[form]

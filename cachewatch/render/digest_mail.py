@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cachewatch.core.delivery import Attachment, Form, RenderedDigest
+from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import TemplateError
 from cachewatch.render import subject_and_headline
 from cachewatch.render.ascii_json import encode
@@ -32,9 +33,10 @@ _MOST_FOR_ALL = 16 * MOST_CSV
 MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
 
 _MOST_BULLETS = 5
+_LONGEST_SUBJECT = 200  # of a template
 _FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
-_FORMS = ("html", "txt", "md", "chat", "feed.html", "page.html")
-_FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat))?(\.j2)?$")
+_FORMS = ("html", "txt", "md", "chat", "subject", "feed.html", "page.html")
+_FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat|subject))?(\.j2)?$")
 # What only mail needs: its readers have no styles of their own.
 _STYLES = re.compile(r' (?:style|class)="[^"]*"')
 
@@ -93,8 +95,8 @@ class DigestRenderer:
         The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
         all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
         page is never cut. Of the forms that only some channels want, `forms` are made. Templates in `templates_dir` are preferred to ours; `template` names another one there
-        for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.feed.html.j2 and
-        site.page.html.j2 where there are such. `views` has what other digests told of the same tags. Raises TemplateError.
+        for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.subject.j2, site.feed.html.j2
+        and site.page.html.j2 where there are such. `views` has what other digests told of the same tags. Raises TemplateError.
         """
         self._digest = digest
         self._views = views
@@ -149,11 +151,15 @@ class DigestRenderer:
 
     @cached_property
     def _head(self) -> dict[str, Any]:
-        return {
+        head = {
             "title": subject_and_headline.title(self._digest),
             "sentence": subject_and_headline.sentence(self._digest),
             "subtitle": subject_and_headline.subtitle(self._digest),
         }
+        if self._names.has_own("subject"):
+            (said,) = self._names.render(("subject", {**head, **_shown(self._digest, _BRIEF, None, self._views)}))
+            head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
+        return head
 
     @cached_property
     def _bullets(self) -> tuple[str, ...]:
@@ -206,6 +212,11 @@ class _Names:
         self._base = _FORM.sub("", template or "digest.html.j2")
         if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
             raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
+
+    def has_own(self, form: str) -> bool:
+        """Tell whether a user's template is rendered for a form, and not ours."""
+        name = self._name(form)
+        return source(name, self._folder) != source(name)
 
     def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
         return render_all([(self._name(form), context) for form, context in jobs], self._folder)

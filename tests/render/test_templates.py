@@ -175,6 +175,29 @@ def test_the_context_is_documented() -> None:
     assert missing == set()
 
 
+def test_a_template_writes_the_subject(tmp_path: Path, run: Run) -> None:
+    """One line, with what templates are given; one of a subscription is preferred, and an empty one is not used."""
+    (tmp_path / "digest.subject.j2").write_text(
+        "{{ digest.subscription }}:\n {{ digest.tags[0].changes.packages }} ä {{ title }}"
+    )
+    (tmp_path / "site.subject.j2").write_text("of the site")
+    (tmp_path / "empty.subject.j2").write_text("{# nothing #}")
+    digest = sample_digest()
+    usual = render_digest(digest).title
+    titles = [
+        render_digest(digest, templates_dir=tmp_path, template=template).title
+        for template in (None, "site.html.j2", "empty.html.j2")
+    ]
+
+    assert titles == [f"sample: 5 ä {usual}", "of the site", usual]
+    shown = run("template", "render", "digest.subject.j2", "--templates-dir", tmp_path)
+    assert shown.output == f"{titles[0]}\n"
+    assert run("template", "show", "digest.subject.j2").output == "{{ title }}\n"
+    (tmp_path / "digest.subject.j2").write_text("{{ nonsense }}")
+    failed = run("template", "check", "--templates-dir", tmp_path)
+    assert (failed.exit_code, "digest.subject.j2: line 1" in failed.error) == (6, True)
+
+
 def test_json_keeps_to_its_schema() -> None:
     """The sample, which has everything, and notices' neighbours validate."""
     schema = json.loads(resources.config("digest.schema.json"))
