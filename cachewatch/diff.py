@@ -35,7 +35,7 @@ from cachewatch.core.statements.assembling import counted
 from cachewatch.core.statements.whole_tag_changes import Survey, SurveyResult
 from cachewatch.core.tag_pairs import Blob, Comparison, Content, Difference, Readers, TagPair
 from cachewatch.documents.records import Known
-from cachewatch.errors import WorkFailed
+from cachewatch.errors import OutOfTime, WorkFailed
 from cachewatch.runtime.isolation import INLINE, Isolation
 from cachewatch.runtime.light_imports import without
 from cachewatch.runtime.parallel import in_processes
@@ -251,10 +251,12 @@ def refused(
 ) -> Batch:
     """Say of a package that no process could compare which of its documents cannot be read."""
     pair, old_content, new_content = contents
-    before = _examined(pair.before, old_content, isolation)
-    after = _examined(pair.after, new_content, isolation)
+    before = after = None
+    if not isinstance(failure, OutOfTime):
+        before = _examined(pair.before, old_content, isolation)
+        after = _examined(pair.after, new_content, isolation)
     if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
-        # Each can be read, and nobody can compare them.
+        # Each can be read, and nobody can compare them, or not now.
         later = pair.after or pair.before
         assert later is not None
         diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))

@@ -113,6 +113,10 @@ class WorkFailed(CachewatchError):
     """Work on untrusted data exceeded a limit, or crashed the worker process; the message says which."""
 
 
+class OutOfTime(WorkFailed):
+    """Other work on the same source used up the time of this pass; the work itself may be fine."""
+
+
 class TemplateError(CachewatchError):
     """A template is missing or cannot be rendered."""
 

@@ -222,6 +222,13 @@ WALKS: dict[str, Callable[[int], Sequence[int]]] = {
 }
 
 
+def _nested_matrices(n: int) -> bytes:
+    """Return two matrices of long words, inside another one."""
+    words = ", ".join(["a" * (n // 120)] * 30)
+    row = f"    - [{{matrix: [[{words}], [{words}]]}}]\n"
+    return f"spack:\n  specs:\n  - matrix:\n{row}{row}".encode()
+
+
 # What an environment may hold, as a lock file or as a manifest.
 LOCKS: dict[str, Shape] = {
     "nodes": lambda n: b'{"_meta": {}, "roots": [], "concrete_specs": {%s}}' % _records(n, f'"%": {{{_NODE}}}'),
@@ -235,10 +242,13 @@ LOCKS: dict[str, Shape] = {
     "specs": lambda n: b"spack:\n  specs:\n" + b"  - hdf5@1.2\n" * (n // 13),
     "variants": lambda n: b"spack:\n  specs:\n  - hdf5" + b"+a" * (n // 2),
     "definitions": lambda n: b"spack:\n  definitions:\n" + b"  - a: [$a, $a]\n" * (n // 16) + b"  specs: [$a]\n",
+    "matrices in matrices": _nested_matrices,
     "matrix": lambda n: b"spack:\n  specs:\n  - matrix:\n" + b"    - [a, b]\n" * (n // 13),
     "opened brackets": lambda n: b"[" * n,
     "aliases": lambda n: b"a: &a [a, a]\n" + b"b: &b [*a, *a]\n" * (n // 16),
 }
+
+
 FORMATS = ("json", "jsonl", "csv", "text", "markdown", "html", "stat", "show")
 TIMED = ("json", "csv", "html", "show")  # the others are made of the same
 
@@ -405,6 +415,7 @@ def test_names() -> None:
     [
         (each(limits.MAX_UNLIKE + 1, versions="1.%"), "5,001 specs that differ in more than their hash"),
         ([record(1, stacks=names("s", limits.MAX_STACKS + 1))], "1,001 stacks"),
+        ([record(1, stacks=names("s", 200), versions=names("1.", 101))], "20,200 versions in stacks"),
         ([record(1, variants=names("+v", limits.MAX_IN_RECORD + 1))], "a spec of 1,001 variants"),
         ([record(1, versions=names("1.", limits.MAX_IN_RECORD + 1))], "a spec of 1,001 versions"),
         ([record(1, versions=["1" * 1025])], "one of its versions with 1,025 characters; the limit is 1,024"),

@@ -18,6 +18,7 @@ MAX_EVENTS = 100_000  # of YAML: each mapping, list and value is one or two
 MAX_UNLIKE = 5_000  # signatures: real documents have tens
 MAX_STACKS = 1_000
 MAX_IN_RECORD = 1_000  # variants, or versions, of one spec
+MAX_PLACES = 20_000  # versions times stacks, of all signatures: real documents have hundreds
 MAX_VALUE = 1024  # characters
 MAX_VARIANT = 4096  # one variant may list the checksums of dozens of patches
 MAX_MESSAGE = 300
@@ -37,6 +38,9 @@ def brief(message: str) -> str:
 def _problems(signatures: Mapping[Signature, int], facts: Facts) -> Iterator[str]:
     if len(signatures) > MAX_UNLIKE:
         yield f"has {len(signatures):,} specs that differ in more than their hash; the limit is {MAX_UNLIKE:,}"
+    places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
+    if places > MAX_PLACES:
+        yield f"has {places:,} versions in stacks; the limit is {MAX_PLACES:,}"
     if len(facts["stacks"]) > MAX_STACKS:
         yield f"names {len(facts['stacks']):,} stacks; the limit is {MAX_STACKS:,}"
     for name, values in facts.items():

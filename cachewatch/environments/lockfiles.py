@@ -25,12 +25,13 @@ MANIFEST_FILE = "spack.yaml"
 # Versions of lock files that name specs by the hashes of caches.
 LOCK_VERSIONS = (4, 5, 6, 7)
 
-_LARGEST = 256 * 2**20
+_LARGEST = 64 * 2**20
 _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
-_MOST_ROWS = 10_000
+_MOST_NODES = 100_000  # of a lock file; real ones have thousands
 _DEEPEST = 20
-# Of names and combinations, while a manifest is expanded.
+# While a manifest is expanded: names and combinations, and the characters of these.
 _MOST_STEPS = 100_000
+_MOST_TEXT = 4 * 2**20
 
 
 class _Root(Struct):
@@ -66,15 +67,20 @@ def open_environment(path: Path) -> Environment:
 
     Raises UsageError with the reason where there is none, or one that cannot be used.
     """
-    if path.is_dir():
-        path = next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
-    elif path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file():
-        path = path.with_name(LOCK_FILE)
+    path = file_of(path)
     try:
         data = read_inside(path.parent, path.name, most=_LARGEST)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a spack.lock, a spack.yaml or their folder") from error
     return read_manifest(data, str(path)) if path.suffix in (".yaml", ".yml") else read_lock(data, str(path))
+
+
+def file_of(path: Path) -> Path:
+    """Return the file that has the environment at `path`, which may not be there."""
+    if path.is_dir():
+        return next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
+    is_locked = path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file()
+    return path.with_name(LOCK_FILE) if is_locked else path
 
 
 def read_lock(data: bytes, name: str) -> Environment:
@@ -116,6 +122,8 @@ def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
         )
     parts = [lock, *lock.include_concrete.values()]
     nodes = {spec_hash: node for part in parts for spec_hash, node in part.concrete_specs.items()}
+    if len(nodes) > _MOST_NODES:
+        raise UsageError(f"{name}: has {len(nodes):,} specs; the limit is {_MOST_NODES:,}")
     roots = {root.hash for part in parts for root in part.roots}
     if missing := sorted(roots - nodes.keys()):
         raise UsageError(f"{name}: is damaged: its root /{missing[0]} is not among its specs; concretize again")
@@ -162,7 +170,7 @@ def read_manifest(data: bytes, name: str) -> Environment:
     if not isinstance(spack, dict):
         raise UsageError(f"{name}: is not a Spack manifest: it has no `spack:`")
     specs = _Expansion(_definitions(spack.get("definitions") or []), name).specs(spack.get("specs") or [])
-    needs = {_abstract(spec, name) for spec in itertools.islice(specs, _MOST_ROWS)}
+    needs = {_abstract(spec, name) for spec in specs}
     return Environment(name=name, needs=_sorted(needs))
 
 
@@ -186,6 +194,7 @@ class _Expansion:
         self._definitions = definitions
         self._name = name
         self._steps = 0
+        self._text = 0
 
     def specs(self, listed: Any, depth: int = 0) -> Iterator[str]:
         """Yield them; raises UsageError where a few names stand for more than any environment has."""
@@ -194,17 +203,20 @@ class _Expansion:
             if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
                 rows = [list(self.specs(row, depth + 1)) for row in entry["matrix"]]
                 for combination in itertools.product(*rows):
-                    self._count()
+                    self._count(sum(map(len, combination)) + len(combination))
                     yield " ".join(combination)
             elif isinstance(entry, str) and entry[:1] == "$":
                 yield from self.specs(self._definitions.get(entry.lstrip("$^%"), []), depth + 1)
             elif isinstance(entry, str):
                 yield entry
 
-    def _count(self) -> None:
+    def _count(self, text: int = 0) -> None:
         self._steps += 1
+        self._text += text
         if self._steps > _MOST_STEPS:
             raise UsageError(f"{self._name}: its definitions and matrices expand to more than {_MOST_STEPS:,} entries")
+        if self._text > _MOST_TEXT:
+            raise UsageError(f"{self._name}: its matrices expand to more than {_MOST_TEXT:,} characters")
 
 
 def _abstract(spec: str, name: str) -> Need:

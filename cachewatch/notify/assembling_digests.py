@@ -17,7 +17,7 @@ from cachewatch.notify import notice_sentences
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.net_differences import SourceDiff, open_source
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.pinned_snapshots import environment_of, found_pins, joined
+from cachewatch.notify.pinned_snapshots import found_pins, joined
 from cachewatch.notify.remembered_tags import TagNews
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.render.first_screen import sentence_of_tag
@@ -52,9 +52,10 @@ def compose(
 
     `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams.
     """
-    environment = environment_of(stream.subscription.match)
+    lock = stream.subscription.match.environment
     parts: list[SourceDiff] = []
     with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
+        environment = None if lock is None else shared.environment(lock)
         for source in stream.sources:
             with open_source(
                 context, stream, source, since=since, environment=environment, comparisons=shared

@@ -1,21 +1,40 @@
 """The environment that a subscription watches, and the snapshot that it is pinned to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from cachewatch.config.model import SubscriptionMatch
 from cachewatch.core import tag_names
 from cachewatch.core.environment_coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.versions import version_key
-from cachewatch.environments.lockfiles import open_environment
+from cachewatch.environments.lockfiles import file_of, open_environment
+from cachewatch.errors import UsageError, WorkFailed
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
 from cachewatch.report.digest import Pinned
+from cachewatch.runtime.isolation import Isolation, Piece
 
 
-def environment_of(match: SubscriptionMatch) -> Environment | None:
-    """Read the environment anew, because people concretize it again; raise UsageError where it cannot be used."""
-    return None if match.environment is None else open_environment(match.environment)
+def read_environment(path: Path, isolation: Isolation) -> Environment:
+    """Read an environment where that can end nothing but itself; raise UsageError where it cannot be used."""
+    ((_, found),) = isolation.each(_open, [path], _about)
+    if isinstance(found, WorkFailed):
+        raise UsageError(f"{path}: {found}")
+    return found
+
+
+def _open(paths: Sequence[Path]) -> Environment:
+    (path,) = paths
+    return open_environment(path)
+
+
+def _about(path: Path) -> Piece:
+    """Tell the content of the file from an earlier one."""
+    with suppress(OSError):
+        found = file_of(path).stat()
+        return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
+    return Piece(str(path), (), 0)
 
 
 def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:

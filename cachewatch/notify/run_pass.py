@@ -3,7 +3,7 @@
 `once` is this and no more; the daemon does the same things as they fall due.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from itertools import chain
@@ -25,7 +25,7 @@ from cachewatch.notify.recovery import recover
 from cachewatch.notify.renamed_subscriptions import take_over_renamed
 from cachewatch.notify.sending_deliveries import deliver_all
 from cachewatch.notify.shared_comparisons import Comparisons, grouped, kept_comparisons
-from cachewatch.runtime.isolation import Isolated
+from cachewatch.runtime.isolation import Budget, Isolated
 from cachewatch.runtime.limited_process import Worker
 from cachewatch.store import alerts, suppressions
 from cachewatch.store.alerts import AlertKind
@@ -95,9 +95,12 @@ def _create_digests(
     behind = sources_behind(context)
     ready = [stream for stream in streams if not stream.depends_on(behind)]
     groups = grouped(ready, context.config)
+    budgets = defaultdict[str, Budget](Budget)
     with (
         kept_comparisons(context.folder, groups) as kept,
-        closing(Comparisons(lambda source: Isolated(worker, suspects.of(source)), kept)) as comparisons,
+        closing(
+            Comparisons(lambda source: Isolated(worker, suspects.of(source), budgets[source]), kept)
+        ) as comparisons,
         suppress(EndingError),
     ):
         for stream in chain.from_iterable(groups):

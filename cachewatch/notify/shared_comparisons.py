@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from cachewatch.config.model import Config, MailConfig, Match
 from cachewatch.core.changesets import Changeset, Collector
+from cachewatch.core.environment_coverage import Environment
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import RebuiltSpecs
@@ -25,6 +26,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
 from cachewatch.notify.compared_tags import ComparedTags
 from cachewatch.notify.digest_streams import Stream
+from cachewatch.notify.pinned_snapshots import read_environment
 from cachewatch.notify.remembered_tags import RememberedTags, TagNews
 from cachewatch.render.tag_views import TagViews
 from cachewatch.runtime.isolation import INLINE, Isolation
@@ -62,6 +64,7 @@ class Comparisons:
         self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
         self._repositories: dict[str, Repository] = {}
         self._facts: dict[Hashable, Any] = {}
+        self._environments: dict[Path, Environment] = {}
         self.remembered = RememberedTags()
         self.views = TagViews()
 
@@ -136,6 +139,12 @@ class Comparisons:
             self._facts[key] = find(repository, before, after)
         found: Fact = self._facts[key]
         return found
+
+    def environment(self, path: Path) -> Environment:
+        """Return the environment at `path` as it is in this pass; people concretize it again."""
+        if path not in self._environments:
+            self._environments[path] = read_environment(path, self.isolation(f"environment {path}"))
+        return self._environments[path]
 
     def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
         """Return what was rebuilt between the states that `of` names, which `find` finds if nobody asked before."""

@@ -7,7 +7,7 @@ items that it fails on; those are handed back with the reason.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from cachewatch.errors import WorkFailed
+from cachewatch.errors import OutOfTime, WorkFailed
 
 if TYPE_CHECKING:  # a `diff` needs none
     from cachewatch.runtime.limited_process import Worker
@@ -19,6 +19,10 @@ Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
 
 # As much as one comparison takes at once.
 _BATCH_BYTES = 4 * 2**20
+# Processor time that work on one source may take in a pass, beyond what comes with each piece of it. Usual work takes a
+# tenth of that: what takes longer was made to.
+_BUDGET_SECONDS = 20.0
+_SECONDS_A_PIECE, _SECONDS_A_MEGABYTE = 0.5, 0.5
 
 
 class Piece(NamedTuple):
@@ -74,12 +78,34 @@ class Inline:
 INLINE = Inline()
 
 
-class Isolated:
-    """In a worker, and with a memory of what ended it."""
+class Budget:
+    """How much processor time work on one source may still take in this pass, so that other sources are not kept waiting."""
 
-    def __init__(self, worker: "Worker", ledger: Ledger) -> None:
+    def __init__(self) -> None:
+        self._left = _BUDGET_SECONDS
+
+    def seconds(self, size: int) -> float:
+        """Return how many seconds work on so many bytes may take now, 0 for none."""
+        if self._left <= -_BUDGET_SECONDS:
+            return 0.0
+        return max(0.0, self._left) + _allowance(size)
+
+    def spend(self, size: int, used: float) -> None:
+        """Note the seconds that work on so many bytes took."""
+        self._left = min(_BUDGET_SECONDS, self._left + _allowance(size)) - used
+
+
+def _allowance(size: int) -> float:
+    return _SECONDS_A_PIECE + _SECONDS_A_MEGABYTE * size / 2**20
+
+
+class Isolated:
+    """In a worker, within the time of its source, and with a memory of what ended it."""
+
+    def __init__(self, worker: "Worker", ledger: Ledger, budget: Budget | None = None) -> None:
         self._worker = worker
         self._ledger = ledger
+        self._budget = budget or Budget()
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
@@ -105,16 +131,23 @@ class Isolated:
     ) -> Result | WorkFailed:
         pieces = [about(item) for item in items]
         size = sum(piece.size for piece in pieces)
+        usual, left, used = self._worker.seconds_for(size), self._budget.seconds(size), self._worker.used
+        if not left:
+            return OutOfTime("other documents of its source took too long to compare; it is compared later")
         try:
-            result = self._worker.do(work, items, size=size, when_slow=lambda: self._ledger.begin(pieces))
+            result = self._worker.do(
+                work, items, size=size, seconds=min(usual, left), when_slow=lambda: self._ledger.begin(pieces)
+            )
         except WorkFailed as failure:
             if len(items) == 1:
                 self._ledger.fail(pieces[0], str(failure))
-            return failure
+            # With more time, it might not have failed.
+            return OutOfTime(str(failure)) if left < usual else failure
         else:
             self._ledger.finish(pieces)
             return result
         finally:
+            self._budget.spend(size, self._worker.used - used)
             self._ledger.end()
 
 

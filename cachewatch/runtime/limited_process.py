@@ -29,6 +29,7 @@ _BEAT = 0.25  # seconds between two looks whether we are to end
 _SLOW = 1.0  # seconds
 # Others may use the processor too.
 _PATIENCE = 4.0
+_LEAST_PATIENCE = 20.0  # seconds
 _STANDARD = range(3)
 # What every worker needs and takes long to load.
 _PRELOADED = [
@@ -77,6 +78,7 @@ class Worker:
         self._limits = limits or Limits()
         self._prepare = prepare
         self._go_on = go_on
+        self.used = 0.0  # seconds of processor time, of all work
         self._process: Any = None
         self._connection: Connection | None = None
 
@@ -91,24 +93,31 @@ class Worker:
         if self._forks():
             self._started()
 
+    def seconds_for(self, size: int) -> float:
+        """Return how many seconds of processor time work on so many bytes may take."""
+        return self._limits.processor_seconds(size)
+
     def do(
         self,
         function: Callable[..., Result],
         *arguments: object,
         size: int = 0,
+        seconds: float | None = None,
         when_slow: Callable[[], object] = lambda: None,
     ) -> Result:
         """Return what `function` returns for `arguments`, about `size` bytes; all of it must be picklable.
 
+        It may take so many `seconds` of processor time, by default as many as its size allows.
         `when_slow` is called once if it takes more than a second. Raises WorkFailed where a limit was
         reached, the process ended, or the function raised something unexpected; what it raises as a
         CachewatchError is raised here.
         """
-        seconds = self._limits.processor_seconds(size)
+        seconds = self.seconds_for(size) if seconds is None else seconds
         try:
-            answer, error = self._asked((function, arguments, seconds), seconds, when_slow)
+            answer, error, used = self._asked((function, arguments, seconds), seconds, when_slow)
         except _KilledFromOutside:
-            answer, error = self._asked((function, arguments, seconds), seconds, when_slow)
+            answer, error, used = self._asked((function, arguments, seconds), seconds, when_slow)
+        self.used += used
         if error is not None:
             raise error
         result: Result = answer
@@ -125,11 +134,13 @@ class Worker:
 
     def _asked(self, question: object, seconds: float, when_slow: Callable[[], object]) -> Any:
         connection = self._started()
+        begun = time.monotonic()
         try:
             connection.send(question)
-            self._wait(connection, seconds * _PATIENCE, when_slow)
+            self._wait(connection, max(seconds * _PATIENCE, _LEAST_PATIENCE), when_slow)
             return connection.recv()
         except (EOFError, ConnectionError):
+            self.used += min(seconds + 1, time.monotonic() - begun)  # nobody knows how much it was
             raise self._death(seconds) from None
         except BaseException:
             self.close()
@@ -200,7 +211,9 @@ def _serve(connection: Connection, prepare: Callable[[], object], megabytes: int
             try:
                 function, arguments, seconds = connection.recv()
                 _limit_time(seconds)
-                connection.send(_answer(function, arguments))
+                begun = time.process_time()
+                answer, error = _answer(function, arguments)
+                connection.send((answer, error, time.process_time() - begun))
             except MemoryError:
                 _end(_OUT_OF_MEMORY)
 

@@ -1,7 +1,9 @@
 """Subscriptions that watch an environment, or stay with a snapshot: real caches, and small ones."""
 
 import json
+import os
 import subprocess
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,11 @@ from conftest import ROOT, Run
 from helpers import START, catalogue, history, record, records, spec_hash
 from station import Site
 
+from cachewatch.core.environment_coverage import Environment
 from cachewatch.environments.lockfiles import open_environment
+from cachewatch.notify import pinned_snapshots
 from cachewatch.notify.status import read_status
+from cachewatch.runtime.limited_process import Worker
 from cachewatch.sources.buildcache.opening import Cache
 from cachewatch.sources.cache_recorder import record as record_state
 
@@ -74,6 +79,37 @@ def real(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         cache = Cache(address=str(buildcaches / "v3" / state))
         record_state(cache, into, is_confirmed=True, now=START + timedelta(days=number))
     return into
+
+
+def test_an_environment_that_ends_the_process_concerns_its_subscription_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody else has the digest; after the second time, it is not read until it changes."""
+    site = Site(tmp_path, [catalogue({"zlib": records([n])}) for n in (1, 2, 3, 4, 5)])
+    path = lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1)))
+    other = f"  other: {{channels: [files], changes: [all], match: {{environment: {path}}}}}\n"
+    site.configure(CONFIG + other)
+    site.run()
+
+    def end(path: Path) -> Environment:
+        os._exit(3)
+
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(Worker, "may_fork", True)  # so that the process ends likewise
+    monkeypatch.setattr(pinned_snapshots, "open_environment", end)
+    for number in (1, 2, 3):
+        site.publish(number)
+        assert site.run(later=timedelta(days=1)).failed_digests == 1
+        assert len(site.told()) == number
+        assert site.told("other") == []
+    (alert,) = [event for event in site.events() if event["event"] == "digest.failed"][2:]
+    assert f"{path}: the process that read it ended with exit code 3, twice" in alert["error"]
+
+    monkeypatch.setattr(pinned_snapshots, "open_environment", open_environment)
+    lock(path, ("zlib", "1.0", spec_hash(4)))
+    site.publish(4)
+    assert site.run(later=timedelta(days=1)).failed_digests == 0
+    assert len(site.told("other")) == 1
 
 
 @pytest.mark.parametrize("states", [(4, 5), (4, 6), (5, 7), (6, 7), (4, 8)])

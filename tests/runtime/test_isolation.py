@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from cachewatch import __version__
-from cachewatch.errors import WorkFailed
+from cachewatch.errors import OutOfTime, WorkFailed
 from cachewatch.notify.crashing_documents import NAME, Suspects
-from cachewatch.runtime.isolation import INLINE, Isolated, Piece
+from cachewatch.runtime import isolation
+from cachewatch.runtime.isolation import INLINE, Budget, Isolated, Piece
 from cachewatch.runtime.limited_process import Limits, Worker
 
 MEGABYTE = 2**20
@@ -127,3 +128,56 @@ def test_another_version_tries_everything_again(
     (tmp_path / NAME).write_text(content.replace(__version__, "0.0.1"), "utf-8")
     found = done(Isolated(worker, Suspects(tmp_path).of("public")), ["end"])
     assert found == ["the process that read it ended with exit code 3"]
+
+
+def spin(seconds: Sequence[float]) -> list[float]:
+    """Use so much processor time."""
+    end = time.process_time() + sum(seconds)
+    while time.process_time() < end:
+        pass
+    return list(seconds)
+
+
+def about_seconds(seconds: float) -> Piece:
+    return Piece(f"{seconds}", (f"object of {seconds}",), 4 * MEGABYTE)
+
+
+@pytest.fixture
+def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a second to a source, and half a second with each piece."""
+    monkeypatch.setattr(isolation, "_BUDGET_SECONDS", 1.0)
+    monkeypatch.setattr(isolation, "_SECONDS_A_MEGABYTE", 0.0)
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_what_takes_long_in_a_source_uses_up_its_time_only(worker: Worker, tmp_path: Path) -> None:
+    """The rest of its documents is left for later, and other sources have time of their own."""
+    suspects = Suspects(tmp_path)
+    slow = Isolated(worker, suspects.of("slow"), budget := Budget())
+    found = [each for _, each in slow.each(spin, [1.3, *range(30, 50), 0.0], about_seconds)]
+    assert found[0] == [1.3]
+    assert isinstance(found[-1], OutOfTime)
+    assert "other documents of its source took too long" in str(found[-1])
+    again = Isolated(worker, suspects.of("slow"), budget)
+    assert [str(each) for _, each in again.each(spin, [0.0], about_seconds)] == [str(found[-1])]
+    other = Isolated(worker, suspects.of("other"), Budget())
+    assert [each for _, each in other.each(spin, [0.0, 0.1], about_seconds)] == [[0.0], [0.1]]
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_usual_work_never_uses_up_the_time(worker: Worker, tmp_path: Path) -> None:
+    """However much of it there is."""
+    isolated = Isolated(worker, Suspects(tmp_path).of("public"))
+    work = [0.2 + number / 1000 for number in range(10)]
+    assert [each for _, each in isolated.each(spin, work, about_seconds)] == [[each] for each in work]
+
+
+@pytest.mark.usefixtures("small_budget")
+def test_what_comes_after_a_slow_document_still_has_a_little_time(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Enough for any usual one."""
+    isolated = Isolated(worker, Suspects(tmp_path).of("public"))
+    found = [each for _, each in isolated.each(spin, [1.3, 30.0, 0.0], about_seconds)]
+    assert (found[0], found[2]) == ([1.3], [0.0])
+    assert "seconds of processor time" in str(found[1])

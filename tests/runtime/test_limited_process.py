@@ -34,6 +34,7 @@ def another_thread() -> Iterator[None]:
 def worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     """A worker with small limits, made in either way."""
     monkeypatch.setattr(Worker, "may_fork", request.param == "forked")
+    monkeypatch.setattr(workers, "_LEAST_PATIENCE", 0.0)
     if request.param == "forked":
         # Threads that earlier tests left are idle: a fork takes no lock of theirs along.
         monkeypatch.setattr(threading, "active_count", lambda: 1)
