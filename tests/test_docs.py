@@ -33,6 +33,8 @@ def test_every_example_is_real(demo_repository: Path, command: str, output: str)
         program("jq")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "COLUMNS": "80"}
+    for prepared in re.findall("^git show .*", README, re.MULTILINE):
+        subprocess.run(prepared, shell=True, cwd=demo_repository, check=True)
     done = subprocess.run(command, shell=True, cwd=demo_repository, env=environment, capture_output=True, check=False)
 
     assert done.returncode == 0, done.stderr
