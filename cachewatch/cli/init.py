@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from cachewatch.cli.open_catalogue import PUBLIC, in_full
 from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
 from cachewatch.config.reading import read_config
 from cachewatch.config.value_types import check_name
-from cachewatch.core.repository_layout import PUBLIC_REPOSITORY
+from cachewatch.core.repository_layout import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
 from cachewatch.core.schedule import check_zone, parse_when
-from cachewatch.errors import UsageError
+from cachewatch.core.untrusted_text import safe
+from cachewatch.errors import SourceError, UsageError
 from cachewatch.render.templates import render
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -35,6 +37,7 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
     callback=in_full,
     help=f"Catalogue repository to watch; `{PUBLIC}` is that of Spack's public build cache.",
 )
+@click.option("--documents", metavar="PATTERN", help="Where its documents are, if not found by what they are.")
 @click.option("--name", default="public", metavar="NAME", help="Name of the source.")
 @click.option(
     "--since",
@@ -77,14 +80,16 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     domain = parse_mail(to).rpartition("@")[2] if to else ""
     source = options["source"]
     is_local = Path(source).exists()
-    since = options["since"]
-    if since and is_local:
-        since = _since(source, since)
+    since, documents = options["since"], options["documents"]
+    layout = Layout.parse(documents) if documents else ANYWHERE
+    tags = _look(source, layout, since) if is_local else [DEFAULT_TAG]
     return {
         "timezone": zone,
         "source_name": check_name(options["name"]),
         "source": json.dumps(str(Path(source).resolve()) if is_local else source),
         "since": json.dumps(since) if since else "",
+        "documents": json.dumps(documents) if documents else "",
+        "tags": f"[{DEFAULT_TAG}]" if DEFAULT_TAG in tags or not tags else '["*"]',
         "every": "1m" if is_local else "1h",
         "to": to,
         "sender": json.dumps(options["sender"] or f"Cachewatch <cachewatch@{domain}>", ensure_ascii=False),
@@ -102,17 +107,34 @@ def _state(file: Path, given: str | None) -> str:
     return "/var/lib/cachewatch" if Path("/etc") in file.absolute().parents else "state"
 
 
-def _since(source: str, since: str) -> str:
-    """Return `since` if the source, which is on this machine, has such a revision; raises UsageError."""
-    from cachewatch.git.repository import Repository  # noqa: PLC0415  git is slow to load
+def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
+    """Return the tags of the source, which is on this machine, and warn if there are none; `since` must be a revision of it."""
+    from cachewatch.git.arranged_trees import nothing_found  # noqa: PLC0415  git is slow to load
+    from cachewatch.git.catalogue import tags_of  # noqa: PLC0415
+    from cachewatch.git.repository import Repository  # noqa: PLC0415
     from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
-    with closing(Repository(Path(source))) as repository:
+    try:
+        repository = Repository(Path(source), layout)
+    except SourceError as error:
+        if since:
+            raise
+        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
+        return ()
+    with closing(repository):
         try:
-            resolve(repository, since)
+            newest = resolve(repository, "HEAD")
+            resolve(repository, since or "HEAD")
         except UsageError as error:
-            raise UsageError(f"--since {since}: {error}") from error
-    return since
+            if since:
+                raise UsageError(f"--since {since}: {error}") from error
+            found = str(error)
+        else:
+            if tags := tags_of(repository, newest).ids:
+                return tags
+            found = f"{source}: {nothing_found(repository, newest.commit, 'HEAD')}"
+    click.echo(f"cachewatch: warning: {safe(found)}", err=True)
+    return ()
 
 
 def _server(text: str) -> tuple[str, int | None]:

@@ -10,7 +10,8 @@ from cachewatch.cli.unknown_names import FACTS, Asked, Values, facts_of, nothing
 from cachewatch.config.model import Config, Match, Source
 from cachewatch.core import tag_names
 from cachewatch.core.filter_patterns import Globs
-from cachewatch.errors import CachewatchError
+from cachewatch.errors import CachewatchError, UnknownRevision
+from cachewatch.git.arranged_trees import nothing_found
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, resolve, resolve_upstream
@@ -108,6 +109,8 @@ def _look(context: Context, source: Source, asked: Asked) -> _Looked:
     with closing(context.open_repository(source)) as repository:
         revision = resolve(repository, "HEAD")
         trees = tags_of(repository, revision).ids
+        if not trees:
+            raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
         watched = tag_names.in_order(filter(Globs(source.tags), trees))
         values: dict[str, set[str]] = {name: set() for name in _FILTERS.values()}
         values["tag"].update(watched)

@@ -8,7 +8,6 @@ them, so that documents that were moved compare as equal, and everything that re
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -226,9 +225,8 @@ def catalogue_of(repository: "Repository", commit: str) -> str | None:
 
 def nothing_found(repository: "Repository", commit: str, name: str) -> str:
     """Say of a revision without documents what was looked for, and what there is instead."""
-    where = "" if repository.path == Path() else f"{repository.path}: "
     found = arrangement_of(repository.layout).instead(repository, commit)
-    return f"{where}{name!r} has no documents: looked for {repository.layout.wanted}; found {found}"
+    return f"{name!r} has no documents: looked for {repository.layout.wanted}; found {found}"
 
 
 def folder_of(repository: "Repository", tag: str) -> str:

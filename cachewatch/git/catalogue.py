@@ -248,13 +248,17 @@ def _nothing_to_compare(
 ) -> str:
     there = tag_names.in_order(had.ids.keys() | has.ids.keys())
     if not there:
-        return f"neither revision has documents; {nothing_found(repository, after.commit, after.name)}"
+        said = nothing_found(repository, after.commit, after.name)
+        return f"{_where(repository)}neither revision has documents; {said}"
     patterns = wanted.patterns if isinstance(wanted, Globs) else ()
     near = [tag for pattern in patterns for tag in similar(pattern, there, 2)]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     listed = f"there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
-    where = "" if repository.path == Path() else f"{repository.path}: "
-    return f"{where}no tag matches{''.join(f' {pattern}' for pattern in patterns)}; {listed}{hint}"
+    return f"{_where(repository)}no tag matches{''.join(f' {pattern}' for pattern in patterns)}; {listed}{hint}"
+
+
+def _where(repository: Repository) -> str:
+    return "" if repository.path == Path() else f"{repository.path}: "
 
 
 def require_tag(repository: Repository, revision: Revision, tag: str) -> None:
@@ -269,7 +273,7 @@ def _named(repository: Repository, revision: Revision, tag: str, trees: Mapping[
 
 def _check_tag(repository: Repository, revision: Revision, tag: str, trees: Collection[str]) -> None:
     if not trees:
-        raise UnknownRevision(nothing_found(repository, revision.commit, revision.name))
+        raise UnknownRevision(f"{_where(repository)}{nothing_found(repository, revision.commit, revision.name)}")
     if tag not in trees:
         raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}{_instead(tag, trees)}")
 

@@ -222,7 +222,7 @@ def newest_two(repository: Repository) -> tuple[str, str]:
     commits = list(islice(_changing(repository), 2))
     head = _ask(repository, "HEAD^{commit}")
     if not commits and head is not None:
-        raise UnknownRevision(nothing_found(repository, head.id, "HEAD"))
+        raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
     if len(commits) < 2:
         raise UnknownRevision(
             f"{repository.path}: has only one revision of the catalogue, so there is nothing to compare it with; "

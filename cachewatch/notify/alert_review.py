@@ -73,7 +73,13 @@ def _alert(problem: Problem) -> Alert:
 def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
     """Tell whether an alert can still come to an end by itself, or has to be decided."""
     match key.kind:
-        case AlertKind.SOURCE_FAILED | AlertKind.SOURCE_INCOMPLETE | AlertKind.SOURCE_STALE | AlertKind.WORK_FAILED:
+        case (
+            AlertKind.SOURCE_FAILED
+            | AlertKind.SOURCE_INCOMPLETE
+            | AlertKind.SOURCE_EMPTY
+            | AlertKind.SOURCE_STALE
+            | AlertKind.WORK_FAILED
+        ):
             lasts = key.name in config.sources or key.name == DAEMON
         case AlertKind.HISTORY_UNSHARED:
             lasts = key.name in config.sources and config.sources[key.name].push is not None

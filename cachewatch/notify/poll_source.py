@@ -95,12 +95,27 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
 
 
 def _report_problem(connection: Connection, context: Context, source: Source, news: News) -> None:
-    key = AlertKey(AlertKind.SOURCE_INCOMPLETE, source.name)
-    if not news.problem:
-        alerts.resolve_within(connection, context, key, f"the source {source.name} is complete again")
-        return
-    alert = Alert(key=key, title=f"a part of the source {source.name} was skipped", lines=(news.problem,))
-    alerts.open_within(connection, context, alert)
+    """Open or resolve the alerts of what is missing as long as it is."""
+    for kind, said, title, solved in (
+        (
+            AlertKind.SOURCE_INCOMPLETE,
+            news.problem,
+            f"a part of the source {source.name} was skipped",
+            "is complete again",
+        ),
+        (
+            AlertKind.SOURCE_EMPTY,
+            news.no_documents,
+            f"the source {source.name} has no documents",
+            "has documents again",
+        ),
+    ):
+        key = AlertKey(kind, source.name)
+        if not said:
+            alerts.resolve_within(connection, context, key, f"the source {source.name} {solved}")
+            continue
+        context.log_within(connection).warning(f"source.{kind.removeprefix('source-')}", source=source.name, said=said)
+        alerts.open_within(connection, context, Alert(key=key, title=title, lines=(said,)))
 
 
 def _look_at_sharing(connection: Connection, context: Context, source: Source, sharing: Sharing) -> None:

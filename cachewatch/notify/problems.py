@@ -24,7 +24,13 @@ from cachewatch.store.suppressions import Suppressed
 # What only time shows, so that these alerts are opened and resolved to agree with this list.
 LATE = frozenset({AlertKind.SOURCE_LATE, AlertKind.DIGEST_LATE, AlertKind.DELIVERY_LATE})
 # Alerts that are problems: somebody gets nothing. With any other, the service does its work, and somebody should look.
-_ERRORS = LATE | {AlertKind.SOURCE_FAILED, AlertKind.DIGEST_FAILED, AlertKind.CHANNEL_DOWN, AlertKind.WORK_FAILED}
+_ERRORS = LATE | {
+    AlertKind.SOURCE_FAILED,
+    AlertKind.SOURCE_EMPTY,
+    AlertKind.DIGEST_FAILED,
+    AlertKind.CHANNEL_DOWN,
+    AlertKind.WORK_FAILED,
+}
 _MISSED_POLLS = 3
 PATIENCE = timedelta(hours=1)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from cachewatch.config.model import Source
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import UnknownRevision
+from cachewatch.git.arranged_trees import catalogue_of, nothing_found
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve, resolve_upstream
@@ -41,7 +42,10 @@ class WatchedClone:
             if self._since is not None:
                 with suppress(UnknownRevision):  # which each stream says that begins there
                     resolve_upstream(repository, self._since)
-        return News(revision=update.after, time=newest.time, warnings=tuple(_warnings(update, other)))
+            is_empty = catalogue_of(repository, update.after) is None
+            missing = nothing_found(repository, update.after, update.branch) if is_empty else ""
+        warnings = tuple(_warnings(update, other))
+        return News(revision=update.after, time=newest.time, warnings=warnings, no_documents=missing)
 
     def _other_address(self) -> str:
         """Note from where the clone was fetched; return the other address that it was fetched from before, if any."""

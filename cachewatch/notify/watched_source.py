@@ -24,6 +24,7 @@ class News(Struct, frozen=True, kw_only=True):
     time: datetime | None  # when it was published
     warnings: tuple[str, ...]  # what operators should hear once
     problem: str = ""  # what they should hear of as long as it lasts, though there may be news
+    no_documents: str = ""  # what was looked for and found instead, if there are none
     sharing: Sharing | None = None  # None where the source is not shared
 
 

@@ -1,0 +1,129 @@
+"""Sources whose documents are not in `_cache/`, and sources that have none."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import document, history, record, records
+from station import Site
+
+from cachewatch.config.reading import read_config
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources:
+  public: {git: {folder}/upstream.git, stale_after: 400d}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{period}.{ext}", formats: [txt]}
+operators: {channels: [files]}
+subscriptions:
+  all: {channels: [files], when: each revision}
+"""
+HOUR = timedelta(hours=1)
+ONE = {"zlib": records([1, 2]), "hdf5": records([3])}
+TWO = {"zlib": [record(1), record(4, versions=["1.1"])], "gmp": records([5])}
+LAYOUTS = ("{package}.md", "docs/{tag}/{package}.txt", "_cache/{tag}/{package}/specs.md")
+
+
+def _state(layout: str, packages: dict[str, list[dict[str, object]]]) -> dict[str, bytes]:
+    return {
+        layout.format(tag="develop", package=name): document(found, package=name) for name, found in packages.items()
+    } | {"README.md": b"# read me"}
+
+
+def _told(folder: Path, layout: str, second: str, config: str = CONFIG) -> list[str]:
+    site = Site(folder, [_state(layout, ONE), _state(second, TWO)])
+    site.configure(config)
+    site.run()
+    site.publish(1)
+    site.run(later=HOUR)
+    assert site.notices() == []
+    return [text.split("\n----", 1)[0] for text in site.told("all")]
+
+
+def test_digests_are_the_same_wherever_documents_are(tmp_path: Path) -> None:
+    """In each revision they are found on its own, so that a move tells nothing beside what changed."""
+    for name in "abcd":
+        (tmp_path / name).mkdir()
+    usual = _told(tmp_path / "a", LAYOUTS[2], LAYOUTS[2])
+    assert len(usual) == 1
+    assert "hdf5" in usual[0]
+    assert _told(tmp_path / "b", LAYOUTS[0], LAYOUTS[0]) == usual
+    assert _told(tmp_path / "c", LAYOUTS[1], LAYOUTS[2]) == usual
+    named = CONFIG.replace("stale_after", "documents: 'x/{tag}/{package}.rst', stale_after")
+    assert _told(tmp_path / "d", "x/{tag}/{package}.rst", "x/{tag}/{package}.rst", named) == usual
+
+
+def test_a_document_that_becomes_unreadable_is_compared_later(tmp_path: Path) -> None:
+    """It keeps its package while it is damaged, and what changed meanwhile is told when it is back."""
+    layout = LAYOUTS[1]
+    damaged = _state(layout, TWO)
+    damaged["docs/develop/zlib.txt"] = damaged["docs/develop/zlib.txt"][:-40]
+    site = Site(tmp_path, [_state(layout, ONE), damaged, _state(layout, TWO)])
+    site.configure(CONFIG)
+    for number in range(3):
+        site.publish(number)
+        site.run(later=HOUR)
+    first, second = site.told("all")
+    assert "zlib" in first
+    assert "1.1" not in first
+    assert "1.1" in second
+
+
+def test_a_source_without_documents_is_a_problem(tmp_path: Path, run: Run) -> None:
+    """A pass, `status`, `config check --source` and operators hear what was looked for, until there are some."""
+    site = Site(tmp_path, [{"README.md": b"# none"}, _state(LAYOUTS[0], ONE)])
+    site.configure(CONFIG)
+    site.run()
+    config = ["--config", tmp_path / "cachewatch.yaml"]
+    found = "has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md"
+    assert site.notices() == ["the source public has no documents"]
+    assert found in " ".join(site.told("(operators)")[0].split())
+    (said,) = [event["said"] for event in site.events() if event["event"] == "source.empty"]
+    assert said.startswith(f"'main' {found}")
+    status = run("status", "--check", *config)
+    assert status.exit_code == 1
+    assert "the source public has no documents: 'main' has no documents: looked for" in status.output
+    checked = run("config", "check", "--source", *config)
+    assert f"sources.public: 'HEAD' {found}" in checked.error
+    assert "found README.md, which is not one" in checked.error
+
+    site.publish(1)
+    site.run(later=HOUR)
+    assert site.notices()[1:] == ["the source public has documents again"]
+    assert "has no documents" not in run("status", *config).output
+
+
+def test_init_says_that_a_source_has_no_documents(tmp_path: Path, run: Run) -> None:
+    """The file is written: there may be some tomorrow."""
+    source = history(tmp_path / "r.git", {"README.md": b"# none"})
+    result = run("init", tmp_path / "cachewatch.yaml", "--source", source)
+
+    assert result.exit_code == 0
+    assert "warning: " in result.error
+    assert "'HEAD' has no documents: looked for" in result.error
+
+
+@pytest.mark.parametrize(("tag", "tags"), [("develop", ("develop",)), ("v0.23", ("*",))])
+def test_init_asks_for_tags_that_there_are(tmp_path: Path, run: Run, tag: str, tags: tuple[str, ...]) -> None:
+    """Where there is no develop, all tags are watched; the layout is what the option names."""
+    files = {f"x/{tag}/{name}.rst": document(found, package=name, tag=tag) for name, found in ONE.items()}
+    source, path = history(tmp_path / "r.git", files), tmp_path / "cachewatch.yaml"
+    result = run("init", path, "--source", source, "--documents", "x/{tag}/{package}.rst")
+
+    assert "warning" not in result.error
+    config = read_config(path)
+    assert config.subscriptions["all"].match.tags == tags
+    assert config.sources["public"].documents == "x/{tag}/{package}.rst"
+
+
+def test_a_pattern_without_a_package_is_a_mistake(tmp_path: Path, run: Run) -> None:
+    """`config check` shows what to write."""
+    path = tmp_path / "cachewatch.yaml"
+    path.write_text(CONFIG.replace("stale_after", "documents: 'docs/{tag}.md', stale_after").replace("{folder}", "."))
+    result = run("config", "check", "--config", path)
+
+    assert result.exit_code == 2
+    assert "'docs/{tag}.md' lacks {package}" in result.error
