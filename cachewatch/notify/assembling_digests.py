@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, nullcontext
 from datetime import datetime
 from itertools import count
@@ -22,7 +22,7 @@ from cachewatch.notify.remembered_tags import TagNews
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.render.first_screen import sentence_of_tag
 from cachewatch.report.digest import Digest, Silenced, TagDigest
-from cachewatch.store import digests
+from cachewatch.store import cursors, digests
 from cachewatch.store.cursors import Advance
 from cachewatch.store.held import Hold, HoldEvent, HoldKind
 
@@ -47,10 +47,12 @@ def compose(
     occasion: str = "",
     since: str | None = None,
     comparisons: Comparisons | None = None,
+    takes: Callable[[str, str], bool] = lambda _source, _tag: True,
 ) -> PendingDigest:
     """Compare what the stream was told last, or the revision `since`, with the newest revisions.
 
-    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams.
+    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams. The digest is
+    about the tags of the stream that `takes`, which is given the source and the tag.
     """
     lock = stream.subscription.match.environment
     parts: list[SourceDiff] = []
@@ -58,7 +60,7 @@ def compose(
         environment = None if lock is None else shared.environment(lock)
         for source in stream.sources:
             with open_source(
-                context, stream, source, since=since, environment=environment, comparisons=shared
+                context, stream, source, since=since, environment=environment, comparisons=shared, takes=takes
             ) as opened:
                 parts.append(opened.compare() if opened else SourceDiff())
     return _assembled(context, stream, parts, occasion)
@@ -127,6 +129,33 @@ def _period(parts: list[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
     return f"{period}-urgent" if is_urgent else period
 
 
+def split(
+    context: Context, stream: Stream, holds: Iterable[Hold], due: Collection[Hold], comparisons: Comparisons
+) -> tuple[PendingDigest, PendingDigest]:
+    """Return two digests instead of one that is held for `holds`: one to be sent, and one about the tags that stay held.
+
+    Those that are `due` have lasted their time, the others have not.
+    """
+    waiting = tuple(hold for hold in holds if hold not in due)
+    places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
+
+    def waits(source: str, tag: str) -> bool:
+        return (source, tag) in places or ((source, "") in places and (source, tag) not in due_places)
+
+    sent = compose(context, stream, comparisons=comparisons, takes=lambda source, tag: not waits(source, tag))
+    stays = compose(context, stream, comparisons=comparisons, takes=waits)
+    with context.database.read() as connection:
+        # Tags that wait may be new, which they are only compared with the revision before them.
+        kept = [
+            replace(advance, revision=revision, tags=())
+            for advance in sent.advances
+            if any(source == advance.source for source, _ in places)
+            and (revision := cursors.revision_of(connection, advance.subscription, advance.stream, advance.source))
+        ]
+    sent = replace(sent, holds=tuple(due), hold=_reason(due), advances=(*sent.advances, *kept))
+    return unconfirmed(sent), replace(stays, holds=waiting, hold=_reason(waiting))
+
+
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
     """Return the same to be sent though operators did not answer, which recipients are told first."""
     said = f"not confirmed by the operators: {draft.hold}"
@@ -181,7 +210,7 @@ def _content(news: TagNews) -> Iterator[str]:
     yield from news.notes.facts
 
 
-def _reason(holds: tuple[Hold, ...]) -> str:
+def _reason(holds: Collection[Hold]) -> str:
     said = ", ".join(dict.fromkeys(hold.said for hold in holds))
     is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in holds)
     return f"a suspicious loss: {said}" if is_suspicious else said

@@ -15,16 +15,16 @@ from cachewatch.core.schedule import is_quiet
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.notify import alerts, due_digests
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
-from cachewatch.notify.assembling_digests import PendingDigest, compose, unconfirmed
+from cachewatch.notify.assembling_digests import PendingDigest, compose, split, unconfirmed
 from cachewatch.notify.building_messages import ChannelMessages, build_messages
 from cachewatch.notify.digest_streams import Stream
-from cachewatch.notify.held_digests import waits_no_more
+from cachewatch.notify.held_digests import over
 from cachewatch.notify.pass_context import Context, EndingError
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.notify.storing_digests import finish, reason_of, store
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.store import digests, held
-from cachewatch.store.held import Hold
+from cachewatch.store.held import Hold, first_held
 
 _A_MONTH = timedelta(days=28)
 
@@ -43,7 +43,8 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
         if is_quiet(context.config.quiet, now):
             return  # held, and merged into the first digest afterwards
         was_held = _held(context, stream, now)
-        has_waited = bool(was_held.keys) and waits_no_more(context.config, stream, was_held.holds, was_held.holds, now)
+        due = over(context.config, stream, was_held.holds, was_held.holds, now)
+        has_waited = bool(was_held.keys and due)
         if slot is None and not has_waited and not (stream.is_each_revision and due_digests.has_news(context, stream)):
             return
         draft = compose(context, stream, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
@@ -53,21 +54,43 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
                 with context.database.write() as connection:
                     finish(connection, stream, slot, None, now)
             return
-        if draft.hold and waits_no_more(context.config, stream, draft.holds, was_held.holds, now):
-            draft = unconfirmed(draft)
-        packed = (
-            ()
-            if is_left_out(context, stream, draft, now)
-            else build_messages(context.config, stream, draft.digest, comparisons.views)
-        )
-        context.pin(draft.advances)
+        drafts = [
+            (each, _messages(context, stream, each, now, comparisons))
+            for each in _what_goes_out(context, stream, draft, was_held, comparisons)
+        ]
+        for each, _ in drafts:
+            context.pin(each.advances)
         with context.database.write() as connection:
             if digests.held(connection, stream.subscription.name, stream.name) != was_held.keys:
                 return  # an operator answered meanwhile: the next pass goes on from there
-            store(connection, context, stream, draft, packed, held_before=was_held.keys)
+            held_before = was_held.keys
+            for each, packed in drafts:
+                store(connection, context, stream, each, packed, held_before=held_before)
+                held_before = []
             if slot is not None:
-                finish(connection, stream, slot, draft.digest.key if packed else None, now)
-        _log(context, stream, draft, packed)
+                made, packed = drafts[0]
+                finish(connection, stream, slot, made.digest.key if packed else None, now)
+        for each, packed in drafts:
+            _log(context, stream, each, packed)
+
+
+def _what_goes_out(
+    context: Context, stream: Stream, draft: PendingDigest, was_held: _Held, comparisons: Comparisons
+) -> tuple[PendingDigest, ...]:
+    """Return the digest to be stored; if operators had their time for some of what it is held for, that goes out by itself."""
+    holds = [replace(hold, counted_from=first_held(was_held.holds, hold.event)) for hold in draft.holds]
+    due = over(context.config, stream, holds, holds, context.clock())
+    if not due:
+        return (draft,)
+    return (unconfirmed(draft),) if len(due) == len(holds) else split(context, stream, holds, due, comparisons)
+
+
+def _messages(
+    context: Context, stream: Stream, draft: PendingDigest, now: datetime, comparisons: Comparisons
+) -> tuple[ChannelMessages, ...]:
+    if is_left_out(context, stream, draft, now):
+        return ()
+    return build_messages(context.config, stream, draft.digest, comparisons.views)
 
 
 @contextmanager

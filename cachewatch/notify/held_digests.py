@@ -32,19 +32,23 @@ def held_for(config: Config, subscription: str, stream: str) -> timedelta | None
 
 
 def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
-    """Return when a held digest goes out unless an operator answers; None if it does not, or that is not known yet."""
-    times = [hold.counted_from for hold in digest.holds]
-    lasting = held_for(config, digest.subscription, digest.stream)
+    """Return when the first of what a digest is held for goes out unless an operator answers; None if that is not known."""
+    times = [_hold_ends_at(config, digest, hold) for hold in digest.holds]
     known = [time for time in times if time is not None]
-    if lasting is None or not known or len(known) < len(times):
-        return None
-    return max(known) + lasting
+    return min(known) if known and len(known) == len(times) else None
 
 
-def waits_no_more(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> bool:
-    """Tell whether each of `holds` has lasted its time, counted as it is `known`; those that begin now begin."""
+def _hold_ends_at(config: Config, digest: HeldDigest, hold: Hold) -> datetime | None:
+    lasting = held_for(config, digest.subscription, digest.stream)
+    return None if lasting is None or hold.counted_from is None else hold.counted_from + lasting
+
+
+def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> list[Hold]:
+    """Return those of `holds` that have lasted their time, counted as it is `known`; those that begin now begin."""
     lasting = held_for(config, stream.subscription.name, stream.name)
-    return lasting is not None and all((first_held(known, hold.event) or now) + lasting <= now for hold in holds)
+    if lasting is None:
+        return []
+    return [hold for hold in holds if (first_held(known, hold.event) or now) + lasting <= now]
 
 
 def alert_key(digest: HeldDigest, event: HoldEvent) -> AlertKey:
@@ -82,7 +86,7 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
             f"{said}; held for {names}{others}.",
             *max((hold.content for _, hold in found), key=lambda content: sum(map(len, content))),
             f"{advice} {_ADVICE}",
-            _deadline(config, digests),
+            _deadline(config, found),
         ),
         commands=tuple(_commands(config, digests[:_NAMED])),
     )
@@ -94,8 +98,8 @@ def _title(key: AlertKey, event: HoldEvent) -> str:
     return f"{_TITLES[event.kind]} in {place(event.source, event.tag)}"
 
 
-def _deadline(config: Config, digests: list[HeldDigest]) -> str:
-    times = [time for digest in digests if (time := goes_out_at(config, digest)) is not None]
+def _deadline(config: Config, found: list[Held]) -> str:
+    times = [time for digest, hold in found if (time := _hold_ends_at(config, digest, hold)) is not None]
     if not times:
         return "Nothing is sent until somebody releases or drops it."
     first, last = minute(min(times), config.timezone), minute(max(times), config.timezone)

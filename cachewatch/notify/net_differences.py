@@ -377,8 +377,11 @@ def open_source(
     since: str | None,
     environment: Environment | None,
     comparisons: Comparisons,
+    takes: Callable[[str, str], bool],
 ) -> Iterator[OpenSource | None]:
     """Open a source and plan what to compare: from what `stream` reported last, or from `since`, to the newest revision.
+
+    Of the tags of the stream, those are compared that `takes`, which is given the source and the tag.
 
     A stream that has not begun, of which `preview` asks, is compared with where it begins.
 
@@ -404,7 +407,12 @@ def open_source(
             health=source_health,
             repository=repository,
             newest=newest,
-            ranges=plan_ranges(repository, position, newest, wanted=stream.wants_tag(source)),
+            ranges=plan_ranges(
+                repository,
+                position,
+                newest,
+                wanted=lambda tag: stream.wants_tag(source)(tag) and takes(source.name, tag),
+            ),
             comparisons=comparisons,
             documents=UnreadDocuments(repository, position.unread, isolation),
             isolation=isolation,

@@ -49,7 +49,7 @@ class HeldDigest(Struct, frozen=True, kw_only=True):
     subscription: str
     stream: str
     is_configured: bool  # the subscription, still
-    since: datetime
+    since: datetime  # of the first digest in whose place it is
     title: str
     reason: str
     goes_out_at: datetime | None  # if nobody answers; None if it does not, or that is not known yet
@@ -153,7 +153,7 @@ def _held(connection: Connection, stored: DigestSummary, config: Config) -> Held
         subscription=stored.subscription,
         stream=stored.stream,
         is_configured=stored.subscription in config.subscriptions,
-        since=stored.created,
+        since=min([stored.created, *(hold.counted_from for hold in found.holds if hold.counted_from)]),
         title=stored.title,
         reason=stored.reason,
         goes_out_at=goes_out_at(config, found),

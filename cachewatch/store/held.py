@@ -65,7 +65,7 @@ def hold(connection: Connection, subscription: str, stream: str, found: Iterable
             "kind": each.event.kind,
             "said": each.said,
             "content": "\n".join(each.content),
-            "counted_from": first_held(known, each.event) or now,
+            "counted_from": first_held(known, each.event) or each.counted_from or now,
         }
         insert_new(connection, holds, values)
 

@@ -13,6 +13,7 @@ from station import Site, day
 from cachewatch.notify import building_messages, creating_digests, operator_actions
 from cachewatch.notify.comparison_notes import TagNotes
 from cachewatch.notify.status import HeldDigest, read_status
+from cachewatch.store import held
 from cachewatch.store.reported_removals import Departure, DepartureKind
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -67,6 +68,11 @@ def lose(site: Site, number: int = 1) -> None:
 def status_of(site: Site, subscription: str = "ml") -> HeldDigest:
     (found,) = [each for each in read_status(site.open()).held if each.subscription == subscription]
     return found
+
+
+def all_held(site: Site) -> list[held.HeldDigest]:
+    with site.open().database.read() as connection:
+        return held.all_held(connection)
 
 
 def texts(site: Site, subscription: str = "ml") -> list[str]:
@@ -238,20 +244,121 @@ def test_what_happens_again_is_held_anew(site: Site) -> None:
     assert all("package-7" not in text for text in texts(site))
 
 
-@pytest.mark.slow
-def test_each_event_has_its_own_time(tmp_path: Path) -> None:
-    """A digest goes out when all that it is held for has lasted; what is as usual again is not waited for."""
-    both = catalogue(WHOLE) | catalogue(WHOLE, tag="v1.0")
-    first, second = catalogue(FEW) | catalogue(WHOLE, tag="v1.0"), catalogue(FEW) | catalogue(FEW, tag="v1.0")
-    site = Site(tmp_path, [both, first, second, first | few(1)])
-    site.configure(CONFIG)
+BOTH = catalogue(WHOLE) | catalogue(WHOLE, tag="v1.0")
+FIRST, SECOND = catalogue(FEW) | catalogue(WHOLE, tag="v1.0"), catalogue(FEW) | catalogue(FEW, tag="v1.0")
+LOST = {tag: f"a suspicious loss in {tag} of public" for tag in ("develop", "v1.0")}
+
+
+def two_losses(tmp_path: Path, *more: dict[str, bytes], text: str = CONFIG) -> Site:
+    """Return a site that holds a loss in develop since 10 hours, and one in v1.0 since now."""
+    site = Site(tmp_path, [BOTH, FIRST, SECOND, *more])
+    site.configure(text)
     site.run()
     lose(site)
-    begin = site.now
     site.live(10 * HOUR)
     lose(site, 2)
-    assert status_of(site).goes_out_at == begin + 10 * HOUR + DAY
-    assert site.notices() == [LOSS, "a suspicious loss in v1.0 of public"]
+    return site
+
+
+@pytest.mark.both_states
+@pytest.mark.slow
+def test_the_first_hold_decides_when_readers_get_it(tmp_path: Path) -> None:
+    """The newer event alone stays, until its own time; neither promise moves, and each change is told once."""
+    site = two_losses(tmp_path)
+    begin = site.now - 10 * HOUR
+    assert (status_of(site).since, status_of(site).goes_out_at) == (begin, begin + DAY)
+    assert site.notices() == list(LOST.values())
+    assert "is sent at 2025-06-02 05:00 UTC" in notice(site, LOST["develop"])
+    assert "is sent at 2025-06-02 15:00 UTC" in notice(site, LOST["v1.0"])
+    site.live(14 * HOUR)
+    site.run()
+    (text,) = texts(site)
+    assert BANNER in text
+    assert "v1.0" not in text.partition("You receive")[0].replace("package", "")
+    assert (status_of(site).since, status_of(site).goes_out_at) == (begin + 10 * HOUR, begin + 10 * HOUR + DAY)
+    assert site.notices()[2:] == ["no digest is held for a loss in develop of public"]
+    site.run(later=HOUR)
+    assert len(site.told()) == 1
+    site.live(9 * HOUR)
+    site.run()
+    _, second = texts(site)
+    assert BANNER in second
+    assert "v1.0" in second
+    assert site.held() == []
+    site.run(later=HOUR)
+    assert len(site.told()) == 2
+
+
+@pytest.mark.slow
+def test_losses_without_end_silence_nobody(tmp_path: Path) -> None:
+    """Every 18 hours another tag loses most, and nobody answers: readers get each loss a day after it."""
+    tags = [f"v{number}" for number in range(6)]
+
+    def state(lost: int) -> dict[str, bytes]:
+        return {
+            path: data
+            for number, tag in enumerate(tags)
+            for path, data in catalogue(FEW if number < lost else WHOLE, tag=tag).items()
+        }
+
+    site = Site(tmp_path, [state(number) for number in range(len(tags) + 1)])
+    site.configure(CONFIG)
+    site.run()
+    for number in range(1, len(tags) + 1):
+        site.publish(number)
+        for _ in range(6):
+            site.run(later=3 * HOUR)
+    site.live(DAY)
+    site.run()
+    told = texts(site)
+    assert len(told) == len(tags)
+    assert all(BANNER in text for text in told)
+    for tag, text in zip(tags, told, strict=True):
+        assert tag in text
+    assert site.held() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["release", "drop"])
+def test_what_stays_held_is_answered_by_itself(tmp_path: Path, answer: str) -> None:
+    site = two_losses(tmp_path, SECOND | few(1))
+    site.live(14 * HOUR)
+    site.run()
+    if answer == "release":
+        operator_actions.release(site.open(), "ml")
+    else:
+        operator_actions.drop_digest(site.open(), "ml", "a test of theirs")
+    site.run(later=HOUR)
+    assert len(site.told()) == (2 if answer == "release" else 1)
+    site.publish(3)
+    site.run(later=HOUR)
+    assert "new-0" in texts(site)[-1]
+    assert "package-7" not in texts(site)[-1]
+
+
+@pytest.mark.slow
+def test_a_new_tag_that_stays_held_is_still_new_later(tmp_path: Path) -> None:
+    """It is as large a change as the one that goes out before it."""
+    states = [catalogue(WHOLE), catalogue(FEW), catalogue(FEW) | catalogue(WHOLE, tag="v1.0")]
+    site = Site(tmp_path, states)
+    site.configure(limited("hold_above: 20"))
+    site.run()
+    lose(site)
+    site.live(10 * HOUR)
+    lose(site, 2)
+    held_for = {hold.event.tag for digest in all_held(site) for hold in digest.holds}
+    site.live(14 * HOUR)
+    site.run()
+    site.live(10 * HOUR)
+    site.run()
+    assert "v1.0" in texts(site)[-1], held_for
+    assert site.held() == []
+
+
+@pytest.mark.slow
+def test_what_is_as_usual_again_is_not_waited_for(tmp_path: Path) -> None:
+    site = two_losses(tmp_path, FIRST | few(1))
+    begin = site.now - 10 * HOUR
     site.live(10 * HOUR)
     lose(site, 3)
     assert status_of(site).goes_out_at == begin + DAY
