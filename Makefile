@@ -98,13 +98,13 @@ growth: $(READY) ## See whether a daemon's memory grows over 2,000 commits; take
 	$(BIN)/python -m benchmarks.growth $(GROWTH)
 
 lock:            ## Pin all versions anew (takes uv)
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	uv pip compile -q --universal --no-strip-extras --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  pyproject.toml --group dev -o requirements/dev.txt
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	uv pip compile -q --universal --no-strip-extras --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  pyproject.toml -o requirements/run.txt
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	uv pip compile -q --universal --no-strip-extras --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  --group docs -c requirements/dev.txt -o requirements/docs.txt
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	uv pip compile -q --universal --no-strip-extras --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  --group build -c requirements/dev.txt -o requirements/build.txt
 
 # What cachewatch needs to run is installed first, so that the demo does not wait for the tools of the tests.
