@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
 
 FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
+_ODD = (b"120000", b"160000")  # links and modules
 # What stands for the mode of an entry that is there twice, and of a document that several files are.
 TWICE, CONTESTED = b"twice", b"contested"
 MAX_ENTRIES = 200_000
@@ -106,16 +107,24 @@ class Arrangement:
         return f"{', '.join(names[:3])}{_and_more(len(names) - 3)}" if names else "nothing"
 
     def _is_catalogue(self, repository: "Repository", tree: str, content: bytes) -> bool:
-        tags = list(_folders_in(content, len(tree) // 2))
-        # Most revisions share tags with one that was looked at.
-        return any(self._filled.get(tag) for tag in tags) or any(self._has_document(repository, tag) for tag in tags)
+        entries = list(tree_entries(content, len(tree) // 2))
+        tags = [key for mode, name, key in entries if mode.lstrip(b"0") == FOLDER and is_name(name)]
+        # Most revisions share tags with one that was looked at. A link may stand for a tag or package that was there.
+        return (
+            any(self._filled.get(tag) for tag in tags)
+            or any(self._has_document(repository, tag) for tag in tags)
+            or any(mode in _ODD and is_name(name) for mode, name, _ in entries)
+        )
 
     def _has_document(self, repository: "Repository", tag: bytes) -> bool:
         if tag not in self._filled:
             found = repository.objects().get(tag.hex())
-            packages = _folders_in(found.content, len(tag)) if found else ()
             # A tree that is missing is a fault that is found when it is read.
-            self._filled[tag] = found is None or any(_holds_document(repository, package) for package in packages)
+            self._filled[tag] = found is None or any(
+                mode in _ODD or (mode.lstrip(b"0") == FOLDER and _holds_document(repository, key))
+                for mode, name, key in tree_entries(found.content, len(tag))
+                if is_name(name)
+            )
         return self._filled[tag]
 
     def _arrange(self, repository: "Repository", commit: str) -> None:
@@ -271,11 +280,6 @@ def tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, 
 
 def _and_more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
-
-
-def _folders_in(content: bytes, id_bytes: int) -> Iterator[bytes]:
-    entries = tree_entries(content, id_bytes)
-    return (key for mode, name, key in entries if mode.lstrip(b"0") == FOLDER and is_name(name))
 
 
 def _holds_document(repository: "Repository", package: bytes) -> bool:
