@@ -16,7 +16,6 @@ from cachewatch.core import tag_names
 from cachewatch.core.changeset_totals import Tally, events_of
 from cachewatch.core.changesets import Batch, Changeset, Collector, Outcome, show
 from cachewatch.core.compare import compare_all
-from cachewatch.core.compare import load_deepdiff as _load_deepdiff
 from cachewatch.core.compare.filtered_change import part_of
 from cachewatch.core.compare.normalizing import describe_reused
 from cachewatch.core.model import (
@@ -37,9 +36,7 @@ from cachewatch.core.tag_pairs import Blob, Comparison, Content, Difference, Rea
 from cachewatch.documents.records import Known
 from cachewatch.errors import OutOfTime, WorkFailed
 from cachewatch.runtime.isolation import INLINE, Isolation
-from cachewatch.runtime.light_imports import without
 from cachewatch.runtime.parallel import in_processes
-from cachewatch.runtime.preloaded_process import Ask
 from cachewatch.sources.document_contents import (
     Documents,
     Problems,
@@ -60,19 +57,8 @@ _BATCH_BYTES = 4 * 2**20
 Progress = Callable[[int], None]
 
 
-class Contents(NamedTuple):
-    """Some packages of a tag."""
-
-    pairs: Iterable[Read]
-    is_pruned: bool
-    others: frozenset[str]  # packages that nobody asked for
-
-
 # What became of a run of documents: batches, or the package that no process could compare and why.
 Compared = Iterable[tuple[Sequence[Read], Batch | WorkFailed]]
-
-
-AskWorker = Ask[Contents, Batch]
 
 
 def changesets(
@@ -82,15 +68,12 @@ def changesets(
     *,
     jobs: int = 1,
     progress: Progress = lambda _: None,
-    ask_worker: AskWorker | None = None,
     isolation: Isolation | None = None,
 ) -> Iterator[Changeset]:
     """Compare everything that `comparison` names, one pair of tags after the other.
 
     `make_collector` makes what the output format keeps of packages; `progress` is told the bytes
-    that are done. An `ask_worker` (see `comparing_worker`) compares what one process can; with
-    `isolation`, whose work must be picklable, all of it is done there. Of a pair of tags that
-    `judgements` know, only what was asked for is read; others they learn.
+    that are done. With `isolation`, whose work must be picklable, all of it is done there.
     """
     for pair in comparison.pairs:
         documents = pair.difference.all_documents
@@ -100,12 +83,8 @@ def changesets(
         refuse = partial(refused, nothing, others, isolation or INLINE)
         if isolation is not None:
             make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
-        elif ask_worker is None or enough > 1:
-            if enough > 1:
-                load_deepdiff()  # of so much, something differs; before the fork, so that it is loaded once
-            make_work = partial(_alone, comparison.readers, pair, selection, make_collector, is_forked=enough > 1)
         else:
-            make_work = partial(_by_worker, comparison.readers, pair, ask_worker)
+            make_work = partial(_alone, comparison.readers, pair, selection, make_collector, is_forked=enough > 1)
         yield Changeset(
             pair.before,
             pair.after,
@@ -121,13 +100,6 @@ def _alone(
     is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
     own = readers.again() if is_forked else readers
     return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
-
-
-def _by_worker(readers: Readers, pair: TagPair, ask_worker: AskWorker) -> Callable[[Documents], Compared]:
-    """Read here, let another process compare, and meanwhile count what nobody has to read."""
-    is_pruned, count = tag_names.is_mutable(pair.after.tag), pair.difference.count_unchanged
-    others = _others(pair)
-    return lambda documents: (((), ask_worker(Contents(tuple(read(documents, readers)), is_pruned, others), count)),)
 
 
 def _isolated(
@@ -154,26 +126,6 @@ def _batches(
         progress(sum(document.size for document in run))
         for pairs, found in compared:
             yield refuse(pairs[0], found) if isinstance(found, WorkFailed) else found
-
-
-def comparing_worker(
-    selection: Selection, make_collector: Callable[[], Collector]
-) -> Callable[[], Callable[[Contents], Batch]]:
-    """Return what gets ready to compare; another process may do so while this one looks for documents."""
-
-    def get_ready() -> Callable[[Contents], Batch]:
-        load_deepdiff()
-        return lambda contents: _compare_batch(
-            selection, make_collector, contents.is_pruned, contents.others, contents.pairs
-        )
-
-    return get_ready
-
-
-def load_deepdiff() -> None:
-    """Import DeepDiff before it is needed, without pydantic, of whose models there are none here."""
-    with without("pydantic.main"):
-        _load_deepdiff()
 
 
 def _compare_batch(

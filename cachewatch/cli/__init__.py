@@ -4,6 +4,7 @@ Each command is a module that is loaded when it is called, so that `diff` pays f
 that it does not use.
 """
 
+import gc
 import importlib
 import os
 import signal
@@ -15,7 +16,6 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
-from cachewatch.cli import garbage_collection
 from cachewatch.cli.command_table import COMMANDS, COMPLETING, SECTIONS
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.usage_errors import SuggestingGroup, explained
@@ -36,8 +36,7 @@ class LazyCommands(SuggestingGroup):
         """Load one command."""
         if name not in COMMANDS:
             return None
-        with garbage_collection.paused():
-            module = importlib.import_module(f"cachewatch.cli.{COMMANDS[name].module}")
+        module = importlib.import_module(f"cachewatch.cli.{COMMANDS[name].module}")
         command = getattr(module, name)
         return command if isinstance(command, click.Command) else None
 
@@ -78,6 +77,7 @@ def main() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         # So that whatever was begun cleans up behind itself.
         signal.signal(number, lambda number, _: sys.exit(128 + number))
+    gc.set_threshold(100_000, 20, 50)  # documents and comparisons make many values and few cycles
     if COMPLETING in os.environ:
         importlib.import_module("cachewatch.cli.bash_completion")
         importlib.import_module("cachewatch.cli.fish_and_zsh_completion")
@@ -96,6 +96,4 @@ def main() -> NoReturn:
     except OSError as error:
         named = f"{safe(str(error.filename))}: " if error.filename else ""
         _fail(3, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
-    finally:
-        garbage_collection.keep()
     sys.exit(status if isinstance(status, int) else 0)

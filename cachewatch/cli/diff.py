@@ -15,7 +15,6 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from cachewatch.cli import garbage_collection
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
@@ -29,9 +28,8 @@ from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Selection, every_kind, select
 from cachewatch.core.tag_pairs import Comparison
 from cachewatch.core.untrusted_text import safe
-from cachewatch.diff import changesets, comparing_worker
+from cachewatch.diff import changesets
 from cachewatch.errors import UsageError
-from cachewatch.runtime.preloaded_process import preloaded_worker
 from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import needs_git, open_comparison, uncommitted
 from cachewatch.sources.ranges import NEWEST, split_range
@@ -65,8 +63,8 @@ _MOST_WARNINGS = 20
 _MOST_TAGS = 5
 
 Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
-# How packages are kept, and what loads the way to write them.
-Format = tuple[Callable[[], Collector], Callable[[], Write]]
+# How packages are kept, and how they are written.
+Format = tuple[Callable[[], Collector], Write]
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +166,7 @@ def diff(
     if why and (stat or format_ not in _EXPLAINED):
         raise UsageError(f"--why takes one of the formats {', '.join(_EXPLAINED)}, and no --stat")
     selection, failures = _selection(filters), Globs(_kinds("--fail-on", fail_on))
-    make_collector, load_writer = _format(
+    make_collector, write_format = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
     )
     line = progress_line(is_wanted=not no_progress)
@@ -183,21 +181,12 @@ def diff(
         return opened[-1]
 
     with ExitStack() as stack:
-        stack.enter_context(garbage_collection.paused())
         if verbose:
-            _log_everything()  # before the other process begins, which logs as well
-        is_of_git = named is None or needs_git(*named)
-        ask_worker = stack.enter_context(
-            preloaded_worker(comparing_worker(selection, make_collector), is_wanted=jobs > 1 and is_of_git)
-        )
-        # From here on, everything is loaded while the other process loads what compares.
-        write_format = load_writer()
+            _log_everything()
         comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
-        found: Iterable[Changeset] = changesets(
-            comparison, selection, make_collector, jobs=jobs, progress=line.advance, ask_worker=ask_worker
-        )
+        found: Iterable[Changeset] = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance)
         if why:
             found = stack.enter_context(_explained(found, opened, selection))
         pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
@@ -327,24 +316,24 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
-    """Choose how packages are kept and written; only the chosen way is loaded, and what only writes when it is asked for."""
+    """Choose how packages are kept and written."""
     if name in ("json", "jsonl"):
         from cachewatch.render.json import JsonCollector, write_json, write_jsonl  # noqa: PLC0415
 
-        return JsonCollector, lambda: write_json if name == "json" else write_jsonl
+        return JsonCollector, write_json if name == "json" else write_jsonl
     if name == "csv":
         from cachewatch.render.csv import CsvCollector, write_csv  # noqa: PLC0415
 
-        return CsvCollector, lambda: write_csv
+        return CsvCollector, write_csv
     if name == "stat":
         from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
 
-        return StatCollector, lambda: partial(write_stat, wants=selection.wants, width=_width())
-    return NoCollector, lambda: _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
+        return StatCollector, partial(write_stat, wants=selection.wants, width=_width())
+    return NoCollector, _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
 
 
 def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "Palette") -> Write:
-    """Load what writes a report that people read."""
+    """Return what writes a report that people read."""
     from cachewatch.render.report_formats import write_markdown, write_text  # noqa: PLC0415
     from cachewatch.render.text_blocks import ALL, Requested  # noqa: PLC0415
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cachewatch.cli.garbage_collection import searching_seldom
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.open_history import DB_OPTION, find_history
@@ -206,7 +205,7 @@ def _bring_up_to_date(
     from cachewatch.history_db.schema import check_whole  # noqa: PLC0415
 
     line = progress_line(is_wanted=is_shown, doing="indexing")
-    with closing(line), searching_seldom(), closing(open_catalogue(repo, line)) as repository:
+    with closing(line), closing(open_catalogue(repo, line)) as repository:
         path = find_history(repo, db)
         if must_exist and not path.exists():
             raise _missing(path)

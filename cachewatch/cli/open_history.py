@@ -1,6 +1,5 @@
 """The history index that a command asks, and its answer on the way out; neither git nor the configuration is loaded for it."""
 
-import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -35,12 +34,7 @@ ANSWER_FORMAT = click.option(
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
-    """Open the index of the repository `repo`, or of the one that a command without `--repo` reads.
-
-    The process ends with the answer, and what it makes has no cycles: searching for garbage would take longer than the question.
-    """
-    gc.disable()
-    click.get_current_context().call_on_close(gc.enable)
+    """Open the index of the repository `repo`, or of the one that a command without `--repo` reads."""
     return Index(find_history(repo, db))
 
 

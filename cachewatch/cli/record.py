@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cachewatch.cli.build_cache_options import cache_of, cache_options
-from cachewatch.cli.garbage_collection import searching_seldom
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.output import FORMAT_OPTION, write_json
 from cachewatch.cli.waiting import waiting
@@ -55,7 +54,7 @@ def record(
     from cachewatch.sources.cache_recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
 
     doing = [f"opening {source}"]
-    with waiting(lambda: doing[-1]), searching_seldom():
+    with waiting(lambda: doing[-1]):
         done = add_revision(
             cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from cachewatch.cli import garbage_collection
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
@@ -102,11 +101,7 @@ def why(
         change = compare_locks(*lock)
         answer: _Answer = partial(lock_json, change), partial(lock_report, change, *map(str, lock))
     else:
-        with (
-            closing(progress_line()) as line,
-            closing(open_catalogue(repo, line)) as repository,
-            garbage_collection.paused(),
-        ):
+        with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
             if stacks and not between:
                 between = rev, rev
             scope = _Scope(between=between, rev=rev, tag=tag, stacks=stacks)

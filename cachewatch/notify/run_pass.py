@@ -10,7 +10,6 @@ from itertools import chain
 
 from msgspec import Struct
 
-from cachewatch.diff import load_deepdiff
 from cachewatch.notify.alert_review import review
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.crashing_documents import Suspects
@@ -49,7 +48,7 @@ class Result(Struct, frozen=True, kw_only=True):
 def run_pass(context: Context) -> Result:
     """Do all that is due now; a failing source or channel stops only itself, a hanging source what depends on it."""
     begun, untold, dead = context.clock(), list(streams_of(context.config)), 0
-    with Worker(prepare=load_deepdiff, go_on=context.go_on) as worker:
+    with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
         context.doing("polling")
         with Polls(context) as polls:
@@ -82,7 +81,7 @@ def create_digests(context: Context, beat: Callable[[], None] = lambda: None) ->
         context.go_on()
         beat()
 
-    with Worker(prepare=load_deepdiff, go_on=go_on) as worker:
+    with Worker(go_on=go_on) as worker:
         _create_digests(context, streams_of(context.config), worker, beat)
 
 

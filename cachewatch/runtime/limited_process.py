@@ -53,10 +53,6 @@ class Limits(Struct, frozen=True, kw_only=True):
         return self.seconds + self.seconds_per_megabyte * size / 2**20
 
 
-def _nothing() -> None:
-    """Prepare nothing."""
-
-
 class Worker:
     """Does one thing after the other in another process, which begins when it is needed."""
 
@@ -67,16 +63,13 @@ class Worker:
         self,
         *,
         limits: Limits | None = None,
-        prepare: Callable[[], object] = _nothing,
         go_on: Callable[[], None] = lambda: None,
     ) -> None:
         """Make nothing yet.
 
-        `prepare` is called in the process before its first work, and counts towards no limit; `go_on` is called
-        here, several times a second while work is done, and may raise to end it.
+        `go_on` is called here, several times a second while work is done, and may raise to end it.
         """
         self._limits = limits or Limits()
-        self._prepare = prepare
         self._go_on = go_on
         self.used = 0.0  # seconds of processor time, of all work
         self._process: Any = None
@@ -165,7 +158,7 @@ class Worker:
         if method == "forkserver":
             context.set_forkserver_preload(_PRELOADED)
         self._connection, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, self._prepare, self._limits.megabytes), daemon=True)
+        self._process = context.Process(target=_serve, args=(other, self._limits.megabytes), daemon=True)
         self._process.start()
         other.close()
 
@@ -200,13 +193,11 @@ class _KilledFromOutside(WorkFailed):
     """Perhaps it had nothing to do with the work."""
 
 
-def _serve(connection: Connection, prepare: Callable[[], object], megabytes: int) -> None:
+def _serve(connection: Connection, megabytes: int) -> None:
     """Do what is asked for until nobody is there to ask."""
     _leave_alone(connection.fileno())
+    _limit_memory(megabytes)
     with suppress(EOFError, ConnectionError):
-        if connection.poll(None):
-            prepare()  # some libraries reserve a gigabyte when they are loaded
-            _limit_memory(megabytes)
         while True:
             try:
                 function, arguments, seconds = connection.recv()

@@ -23,7 +23,6 @@ from typing import Any
 import cachewatch.cli
 import cachewatch.cli.once_and_daemon
 from cachewatch.cli import main
-from cachewatch.diff import load_deepdiff
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import sqlite, sqlite_read_only, timestamps
 from cachewatch.store.sqlite_forms import bring_up
@@ -48,7 +47,6 @@ def serve() -> None:
 def _warm_up(request: dict[str, Any]) -> None:
     """Do a pass here, and outlive it."""
     vars(cachewatch.cli.once_and_daemon)["leading"] = _leading
-    load_deepdiff()
     _set_arguments(request)
     with redirect_stderr(io.StringIO()) as said:
         try:

@@ -34,7 +34,6 @@ from sqlalchemy.exc import OperationalError
 import cachewatch
 from cachewatch.cli import main, once_and_daemon, open_state
 from cachewatch.config.reading import read_config
-from cachewatch.diff import load_deepdiff
 from cachewatch.errors import CachewatchError
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.pass_context import Context
@@ -58,7 +57,6 @@ def serve() -> None:
     """Answer requests until there are no more."""
     # Whatever a pass forks is not what its calls are counted in.
     os.register_at_fork(after_in_child=lambda: sys.setprofile(None))
-    load_deepdiff()
     with redirect_stderr(io.StringIO()) as said:
         status = _once(json.loads(sys.stdin.readline()))
     assert status == 0, said.getvalue()

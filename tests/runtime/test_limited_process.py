@@ -177,20 +177,6 @@ def test_it_holds_no_files_of_ours(worker: Worker, tmp_path: Path) -> None:
         assert worker.do(count_files) <= 6
 
 
-KEPT: list[bytearray] = []
-
-
-def reserve() -> None:
-    KEPT.append(bytearray(300 * 2**20))
-
-
-def test_preparing_counts_towards_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libraries reserve memory when they are loaded."""
-    monkeypatch.setattr(Worker, "may_fork", True)
-    with Worker(limits=SMALL, prepare=reserve) as worker:
-        assert worker.do(take, 10) == 10 * 2**20
-
-
 def test_a_closed_worker_begins_anew() -> None:
     """Who needs it again gets another one."""
     with Worker() as worker:

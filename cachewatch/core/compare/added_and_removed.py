@@ -4,14 +4,14 @@ DeepDiff gets what each package has of each kind: that it is there, the values o
 the signatures of its vanished or new specs, each with their number. What is equal on both sides
 is left out before, so a package that was merely rebuilt costs nothing. DeepDiff never sees a
 list of specs, on which it is quadratic and pairs the wrong ones, and several packages share one
-call, because each call has a price of its own. It is imported when something differs at all:
-importing it costs more than comparing a small commit.
+call, because each call has a price of its own.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from deepdiff import DeepDiff
 from msgspec import Struct, field
 
 from cachewatch.core.model import FACTS, Delta, Signature
@@ -59,11 +59,6 @@ def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str])
     )
 
 
-def load_deepdiff() -> None:
-    """Import DeepDiff before it is needed, for a process that has nothing better to do."""
-    import deepdiff  # noqa: F401, PLC0415
-
-
 _NOTHING = Matched()
 
 
@@ -104,7 +99,7 @@ def _answers(differing: Sequence[Mapping[str, Values]]) -> list[dict[str, Values
         package, name = level.up.t1_child_rel.param  # the key; level.path() makes a text of it first
         went, came = ([values[int(number)] for number in text.split()] for text in (level.t1, level.t2))
         answers[package][name] = went, came
-        level.up.down = None  # the two name each other, and nobody may search for such garbage for long
+        level.up.down = None  # the two name each other, which keeps them until the collector runs
     return answers
 
 
@@ -122,8 +117,6 @@ def _found(differing: Mapping[str, Values]) -> Matched:
 
 
 def _deep_diff(before: object, after: object) -> Mapping[str, Any]:
-    from deepdiff import DeepDiff  # noqa: PLC0415  see above
-
     diff: Mapping[str, Any] = DeepDiff(
         before,
         after,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from cachewatch.core.compare.added_and_removed import Matched, SpecSide, find_deltas, known_compilers, load_deepdiff
+from cachewatch.core.compare.added_and_removed import Matched, SpecSide, find_deltas, known_compilers
 from cachewatch.core.compare.normalizing import in_one_form
 from cachewatch.core.compare.package_kinds import count_specs, kinds_of, moves_of
 from cachewatch.core.compare.place_verdicts import judge_places, place_changes, places_of
@@ -34,8 +34,6 @@ from cachewatch.core.model import (
     places_in,
 )
 from cachewatch.core.package_facts import NO_FACTS, Facts, facts_of
-
-__all__ = ["Pair", "compare", "compare_all", "load_deepdiff"]
 
 
 class Pair(Struct, frozen=True):
