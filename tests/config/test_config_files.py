@@ -369,6 +369,12 @@ def test_units_are_hardened(units: Path) -> None:
         assert f"exposure level of {found[1]}" in text
 
 
+def test_systemd_starts_the_service_again_for_as_long_as_it_takes() -> None:
+    """After ten failed starts too; but not where only somebody can repair what is wrong."""
+    lines = (ROOT / "config" / UNITS[0]).read_text().splitlines()
+    assert {"StartLimitIntervalSec=0", "Restart=on-failure", "RestartPreventExitStatus=2 75"} <= set(lines)
+
+
 def test_units_agree() -> None:
     """Both services are hardened alike, and stop within the time that they have."""
     daemon, once = ((ROOT / "config" / name).read_text() for name in UNITS[:2])

@@ -35,6 +35,11 @@ def test_rules_and_panels_name_series_that_there_are() -> None:
         assert set(_SERIES.findall(expression)) <= set(SERIES), expression
 
 
+def test_every_kind_of_alert_reaches_prometheus() -> None:
+    """Also those for which there is no rule of their own."""
+    assert any("cachewatch_open_alerts" in rule["expr"] and "kind" in rule["expr"] for rule in rules())
+
+
 def test_every_alert_is_tried_and_explained() -> None:
     tried = {
         (test["alertname"], bool(test.get("exp_alerts")))
