@@ -18,7 +18,7 @@ from cachewatch.daemon.failures import Failures
 from cachewatch.daemon.monitor import Monitor, Page
 from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.daemon.systemd import notify
-from cachewatch.errors import CachewatchError
+from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.processes import interrupt
 from cachewatch.notify.alerts import DAEMON, Alert, AlertKey, AlertKind, open_now, resolve_now
 from cachewatch.notify.cleanup import clean_up
@@ -82,6 +82,10 @@ class Daemon:
             while not context.is_ending.is_set():
                 if waiting.select(_BEAT_SECONDS):
                     os.read(bell, 64)
+                try:
+                    context.database.check_place()
+                except StateError as error:
+                    return self._end(error)
                 self._look_around()
         return self._end()
 
@@ -299,9 +303,13 @@ class Daemon:
     def _ask_reload(self, *_: Any) -> None:
         self._is_reloading = True
 
-    def _end(self) -> int:
-        """Let the messages in hand be finished; whatever takes longer is interrupted, and safe."""
+    def _end(self, error: StateError | None = None) -> int:
+        """Let the messages in hand be finished; whatever takes longer is interrupted, and safe. Return the exit code."""
+        code = error.exit_code if error else 0
+        self._context.is_ending.set()
         notify(is_stopping=True)
+        if error:
+            self._context.log.error("state.failed", error=str(error))
         self._context.log.info("daemon.stopping")
         stopper = threading.Thread(target=self._scheduler.stop, daemon=True)
         stopper.start()
@@ -314,5 +322,5 @@ class Daemon:
         if not stopper.is_alive():
             self._leadership.give_back()
         else:
-            os._exit(0)  # threads that wait for a server would keep us
-        return 0
+            os._exit(code)  # threads that wait for a server would keep us
+        return code

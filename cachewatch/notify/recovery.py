@@ -42,7 +42,11 @@ def say_obsolete_keys(context: Context) -> None:
 
 
 def recover(context: Context) -> None:
-    """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work."""
+    """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work.
+
+    Raises StateError if the state was taken away: nothing more is sent from it.
+    """
+    context.database.check_place()
     wrong_clocks.correct(context)
     outages.account(context)
     _requeue_expired(context)

@@ -65,6 +65,9 @@ class Database(ABC):
     def step_down(self, owner: str) -> None:  # noqa: B027
         """Let another process work on the state at once."""
 
+    def check_place(self) -> None:  # noqa: B027  a server keeps what it has open
+        """Raise StateError if the state was moved, replaced or deleted since it was opened."""
+
     @property
     @abstractmethod
     def size(self) -> int:

@@ -64,6 +64,12 @@ class SqliteDatabase(Database):
         except BaseException:
             self.close()
             raise
+        self._file = _identity(self.path)
+
+    def check_place(self) -> None:
+        """Raise StateError if the file is not the one that was opened: another process may work on the one that is there."""
+        if _identity(self.path) != self._file:
+            raise StateError(f"{self.path}: was moved, replaced or deleted while this process used it; start it again")
 
     @property
     def size(self) -> int:
@@ -102,6 +108,15 @@ class SqliteDatabase(Database):
 
     def _advise(self, error: DatabaseError) -> str:
         return _advise(error, self.path.parent)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what no other file has."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def has_file(folder: Path) -> bool:

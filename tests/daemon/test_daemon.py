@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -17,7 +18,7 @@ import pytest
 from helpers import catalogue, records
 from mailservers import free_port
 from servers import Says, serving
-from station import Site
+from station import Site, log, running
 
 from cachewatch import daemon as daemon_module
 from cachewatch.config.reading import read_config
@@ -99,7 +100,7 @@ def meanwhile(*steps: Callable[[], None]) -> Iterator[None]:
 
 def open_daemon(site: Site) -> tuple[Daemon, Context]:
     context = site.open()
-    context.clock = utc_now
+    context.clock, context.started = utc_now, utc_now()
     return Daemon(context, lambda: read_config(site.folder / "cachewatch.yaml")), context
 
 
@@ -122,6 +123,26 @@ def fetch(site: Site, path: str) -> tuple[int, str]:
     client.request("GET", path)
     answer = client.getresponse()
     return answer.status, answer.read().decode()
+
+
+def _move(state: Path) -> None:
+    state.rename(state.with_name("elsewhere"))
+
+
+def _restore(state: Path) -> None:
+    shutil.copy(state / "cachewatch.db", state / "backup")
+    (state / "backup").rename(state / "cachewatch.db")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("take", [_move, shutil.rmtree, _restore], ids=["moved", "deleted", "restored"])
+def test_a_daemon_ends_when_its_state_is_taken_away(site: Site, take: Callable[[Path], None]) -> None:
+    """A second one may work on what is there now, and both would send."""
+    with running(site, "daemon") as process:
+        wait_for(lambda: "stream.begun" in log(site))
+        take(site.folder / "state")
+        assert process.wait(60) == 5
+    assert "was moved, replaced or deleted while this process used it; start it again" in log(site)
 
 
 @pytest.mark.slow
