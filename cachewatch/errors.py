@@ -124,17 +124,9 @@ class TemplateError(CachewatchError):
 
 
 class StateError(CachewatchError):
-    """The state is damaged, of a newer version, or in a place that cannot be used."""
+    """The state is damaged, of another version, or in a place that cannot be used."""
 
     exit_code = 5
-
-
-class EmptyState(StateError):
-    """Nothing was ever written to the state."""
-
-
-class OlderState(StateError):
-    """An older version wrote the state, and it has to be upgraded before this one reads it."""
 
 
 class DamagedRow(StateError):

@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from cachewatch.core.delivery import Message, RenderedDigest
-from cachewatch.store import digests, outbox
+from cachewatch.store import digests, migrations, outbox, schema
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.migrations import REVISIONS
 from cachewatch.store.outbox import Lease, State
 from cachewatch.store.schema import FORM
 
@@ -63,9 +63,9 @@ def queue(connection: Connection, key: str, *targets: str, channel: str = "mail"
         outbox.add(connection, channel, message(key, target), state=state, lasting=5 * DAY)
 
 
-def next_form(folder: Path, *statements: str) -> tuple[Path, ...]:
-    """Write a form that is yet to come, and return the folders of all forms."""
-    folder.mkdir(exist_ok=True)
+def next_form(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
+    """Be a version with one more form."""
     head = f'from alembic import op\n\nrevision = "{FORM + 1}"\ndown_revision = "{FORM}"\n\n\ndef upgrade():\n'
     (folder / "form_next.py").write_text(head + "".join(f"    {each}\n" for each in statements))
-    return REVISIONS, folder
+    monkeypatch.setattr(schema, "FORM", FORM + 1)
+    monkeypatch.setattr(migrations, "FOLDERS", [migrations.FOLDERS[0], folder])

@@ -35,7 +35,7 @@ def backup(*, config: Config, file: Path) -> None:
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent}: no such folder")
     os.umask(0o077)
-    with reading(config, may_be_older=True) as context:
+    with reading(config) as context:
         database, whole = context.database, context.database.size
         with waiting(lambda: f"copying {database.place}: {_copied(file):,} of {whole:,} bytes"):
             database.back_up(file)

@@ -8,11 +8,9 @@ from tempfile import TemporaryDirectory
 import click
 
 from cachewatch.config.model import Config
-from cachewatch.errors import AnotherInstance, OlderState, StateError
 from cachewatch.notify.pass_context import Context
 from cachewatch.runtime.log import open_log
 from cachewatch.store.database import Database
-from cachewatch.store.lock import only_one
 from cachewatch.store.opening import open_database, open_to_read
 
 log_format = click.option(
@@ -25,14 +23,9 @@ def working_on(config: Config) -> AbstractContextManager[Context]:
     return _with(config, open_database(config.database, must_exist=True))
 
 
-def reading(config: Config, *, may_be_older: bool = False) -> AbstractContextManager[Context]:
+def reading(config: Config) -> AbstractContextManager[Context]:
     """Open the state of `config` for one command that changes nothing, and need not be allowed to."""
-    try:
-        database = open_to_read(config.database, may_be_older=may_be_older)
-    except OlderState as older:
-        _upgrade(config, older)
-        database = open_to_read(config.database)
-    return _with(config, database)
+    return _with(config, open_to_read(config.database))
 
 
 @contextmanager
@@ -40,17 +33,6 @@ def elsewhere(config: Config) -> Iterator[Context]:
     """Open an empty state elsewhere: who only reads what was fetched must not come to own the service's folder."""
     with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, open_database(Path(folder))) as context:
         yield context
-
-
-def _upgrade(config: Config, older: OlderState) -> None:
-    """Upgrade a state that nobody works on; raise `older` where a process of that version still does, or we may not."""
-    if not isinstance(config.database, Path):
-        raise older  # a lock of this host says nothing of others
-    try:
-        with only_one(config.folder):
-            open_database(config.database, must_exist=True).close()
-    except (AnotherInstance, StateError):
-        raise older from None
 
 
 @contextmanager

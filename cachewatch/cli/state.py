@@ -18,7 +18,7 @@ from cachewatch.config.model import Config
 from cachewatch.config.secrets import Secret, read_secret_file
 from cachewatch.config.state_address import PostgresAddress, State, state_named
 from cachewatch.core.untrusted_text import safe
-from cachewatch.errors import AnotherInstance, EmptyState, StateError, UsageError
+from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.render.statement_phrases import number
 from cachewatch.store import checking, copying
 from cachewatch.store.database import Database
@@ -118,10 +118,9 @@ def _source(place: State) -> Iterator[Database]:
 def _bring_up(folder: Path, backup: Path) -> None:
     """Upgrade the copy of a backup in `folder`; raise StateError, which names the backup, where that cannot be."""
     try:
-        open_to_read(folder, may_be_older=True).close()  # which makes nothing of a file that is none
-        open_database(folder, is_checked=True).close()
-    except EmptyState as error:
-        raise StateError(f"{backup}: is empty; name a state, or a backup of one") from error
+        with closing(open_database(folder, is_checked=True)) as database:
+            if database.is_new:
+                raise StateError(f"{backup}: is empty; name a state, or a backup of one")
     except StateError as error:
         raise StateError(str(error).replace(str(folder / NAME), str(backup))) from error
 

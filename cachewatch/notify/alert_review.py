@@ -87,9 +87,9 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
             lasts = key.name in config.sources and not _streams(config).isdisjoint(
                 alerts.unread_by(connection, key.name, key.part)
             )
-        case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE | AlertKind.DIGEST_HELD:
+        case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE:
             digests = held.all_held(connection)
-            lasts = any(alert_key(digest, hold.event) == key for digest in digests for hold in digest.holds)
+            lasts = any(alert_key(hold.event) == key for digest in digests for hold in digest.holds)
         case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
             lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
         case AlertKind.CHANNEL_DOWN:
@@ -127,8 +127,6 @@ def _end(config: Config, over: OpenAlert) -> str:
             return f"no digest is held for a loss in {place(key.name, key.part)}"
         case AlertKind.LARGE_CHANGE:
             return f"no large change in {place(key.name, key.part)} is held"
-        case AlertKind.DIGEST_HELD:
-            return f"no digest for {key.name} is held any more"
         case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:
             return f"all documents of {key.part} in {key.name} can be read again"
         case AlertKind.ADDRESS_SUPPRESSED if is_recipient(config, key.name, key.part):

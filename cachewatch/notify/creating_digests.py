@@ -42,7 +42,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
         slot = due_digests.due_slot(context, stream, now)
         if is_quiet(context.config.quiet, now):
             return  # held, and merged into the first digest afterwards
-        was_held = _held(context, stream, now)
+        was_held = _held(context, stream)
         due = over(context.config, stream, was_held.holds, was_held.holds, now)
         has_waited = bool(was_held.keys and due)
         if slot is None and not has_waited and not (stream.is_each_revision and due_digests.has_news(context, stream)):
@@ -115,17 +115,11 @@ def _failures(context: Context, stream: Stream) -> Iterator[None]:
         alerts.resolve_now(context, key, f"digests can be created again for {name}")
 
 
-def _held(context: Context, stream: Stream, now: datetime) -> _Held:
-    """Return what of a stream is held, and for what; the time of what an older version held begins now."""
+def _held(context: Context, stream: Stream) -> _Held:
+    """Return what of a stream is held, and for what."""
     where = stream.subscription.name, stream.name
     with context.database.read() as connection:
-        found = _Held(digests.held(connection, *where), held.holds_of(connection, *where))
-    if all(hold.counted_from is not None for hold in found.holds):
-        return found
-    with context.database.write() as connection:
-        for hold in found.holds:
-            held.count_from(connection, *where, hold.event, hold.counted_from or now)
-    return _Held(found.keys, tuple(replace(hold, counted_from=hold.counted_from or now) for hold in found.holds))
+        return _Held(digests.held(connection, *where), held.holds_of(connection, *where))
 
 
 def is_left_out(context: Context, stream: Stream, draft: PendingDigest, now: datetime) -> bool:

@@ -22,7 +22,7 @@ def rebuilt(connection: Connection, context: Context, delivery: Delivery) -> Mes
     found = _repacked(connection, context, delivery)
     checksum = outbox.checksum(connection, delivery.id)
     for message in found:
-        if of_message(message) == checksum or (checksum is None and _is_same(message, delivery)):
+        if of_message(message) == checksum:
             return message
     return found[0] if found and not delivery.may_have_arrived else None
 
@@ -100,8 +100,3 @@ def _digest(connection: Connection, key: str) -> digests.DigestRecord | None:
         return digests.get(connection, key)
     except DamagedRow:
         return None
-
-
-def _is_same(message: Message, delivery: Delivery) -> bool:
-    """Tell whether a message has the content of a delivery that was stored without a checksum: its name says so."""
-    return message.message_id is not None and message.message_id == delivery.message_id

@@ -51,10 +51,8 @@ def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[
     return [hold for hold in holds if (first_held(known, hold.event) or now) + lasting <= now]
 
 
-def alert_key(digest: HeldDigest, event: HoldEvent) -> AlertKey:
-    """Return the key of the alert about an event; what an older version held is known by its stream alone."""
-    if not event.source:
-        return AlertKey(AlertKind.DIGEST_HELD, digest.subscription, digest.stream)
+def alert_key(event: HoldEvent) -> AlertKey:
+    """Return the key of the alert about an event."""
     return AlertKey(_ALERTS[event.kind], event.source, event.tag)
 
 
@@ -63,7 +61,7 @@ def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
     held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
     for digest in digests:
         for hold in digest.holds:
-            held[alert_key(digest, hold.event)].append((digest, hold))
+            held[alert_key(hold.event)].append((digest, hold))
     for key, found in held.items():
         yield _question(config, key, found)
 
@@ -81,7 +79,7 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
     advice = "Check whether upstream published everything, then release or drop what is held."
     return Alert(
         key=key,
-        title=_title(key, first.event),
+        title=_title(first.event),
         lines=(
             f"{said}; held for {names}{others}.",
             *max((hold.content for _, hold in found), key=lambda content: sum(map(len, content))),
@@ -92,9 +90,7 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
     )
 
 
-def _title(key: AlertKey, event: HoldEvent) -> str:
-    if key.kind is AlertKind.DIGEST_HELD:
-        return f"{'an urgent' if key.part == URGENT else 'a'} digest for {key.name} is held"
+def _title(event: HoldEvent) -> str:
     return f"{_TITLES[event.kind]} in {place(event.source, event.tag)}"
 
 

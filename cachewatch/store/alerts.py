@@ -26,7 +26,6 @@ class AlertKind(StrEnum):
     LARGE_CHANGE = "large-change"  # source, tag
     DIGEST_FAILED = "digest-failed"  # subscription, stream
     DIGEST_LATE = "digest-late"  # subscription, stream
-    DIGEST_HELD = "digest-held"  # subscription, stream; an older version held it
     TEMPLATE_FAILED = "template-failed"  # subscription
     CHANNEL_DOWN = "channel-down"  # channel
     DELIVERY_FAILED = "delivery-failed"  # channel, target

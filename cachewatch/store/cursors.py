@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from sqlalchemy import Connection, Select, delete, insert, select, union, update
 
 from cachewatch.store import reported_removals
@@ -39,7 +39,7 @@ class CursorUpdate(Struct, frozen=True, kw_only=True):
 
 
 class Advance(Struct, frozen=True, kw_only=True):
-    """A stream was compared with `revision` of a source; 0.1 did not say with which where all tags were gone."""
+    """A stream was compared with `revision` of a source."""
 
     subscription: str
     stream: str
@@ -70,33 +70,9 @@ class Position(Struct, frozen=True, kw_only=True):
     unread: Mapping[str, tuple[Unread, ...]]  # by tag
 
 
-class _Move(Struct, frozen=True, kw_only=True):
-    """A cursor's step in a digest that 0.1 held."""
-
-    subscription: str
-    stream: str = field(name="track")  # what 0.1 called it
-    source: str
-    tag: str
-    revision: str | None
-
-
 def advances_from(content: bytes) -> tuple[Advance, ...]:
-    """Read the advances that were stored with a digest, by this version or by 0.1."""
-    try:
-        return msgspec.msgpack.decode(content, type=tuple[Advance, ...])
-    except msgspec.ValidationError:
-        moves = msgspec.msgpack.decode(content, type=tuple[_Move, ...])
-    of: defaultdict[tuple[str, str, str], list[_Move]] = defaultdict(list)
-    for move in moves:
-        of[move.subscription, move.stream, move.source].append(move)
-    return tuple(_joined(*key, those) for key, those in of.items())
-
-
-def _joined(subscription: str, stream: str, source: str, moves: Iterable[_Move]) -> Advance:
-    tags = tuple(CursorUpdate(tag=move.tag, revision=move.revision) for move in moves)
-    # All went to the newest revision, if any tag was left.
-    newest = next((update.revision for update in tags if update.revision), "")
-    return Advance(subscription=subscription, stream=stream, source=source, revision=newest, tags=tags)
+    """Read the advances that were stored with a digest."""
+    return msgspec.msgpack.decode(content, type=tuple[Advance, ...])
 
 
 def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
@@ -133,8 +109,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
     """
     for each in advances:
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
-        if each.revision:
-            put(connection, streams, where, {"revision": each.revision, "begun_at": now}, only_new=("begun_at",))
+        put(connection, streams, where, {"revision": each.revision, "begun_at": now}, only_new=("begun_at",))
         _move(connection, where, each.tags, now)
         had_unread = {row.tag for row in connection.execute(rows_of(unread, *where), where)}
         for step in each.tags:

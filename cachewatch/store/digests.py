@@ -13,7 +13,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, Row, Select, delete, exists, func, literal, select, update
 
 from cachewatch.core.delivery import RenderedDigest
-from cachewatch.errors import DamagedRow, StateError
+from cachewatch.errors import DamagedRow
 from cachewatch.store.checksums import BYTES, of_parts
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
@@ -63,9 +63,6 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     short: RenderedDigest  # for whom it was too large
 
 
-# Of advances and digests, raised whenever they are stored in another way: in form 1, both rendered digests stood alone;
-# in form 2, both together were compressed by LZMA, however small.
-_FORM = 3
 # The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. What it sees as a whole, it
 # compresses as well as LZMA does, in a sixth of the time.
 _SEEN_BY_ZLIB = 2**15
@@ -90,9 +87,7 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
         "reason": stored.reason,
         "moves": moves,
         "rendered": rendered,
-        "short": b"",
-        "checksum": of_parts([moves]) + of_parts([rendered, b""]),
-        "form": _FORM,
+        "checksum": of_parts([moves]) + of_parts([rendered]),
     }
     return insert_new(connection, digests, values)
 
@@ -128,7 +123,7 @@ def get(connection: Connection, key: str) -> DigestRecord | None:
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
     """Return how far streams are compared with a digest; raise DamagedRow if that is damaged."""
-    columns = [digests.c[name] for name in ("key", "moves", "checksum", "form")]
+    columns = [digests.c[name] for name in ("key", "moves", "checksum")]
     return _advances(connection.execute(select(*columns).where(digests.c.key == key)).one())
 
 
@@ -251,18 +246,14 @@ def _about(row: Row[Any]) -> dict[str, Any]:
 
 def _stored(row: Row[Any]) -> DigestRecord:
     steps = _advances(row)
-    if row.checksum is not None and row.checksum[BYTES:] != of_parts([row.rendered, row.short]):
+    if row.checksum[BYTES:] != of_parts([row.rendered]):
         raise _damaged(row, "its content has another checksum")
     rendered, short = _rendered(row)
     return DigestRecord(**_about(row), advances=steps, rendered=rendered, short=short)
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
-    if row.form > _FORM:
-        raise StateError(
-            f"digest {row.key[:12]}: of form {row.form}, and this cachewatch knows {_FORM}; use a newer one"
-        )
-    if row.checksum is not None and row.checksum[:BYTES] != of_parts([row.moves]):
+    if row.checksum[:BYTES] != of_parts([row.moves]):
         raise _damaged(row, "its cursors have another checksum")
     try:
         return advances_from(row.moves)
@@ -281,16 +272,10 @@ def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
 
 def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
     try:
-        if row.form > 1:
-            content = (lzma if row.rendered.startswith(_XZ) else zlib).decompress(row.rendered)
-            return msgspec.msgpack.decode(content, type=tuple[RenderedDigest, RenderedDigest])
-        rendered, short = (
-            msgspec.msgpack.decode(zlib.decompress(content), type=RenderedDigest)
-            for content in (row.rendered, row.short)
-        )
+        content = (lzma if row.rendered.startswith(_XZ) else zlib).decompress(row.rendered)
+        return msgspec.msgpack.decode(content, type=tuple[RenderedDigest, RenderedDigest])
     except (zlib.error, lzma.LZMAError, EOFError, msgspec.DecodeError) as error:
         raise _damaged(row, error) from error
-    return rendered, short
 
 
 def _damaged(row: Row[Any], how: object) -> DamagedRow:

@@ -103,7 +103,7 @@ def counters(connection: Connection) -> dict[Counter, float]:
     return {_counter(row.name): row.value for row in rows}
 
 
-# The column has the form that 0.1 wrote: deliveries_total{channel="mail",result="sent"}. Nobody else knows it.
+# The column has this form: deliveries_total{channel="mail",result="sent"}. Nobody else knows it.
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 

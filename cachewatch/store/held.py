@@ -28,7 +28,7 @@ class HoldKind(StrEnum):
 class HoldEvent(Struct, frozen=True, order=True):
     """Something in one tag of a source that operators have to look at, whoever is to be told of it."""
 
-    source: str  # empty if an older version held a digest for it
+    source: str
     tag: str  # empty if it concerns several
     kind: HoldKind
 
@@ -39,7 +39,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     event: HoldEvent
     said: str
     content: tuple[str, ...] = ()  # what happened, for operators, a fact each
-    counted_from: datetime | None = None  # its first hold, moved on by time without service; None if not known yet
+    counted_from: datetime | None = None  # its first hold, moved on by time without service; None before it is stored
 
 
 class HeldDigest(Struct, frozen=True, kw_only=True):
@@ -71,8 +71,8 @@ def hold(connection: Connection, subscription: str, stream: str, found: Iterable
 
 
 def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
-    """Return from when the time of an event is counted, of which an older version may not have written down what it is."""
-    times = [each.counted_from for each in known if each.event == event or not each.event.source]
+    """Return from when the time of an event is counted, if it is known."""
+    times = [each.counted_from for each in known if each.event == event]
     return min((time for time in times if time is not None), default=None)
 
 

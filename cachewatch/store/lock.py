@@ -1,4 +1,4 @@
-"""One process works on a state at a time, and one upgrades it."""
+"""One process works on a state at a time."""
 
 import fcntl
 import os
@@ -34,14 +34,6 @@ def only_one(folder: Path) -> Iterator[None]:
             ) from error
         _signature(folder, handle)
         _sign(folder, handle)
-        yield
-
-
-@contextmanager
-def in_turn(path: Path) -> Iterator[None]:
-    """Wait until nobody else holds `path`, a file that is made for this and stays."""
-    with _opened(path) as handle:
-        _lock(path.parent, handle, fcntl.LOCK_EX)
         yield
 
 

@@ -73,7 +73,7 @@ def message_of(row: Row[Any]) -> Message:
         message_id=row.message_id,
         created=row.created,
     )
-    if row.payload and row.checksum is not None and row.checksum != of_message(found):
+    if row.payload and row.checksum != of_message(found):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
     return found
 

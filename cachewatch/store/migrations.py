@@ -1,46 +1,75 @@
-"""Bring a database to the form of this version: by Alembic's revisions, each in a transaction of its own.
+"""The form of the tables, which a database has in `alembic_version`: looked up, made, or upgraded by Alembic's revisions.
 
-Alembic is slow to load, and few starts need it: whoever calls this knows that a step is missing.
+Alembic is slow to load, and only an upgrade needs it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, inspect
 
-REVISIONS = Path(__file__).with_name("revisions")
+from cachewatch.errors import StateError
+from cachewatch.store import schema
 
-
-def take_steps(
-    engine: Engine,
-    version_of: Callable[[Connection], int],
-    note: Callable[[Connection, int], None],
-    *,
-    form: int,
-    folders: Sequence[Path] = (REVISIONS,),
-) -> None:
-    """Take the steps to `form` that are missing by `version_of` when their turn comes, and `note` each with its number."""
-    for number, upgrade in _steps(form, folders):
-        with engine.execution_options(writes=True).begin() as connection:
-            if version_of(connection) < number:
-                _take(connection, upgrade)
-                note(connection, number)
+# Where the revisions are; a test adds one.
+FOLDERS = [Path(__file__).with_name("revisions")]
+# Every form has these tables.
+_ALWAYS = {"cursors", "digests", "deliveries"}
+_VERSION = "alembic_version"
 
 
-def _steps(form: int, folders: Sequence[Path]) -> Iterator[tuple[int, Callable[[], None]]]:
-    """Yield the number of each form with the function that leads to it, in their order."""
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
+def form_of(connection: Connection) -> int | None:
+    """Return the form of the tables: none if there are none of ours, 0 of before the first form."""
+    tables = set(inspect(connection).get_table_names())
+    if not tables >= _ALWAYS:
+        return None
+    if _VERSION not in tables:
+        return 0
+    return int(connection.exec_driver_sql(f"SELECT version_num FROM {_VERSION}").scalar_one())  # noqa: S608
 
-    scripts = ScriptDirectory(str(REVISIONS), version_locations=[str(folder) for folder in folders])
-    for script in reversed(list(scripts.iterate_revisions(str(form), "base"))):
-        module: Any = script.module
-        yield int(script.revision), module.upgrade
+
+def check_form(form: int, place: str) -> None:
+    """Raise StateError, which says what to do, where the tables have another form than those of this version."""
+    if form == schema.FORM:
+        return
+    advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
+    if _can_upgrade(form):
+        advice = "make a backup with the version that wrote it; `cachewatch once` or the daemon of this one upgrades it"
+    raise StateError(f"{place}: has form {form}, and this cachewatch reads form {schema.FORM}; {advice}")
 
 
-def _take(connection: Connection, upgrade: Callable[[], None]) -> None:
+def bring_up(engine: Engine, place: str, make: Callable[[Connection], None] = schema.make_tables) -> bool:
+    """Make the tables where there are none, and upgrade older ones; tell whether there were none.
+
+    Raises StateError if another version made them. Whatever is done is done in one transaction.
+    """
+    with engine.connect() as connection:
+        if form_of(connection) == schema.FORM:
+            return False
+    with engine.execution_options(writes=True).begin() as connection:
+        form = form_of(connection)  # another process may have been faster
+        if form is None:
+            make(connection)
+            connection.exec_driver_sql(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+            connection.exec_driver_sql(f"INSERT INTO {_VERSION} VALUES ('{schema.FORM}')")  # noqa: S608
+        elif _can_upgrade(form):
+            _upgrade(connection, form)
+        else:
+            check_form(form, place)
+    return form is None
+
+
+def _can_upgrade(form: int) -> bool:
+    return 0 < form < schema.FORM
+
+
+def _upgrade(connection: Connection, form: int) -> None:
     from alembic.operations import Operations  # noqa: PLC0415
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
 
+    scripts = ScriptDirectory(str(FOLDERS[0]), version_locations=[str(folder) for folder in FOLDERS])
     with Operations.context(MigrationContext.configure(connection)):
-        upgrade()
+        for script in reversed(list(scripts.iterate_revisions(str(schema.FORM), str(form)))):
+            script.module.upgrade()
+    connection.exec_driver_sql(f"UPDATE {_VERSION} SET version_num = '{schema.FORM}'")  # noqa: S608

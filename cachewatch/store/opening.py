@@ -20,12 +20,12 @@ def open_database(
     return PostgresDatabase(state, must_exist=must_exist, clock=clock)
 
 
-def open_to_read(state: State, *, may_be_older: bool = False) -> Database:
+def open_to_read(state: State) -> Database:
     """Open the state for who changes nothing: it is neither made nor upgraded."""
     if isinstance(state, Path):
         from cachewatch.store.sqlite_read_only import SqliteToRead  # noqa: PLC0415
 
-        return SqliteToRead(state, may_be_older=may_be_older)
+        return SqliteToRead(state)
     from cachewatch.store.postgresql import PostgresDatabase  # noqa: PLC0415
 
     return PostgresDatabase(state, may_write=False)

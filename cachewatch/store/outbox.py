@@ -341,9 +341,9 @@ def _whole_one() -> Select[Any]:
     return message_bytes.whole_deliveries().where(*same(deliveries, "id"))
 
 
-def checksum(connection: Connection, number: int) -> bytes | None:
-    """Return the checksum of the bytes of a delivery, if they were stored with one."""
-    found: bytes | None = connection.execute(select(deliveries.c.checksum).filter_by(id=number)).scalar_one()
+def checksum(connection: Connection, number: int) -> bytes:
+    """Return the checksum of the bytes of a delivery."""
+    found: bytes = connection.execute(select(deliveries.c.checksum).filter_by(id=number)).scalar_one()
     return found
 
 

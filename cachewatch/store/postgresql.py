@@ -21,23 +21,21 @@ from sqlalchemy import (
     create_engine,
     event,
     func,
-    inspect,
     literal,
     make_url,
 )
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.state_address import PostgresAddress
-from cachewatch.errors import AnotherInstance, ConfigError, OlderState, StateError
+from cachewatch.errors import AnotherInstance, ConfigError, StateError
 from cachewatch.store import leader_lease
 from cachewatch.store.copying import copy_rows
 from cachewatch.store.database import Database
-from cachewatch.store.migrations import take_steps
+from cachewatch.store.migrations import bring_up, check_form, form_of
 from cachewatch.store.postgresql_errors import advise
-from cachewatch.store.schema import FORM, make_tables
+from cachewatch.store.schema import make_tables
 from cachewatch.store.timestamps import Clock, utc_now
 
-_FORMS = "alembic_version"
 _NO_TOKEN = 0  # no lease has that number
 # Of the advisory lock of writers: "cachewat".
 _LOCK = int.from_bytes(b"cachewat")
@@ -86,7 +84,7 @@ class PostgresDatabase(Database):
         super().__init__(_make_engine(address, self.place), clock)
         try:
             with self._explained():
-                self._open(may_make=may_write and not must_exist, may_upgrade=may_write)
+                self._open(must_exist=must_exist or not may_write, may_write=may_write)
         except BaseException:
             self.close()
             raise
@@ -143,27 +141,13 @@ class PostgresDatabase(Database):
     def tidy(self) -> None:
         """Do nothing: the server does it."""
 
-    def _open(self, *, may_make: bool, may_upgrade: bool) -> None:
-        form = _form_of(self._engine)
-        self.is_new = form is None
-        if self.is_new and not may_make:
+    def _open(self, *, must_exist: bool, may_write: bool) -> None:
+        form = _form_in(self._engine)
+        if form is None and must_exist:
             raise StateError(f"{self.place}: there is no state yet; run `cachewatch once` first")
-        if form is None:
-            _make(self._engine)
-        elif form > FORM:
-            raise StateError(
-                f"{self.place}: written by a newer cachewatch (form {form}, this one knows {FORM}); install that one"
-            )
-        elif form < FORM:
-            self._upgrade(form, may_upgrade=may_upgrade)
-
-    def _upgrade(self, form: int, *, may_upgrade: bool) -> None:
-        if not may_upgrade:
-            raise OlderState(
-                f"{self.place}: written by an older cachewatch (form {form}, this one reads form {FORM}); "
-                "`cachewatch once` or a restart of the daemon upgrades it: stop the older one on every host first"
-            )
-        take_steps(self._engine, version_of, note, form=FORM)
+        if form is not None and not may_write:
+            check_form(form, self.place)
+        self.is_new = may_write and bring_up(self._engine, self.place, _make)
 
     def _advise(self, error: DatabaseError) -> str:
         return advise(error)
@@ -179,7 +163,7 @@ def has_tables(address: PostgresAddress) -> bool:
     """Tell whether there is a state on the server, perhaps one that we may not read."""
     engine = _make_engine(address, address.url)
     try:
-        return _form_of(engine) is not None
+        return _form_in(engine) is not None
     except DatabaseError:
         return True
     finally:
@@ -224,30 +208,11 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 
-def _form_of(engine: Engine) -> int | None:
-    """Return the form of the tables; None if there are none yet."""
+def _form_in(engine: Engine) -> int | None:
     with engine.connect() as connection:
-        if not inspect(connection).has_table(_FORMS):
-            return None
-        return version_of(connection)
+        return form_of(connection)
 
 
-def version_of(connection: Connection) -> int:
-    """Return the form of the tables."""
-    return int(connection.exec_driver_sql(f"SELECT version_num FROM {_FORMS}").scalar_one())  # noqa: S608
-
-
-def note(connection: Connection, form: int) -> None:
-    """Write down the form of the tables."""
-    connection.exec_driver_sql(f"UPDATE {_FORMS} SET version_num = %s", (str(form),))  # noqa: S608
-
-
-def _make(engine: Engine) -> None:
-    """Make all tables at once; of two that do, the other may have been faster."""
-    with engine.execution_options(writes=True).begin() as connection:
-        if inspect(connection).has_table(_FORMS):
-            return
-        make_tables(connection)
-        leader_lease.leader_metadata.create_all(connection)
-        connection.exec_driver_sql(f"CREATE TABLE {_FORMS} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-        connection.exec_driver_sql(f"INSERT INTO {_FORMS} VALUES (%s)", (str(FORM),))  # noqa: S608
+def _make(connection: Connection) -> None:
+    make_tables(connection)
+    leader_lease.leader_metadata.create_all(connection)

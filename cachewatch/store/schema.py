@@ -1,4 +1,4 @@
-"""The tables of the state, as they are in this version; steps.py brings older ones here.
+"""The tables of the state, as they are in this version; migrations.py brings older ones here.
 
 column_types.py says how each database keeps times and text.
 """
@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from cachewatch.store.column_types import Moment, Text
 
 # Raised by every migration step.
-FORM = 5
+FORM = 1
 metadata = MetaData()
 
 # Up to which revision a stream of a subscription has been told of a tag.
@@ -100,9 +100,7 @@ digests = Table(
     Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("rendered", LargeBinary, nullable=False),
-    Column("short", LargeBinary, nullable=False),  # of form 1, for whom it was too large; since then beside the first
-    Column("checksum", LargeBinary),  # of the moves, then of both rendered forms; none if 0.1 stored it
-    Column("form", Integer, nullable=False, server_default="1"),  # of the moves and rendered forms
+    Column("checksum", LargeBinary, nullable=False),  # of the moves, then of what was rendered
     Index(
         "digests_held",
         "subscription",
@@ -119,12 +117,12 @@ holds = Table(
     metadata,
     Column("subscription", Text, primary_key=True),
     Column("stream", Text, primary_key=True),
-    Column("source", Text, primary_key=True),  # empty if an older version held it
+    Column("source", Text, primary_key=True),
     Column("tag", Text, primary_key=True),  # empty if it concerns several
     Column("kind", Text, primary_key=True),  # suspicious | large
     Column("said", Text, nullable=False),
     Column("content", Text, nullable=False, server_default=""),  # for operators, a fact a line
-    Column("counted_from", Moment),  # time without service moves it on; none if an older version held it
+    Column("counted_from", Moment, nullable=False),  # time without service moves it on
 )
 
 # What streams were told is gone, so that they can be told since when if it is back.
@@ -177,7 +175,7 @@ deliveries = Table(
     Column("payload", LargeBinary, nullable=False),
     Column("lease_owner", Text),  # the run that claimed it, until it is settled
     Column("lease_until", Moment),  # by the database's clock; none is one that is over
-    Column("checksum", LargeBinary),  # of the whole message and of where it goes; none if 0.1 stored it
+    Column("checksum", LargeBinary, nullable=False),  # of the whole message and of where it goes
     Column("body", LargeBinary),  # of `bodies`, what follows the payload; none if that is all
     UniqueConstraint("digest", "channel", "target", "copy"),
     Index("deliveries_by_state", "channel", "state", "due"),

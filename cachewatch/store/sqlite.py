@@ -16,9 +16,9 @@ from sqlalchemy.exc import DatabaseError
 from cachewatch.errors import StateError
 from cachewatch.runtime.filesystems import journal_mode
 from cachewatch.store.database import Database
+from cachewatch.store.migrations import bring_up, form_of
 from cachewatch.store.private_folder import make_private
 from cachewatch.store.sqlite_backup import copy_whole
-from cachewatch.store.sqlite_forms import bring_up, check_ours
 from cachewatch.store.timestamps import Clock, utc_now
 
 NAME = "cachewatch.db"
@@ -51,8 +51,7 @@ class SqliteDatabase(Database):
         if must_exist:
             check_exists(self.path)
         make_private(folder)
-        self.is_new = not (self.path.exists() and self.path.stat().st_size)
-        if not self.is_new:
+        if self.path.exists() and self.path.stat().st_size:
             self._check_ours()
         pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
         super().__init__(make_engine(self.path, pragmas), clock)
@@ -60,7 +59,7 @@ class SqliteDatabase(Database):
             with self._explained():
                 if is_checked:
                     _check(self._engine, self.path, "quick_check")
-                bring_up(self._engine, self.path)
+                self.is_new = bring_up(self._engine, self.place)
         except BaseException:
             self.close()
             raise
@@ -98,7 +97,7 @@ class SqliteDatabase(Database):
         engine = make_engine(self.path)
         try:
             with self._explained(), engine.connect() as connection:
-                check_ours(connection, self.path)
+                form_in(connection, self.path)
         finally:
             engine.dispose()
 
@@ -117,6 +116,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
+
+
+def form_in(connection: Connection, path: Path) -> int | None:
+    """Return the form of the database at `path`, none if it is empty; raise StateError if it is of another program."""
+    form = form_of(connection)
+    if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
+        raise StateError(f"{path}: is not a state of cachewatch; name another folder in `state:`")
+    return form
 
 
 def has_file(folder: Path) -> bool:

@@ -16,10 +16,9 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError
 
-from cachewatch.errors import EmptyState, OlderState, StateError
-from cachewatch.store.schema import FORM
-from cachewatch.store.sqlite import SqliteDatabase, advice_for_missing, check_exists, make_engine
-from cachewatch.store.sqlite_forms import check_ours, version_of
+from cachewatch.errors import StateError
+from cachewatch.store.migrations import check_form
+from cachewatch.store.sqlite import SqliteDatabase, advice_for_missing, check_exists, form_in, make_engine
 from cachewatch.store.timestamps import utc_now
 
 # Where the header says what kind of journal there is, and how it says that it is a log.
@@ -33,7 +32,7 @@ _ATTEMPTS = 2
 class SqliteToRead(SqliteDatabase):
     """The state's database, for who changes nothing: it is neither made nor upgraded."""
 
-    def __init__(self, folder: Path, *, may_be_older: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         """Open the database in `folder`.
 
         Raises StateError where there is none, where it cannot be read, or where another version wrote it.
@@ -43,13 +42,13 @@ class SqliteToRead(SqliteDatabase):
         self.clock = utc_now
         _check_access(self.path)
         self._stamp: object = None  # what must stay as it is while we read
-        # Of another version it can only be copied, which SQLite takes for more than a query.
-        pragmas = [] if may_be_older else ["query_only = ON"]
         with self._explained():
-            engine, version = self._opened(pragmas)
+            engine, form = self._opened()
             self._engine = engine.execution_options(database_time=self._time)
         try:
-            _check_version(self.path, version, may_be_older=may_be_older)
+            if form is None:
+                raise StateError(f"{self.path}: {advice_for_missing(folder, 'is empty')}")
+            check_form(form, self.place)
         except StateError:
             self.close()
             raise
@@ -62,16 +61,15 @@ class SqliteToRead(SqliteDatabase):
         if self._stamp is not None and self._stamp != _stamp(self.path):
             raise StateError(f"{self.path}: was changed while it was read; try again")
 
-    def _opened(self, pragmas: list[str]) -> tuple[Engine, int]:
+    def _opened(self) -> tuple[Engine, int | None]:
         """Open it as its files ask for, which may come and go meanwhile, or as it can be where the disk is full."""
         for attempt in range(1, _ATTEMPTS + 1):
             mode = _mode(self.path, is_writable=_is_writable(self.path) and attempt == 1)
             self._stamp = _stamp(self.path) if mode == _UNCHANGING else None
-            engine = make_engine(self.path, pragmas, creator=partial(_connect, self.path, mode))
+            engine = make_engine(self.path, creator=partial(_connect, self.path, mode))
             try:
                 with engine.connect() as connection:
-                    check_ours(connection, self.path)
-                    return engine, version_of(connection)
+                    return engine, form_in(connection, self.path)
             except StateError:
                 engine.dispose()
                 raise
@@ -128,18 +126,6 @@ def _check_access(path: Path) -> None:
             f"{path}: {error.strerror} for user {_user()}; run this as the user that runs cachewatch, "
             "or let a group read the state"
         ) from error
-
-
-def _check_version(path: Path, version: int, *, may_be_older: bool) -> None:
-    if version == 0:
-        raise EmptyState(f"{path}: {advice_for_missing(path.parent, 'is empty')}")
-    if version > FORM:
-        raise StateError(f"{path}: written by a newer cachewatch (form {version}, this one knows {FORM})")
-    if version < FORM and not may_be_older:
-        raise OlderState(
-            f"{path}: written by an older cachewatch (form {version}, this one reads form {FORM}); "
-            "`cachewatch once` or a restart of the daemon upgrades it, and keeps a copy of what it was"
-        )
 
 
 def _user() -> str:

@@ -155,12 +155,6 @@ def test_a_state_does_not_move_to_itself(tmp_path: Path, run: Run) -> None:
         assert (refused.exit_code, "source and target are the same" in refused.error) == (2, True), refused.error
 
 
-def test_a_backup_of_an_older_form_moves(tmp_path: Path, run: Run) -> None:
-    old = Path(__file__).parents[1] / "data" / "state-0.1.db"
-    done = run("state", "move", old, tmp_path / "state")
-    assert (done.exit_code, "rows copied and compared" in done.error) == (0, True), done.error
-
-
 def test_a_check_names_what_is_damaged(site: Site, run: Run) -> None:
     config = site.folder / "cachewatch.yaml"
     whole = run("state", "check", "--config", config)

@@ -2,7 +2,7 @@
 
 Reads one JSON request a line: {"config": FILE, "hours": N, "trap": true, "mutant": NAME, "kill": [POINT, N], "count": FILE}.
 With "stop" in place of "kill" it stops there and waits.
-With {"command": ["status"]} it runs that instead of `once`, and with {"next_form": true} it is a newer cachewatch.
+With {"command": ["status"]} it runs that instead of `once`.
 Each run is a forked child; with `trap` it stops itself before it begins, so that strace can take hold of
 it and count from there, and with `count` it writes down the name of every point that it passes. Prints
 {"pid": N} when the child is there and {"status": N} when it has ended. The first request is run by the process itself:
@@ -24,9 +24,7 @@ import cachewatch.cli
 import cachewatch.cli.once_and_daemon
 from cachewatch.cli import main
 from cachewatch.notify.pass_context import Context
-from cachewatch.store import sqlite, sqlite_read_only, timestamps
-from cachewatch.store.sqlite_forms import bring_up
-from crash.forms import NEXT_FOLDERS, NEXT_FORM
+from cachewatch.store import timestamps
 from crash.mutants import MUTANTS
 from crash.points import POINTS
 
@@ -67,9 +65,6 @@ def _run(request: dict[str, Any]) -> None:
     later = timedelta(hours=request.get("hours", 0))
     now = timestamps.utc_now
     vars(cachewatch.cli.once_and_daemon)["utc_now"] = lambda: now() + later
-    if request.get("next_form"):
-        vars(sqlite)["bring_up"] = partial(bring_up, form=NEXT_FORM, folders=NEXT_FOLDERS)
-        vars(sqlite_read_only)["FORM"] = NEXT_FORM
     if request.get("mutant"):
         MUTANTS[request["mutant"]]()
     if request.get("kill"):

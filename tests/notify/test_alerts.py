@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -360,7 +359,6 @@ def test_a_suppressed_address_that_is_configured_again_is_an_alert_again(tmp_pat
         (AlertKey(AlertKind.DOCUMENTS_UNREADABLE, "public", "develop"), ("", "")),
         (AlertKey(AlertKind.SUSPICIOUS_LOSS, "public", "develop"), ("", "")),
         (AlertKey(AlertKind.LARGE_CHANGE, "public", "develop"), ("", "")),
-        (AlertKey(AlertKind.DIGEST_HELD, "ml", "regular"), ("", "")),
         (AlertKey(AlertKind.DIGEST_FAILED, "ml", "regular"), ("  ml:", "  renamed:")),
         (AlertKey(AlertKind.TEMPLATE_FAILED, "ml"), ("  ml:", "  renamed:")),
         (AlertKey(AlertKind.CHANNEL_DOWN, "unused"), ("", "")),
@@ -417,27 +415,6 @@ def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path
     create_digests(context)
     assert site.notices() == ["a large change in develop of public"] * 2
     assert open_alerts(site) == [("large-change", "public", "develop")]
-
-
-@pytest.mark.only_sqlite
-def test_the_alerts_of_0_1_go_on(tmp_path: Path, loopback: None) -> None:
-    """They are no news, and are resolved as ever; the address that it left out without a word becomes an alert."""
-    site = Site(tmp_path, STATES)
-    (tmp_path / "state").mkdir(mode=0o700)
-    shutil.copy(Path(__file__).parents[1] / "data" / "state-0.1.db", tmp_path / "state" / "cachewatch.db")
-    old = MAIL.replace("public:", "away:").replace("upstream", "nowhere").replace("kim@", "lee@")
-    mail(site, old + "  bulk: {to: [max@example.org], channels: [mail]}\n")
-    site.now = day(6)
-    assert open_alerts(site) == [("source-failed", "away", ""), ("digest-held", "bulk", "regular")]
-    before = len(site.notices())
-    site.run()
-    # In any order: both are of one moment.
-    assert set(site.notices()[before:]) == {"4 alerts are open", "lee@example.org receives no more digests"}
-    operator_actions.release(site.open(), "bulk")
-    operator_actions.restore(site.open(), "mail", "lee@example.org")
-    site.run(later=HOUR)
-    assert {"no digest for bulk is held any more", "lee@example.org receives digests again"} <= set(site.notices())
-    assert open_alerts(site) == [("source-failed", "away", "")]
 
 
 def test_the_daemon_summarizes_too(site: Site) -> None:

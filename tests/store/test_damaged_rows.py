@@ -139,16 +139,6 @@ def test_what_all_readers_share_is_made_anew_for_each(site: Site, server: Post, 
 
 
 @pytest.mark.slow
-def test_what_0_1_stored_is_protected_as_well(site: Site, server: Post) -> None:
-    """Without a checksum: what cannot be unpacked is made anew, and the Message-ID says whether it is the same."""
-    message_id = mails(site)["kim"].message_id
-    execute(site, "UPDATE deliveries SET checksum = NULL, may_have_arrived = 1, payload = x'789c00'")
-    site.run()
-    assert {each.state for each in site.deliveries()} == {State.SENT}
-    assert header(server.received[0].content, "Message-ID") == message_id
-
-
-@pytest.mark.slow
 def test_what_cannot_be_made_anew_is_a_dead_letter(site: Site, server: Post, run: Run) -> None:
     """Its digest is damaged too. The others get theirs, and operators a notice with what to do."""
     flip(site, "deliveries", "payload", "target = 'kim@example.org'")

@@ -1,29 +1,26 @@
-"""The state in PostgreSQL: what it says of a server that cannot be used, its order, its clock, its plans, its writers."""
+"""The state in PostgreSQL: what it says of a server that cannot be used, its order, its clock, its writers."""
 
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from postgres import GUARDED, PASSWORD
-from sqlalchemy import event, text
-from stored import DAY, HOUR, LEASE, NOW, next_form, queue
+from sqlalchemy import text
+from stored import DAY, HOUR, LEASE, NOW, queue
 
 from cachewatch.config.secrets import Secret
 from cachewatch.config.state_address import PostgresAddress
-from cachewatch.errors import OlderState, StateError
+from cachewatch.errors import StateError
 from cachewatch.store import alerts, digests, health, leader_lease, outbox, postgresql, scheduled_runs
 from cachewatch.store.alerts import AlertKey, AlertKind
-from cachewatch.store.database import Connection
 from cachewatch.store.health import Counter
-from cachewatch.store.migrations import take_steps
 from cachewatch.store.opening import has_state, open_database, open_to_read
 from cachewatch.store.postgresql import PostgresDatabase
 from cachewatch.store.schema import FORM
@@ -118,67 +115,6 @@ def test_several_that_make_the_tables_at_once_take_turns(address: PostgresAddres
             with database.read() as connection:
                 assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").all() == [(str(FORM),)]
             database.close()
-
-
-def test_a_newer_form_is_refused(address: PostgresAddress) -> None:
-    with closing(PostgresDatabase(address)) as database, database.write() as connection:
-        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{FORM + 1}'")
-    with pytest.raises(StateError, match=rf"written by a newer cachewatch \(form {FORM + 1}, this one knows {FORM}\)"):
-        open_database(address)
-
-
-def test_steps_to_another_form_are_taken_once_each_or_not_at_all(database: PostgresDatabase, tmp_path: Path) -> None:
-    add = 'op.add_column("counters", Column("since", TIMESTAMP(timezone=True)))'
-    uses = "from sqlalchemy import TIMESTAMP, Column"
-    broken = next_form(tmp_path / "broken", uses, add, 'raise RuntimeError("killed")')
-    take = partial(take_steps, database._engine, postgresql.version_of, postgresql.note, form=FORM + 1)
-    with pytest.raises(RuntimeError, match="killed"):
-        take(folders=broken)
-    for _ in range(2):
-        take(folders=next_form(tmp_path / "right", uses, add))
-    with database.read() as connection:
-        assert connection.exec_driver_sql("SELECT since FROM counters").all() == []
-        assert postgresql.version_of(connection) == FORM + 1
-
-
-def test_a_state_of_0_2_is_upgraded(address: PostgresAddress) -> None:
-    """Form 4 was the first one here; what is made anew has the same tables."""
-    with closing(PostgresDatabase(address)) as database, database.write() as connection:
-        made = _columns(connection)
-        for statement in (
-            "DROP TABLE bodies",
-            "DROP INDEX deliveries_by_body",
-            "ALTER TABLE deliveries DROP COLUMN body",
-        ):
-            connection.exec_driver_sql(statement)
-        postgresql.note(connection, 4)
-    with closing(open_database(address)) as upgraded, upgraded.read() as connection:
-        assert _columns(connection) == made
-        assert postgresql.version_of(connection) == FORM
-
-
-def _columns(connection: Connection) -> list[tuple[object, ...]]:
-    """Return all columns, and the columns of all indices."""
-    query = "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema()"
-    indices = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"
-    found = [row for text in (query, indices) for row in connection.exec_driver_sql(text).all()]
-    return sorted(tuple(row) for row in found)
-
-
-def test_an_older_form_is_upgraded(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(PostgresDatabase(address)) as database, database.write() as connection:
-        postgresql.note(connection, FORM - 1)
-    taken: list[int] = []
-    monkeypatch.setattr(postgresql, "take_steps", lambda *_, form: taken.append(form))
-    open_database(address).close()
-    assert taken == [FORM]
-
-
-def test_who_only_reads_upgrades_nothing(address: PostgresAddress) -> None:
-    with closing(PostgresDatabase(address)) as database, database.write() as connection:
-        postgresql.note(connection, FORM - 1)
-    with pytest.raises(OlderState, match="stop the older one on every host first"):
-        open_to_read(address)
 
 
 def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: PostgresDatabase) -> None:
@@ -277,31 +213,3 @@ def test_a_host_that_stops_in_a_transaction_holds_up_the_others_for_a_while_only
             pause()
         with other.read() as connection:
             assert health.counters(connection) == {Counter("other"): 1}
-
-
-# Of what is asked again and again: which index finds it.
-_PLANS: dict[str, tuple[Callable[[Connection], object], str]] = {
-    "claim": (lambda connection: outbox.claim(connection, "mail", NOW, LEASE), "deliveries_open"),
-    "due_channels": (lambda connection: outbox.due_channels(connection, NOW), "deliveries_open"),
-    "expired_leases": (outbox.expired_leases, "deliveries_open"),
-    "all_held": (digests.all_held, "digests_held"),
-    "last_created": (lambda connection: digests.last_created(connection, "ml", "regular"), "digests_by_stream"),
-    "pending": (lambda connection: scheduled_runs.pending(connection, "ml", "regular"), "slots_pending"),
-}
-
-
-@pytest.mark.parametrize("query", _PLANS)
-def test_a_partial_index_has_what_is_at_work(database: PostgresDatabase, query: str) -> None:
-    ask, index = _PLANS[query]
-    plan: list[str] = []
-
-    def explain(connection: Connection, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-        if statement.startswith("SELECT"):
-            plan.extend(connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars())
-
-    with database.write() as connection:
-        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-        event.listen(database._engine, "before_cursor_execute", explain)
-        ask(connection)
-        event.remove(database._engine, "before_cursor_execute", explain)
-    assert index in "\n".join(plan)

@@ -20,12 +20,12 @@ from station import Site, log, running, wait_for
 from cachewatch.cli import main
 from cachewatch.errors import StateError
 from cachewatch.notify.run_pass import run_pass
-from cachewatch.store.lock import only_one
+from cachewatch.store import schema
+from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import NAME, SqliteDatabase
 from cachewatch.store.sqlite_read_only import SqliteToRead
 
 _NOBODY = 65534
-DATA = Path(__file__).parents[1] / "data"
 CONFIG = """\
 version: 1
 state: {state}
@@ -231,27 +231,21 @@ def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
         assert (done.exit_code, "Permission denied for user" in done.error) == (5, True), done
 
 
-def test_who_only_reads_upgrades_nothing_that_is_in_use(tmp_path: Path, run: Run) -> None:
-    """The version before goes on with its own form while it works; a copy can be made all the same."""
-    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
-    site.configure(CONFIG.replace("{state}", "{folder}/state"))
-    (tmp_path / "state").mkdir()
-    shutil.copy(DATA / "state-0.1.db", tmp_path / "state" / NAME)
-    before = (tmp_path / "state" / NAME).read_bytes()
-    with only_one(tmp_path / "state"):
-        for command in COMMANDS:
-            done = run(*command, "--config", tmp_path / "cachewatch.yaml")
-            assert (done.exit_code, "written by an older cachewatch (form 1" in done.error) == (5, True), done
-        assert run("backup", tmp_path / "copy.db", "--config", tmp_path / "cachewatch.yaml").exit_code == 0
-    assert (tmp_path / "state" / NAME).read_bytes() == before
+@pytest.mark.parametrize("form", [FORM + 1, "of before"])
+def test_who_only_reads_upgrades_nothing(site: Site, run: Run, form: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state of another form is refused, and stays as it is."""
+    if isinstance(form, int):
+        monkeypatch.setattr(schema, "FORM", form)
+    else:
+        with opened(site.folder / "state" / NAME) as connection:
+            connection.execute("DROP TABLE alembic_version")
+    before = (site.folder / "state" / NAME).read_bytes()
+    advice = "`cachewatch once` or the daemon of this one upgrades it" if isinstance(form, int) else "begin a new one"
+    for command in (*COMMANDS, ("backup", site.folder / "copy.db")):
+        done = run(*command, "--config", site.folder / "cachewatch.yaml")
+        assert (done.exit_code, advice in done.error) == (5, True), done
+    assert (site.folder / "state" / NAME).read_bytes() == before
     assert names(site) == [NAME]
-    assert run("status", "--config", tmp_path / "cachewatch.yaml").exit_code == 0
-    assert names(site) == [NAME, f"{NAME}.form-1", f"{NAME}.upgrade"]
-    with opened(tmp_path / "state" / NAME) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    done = run("status", "--config", tmp_path / "cachewatch.yaml")
-    assert (done.exit_code, "written by a newer cachewatch (form 99" in done.error) == (5, True), done
 
 
 @pytest.mark.parametrize("is_empty", [False, True])

@@ -1,18 +1,18 @@
 """What is remembered: transactions that are whole, claims that are single, and a database that says what is wrong."""
 
-import lzma
 import random
-import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
-from sqlalchemy import func, select, update
-from stored import DAY, HOUR, LEASE, NOW, OTHER, message, queue, rendered, stored
+from sqlalchemy import func, select
+from stored import DAY, HOUR, LEASE, NOW, OTHER, message, next_form, queue, rendered, stored
 
+from cachewatch.config.state_address import State as Place
 from cachewatch.errors import StateError
 from cachewatch.store import alerts, cursors, digests, health, held, outbox, scheduled_runs, suppressions
 from cachewatch.store.alerts import AlertKey, AlertKind
@@ -21,15 +21,22 @@ from cachewatch.store.database import Database, after_commit
 from cachewatch.store.digests import DigestState
 from cachewatch.store.health import Counter
 from cachewatch.store.held import Hold, HoldEvent, HoldKind
-from cachewatch.store.opening import open_database
+from cachewatch.store.migrations import bring_up, form_of
+from cachewatch.store.opening import open_database, open_to_read
 from cachewatch.store.outbox import State
+from cachewatch.store.schema import FORM
 from cachewatch.store.schema import digests as table
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where each of the databases is."""
+    return tmp_path / "state" if request.param == "sqlite" else request.getfixturevalue("address")
+
+
+@pytest.fixture
+def database(state: Place) -> Iterator[Database]:
     """Each of the databases, which are alike."""
-    state = tmp_path / "state" if request.param == "sqlite" else request.getfixturevalue("address")
     with closing(open_database(state, is_checked=True, clock=lambda: NOW)) as opened:
         yield opened
 
@@ -45,9 +52,7 @@ def test_the_forms_of_a_digest_take_little_more_than_its_text(database: Database
     )
     with database.write() as connection:
         digests.add(connection, stored("one", rendered=whole, short=whole))
-        taken = connection.execute(
-            select(func.length(table.c.rendered) + func.length(table.c.short)).select_from(table)
-        ).scalar_one()
+        taken = connection.execute(select(func.length(table.c.rendered))).scalar_one()
 
     assert taken <= len(text) + 12_000
     with database.read() as connection:
@@ -56,30 +61,38 @@ def test_the_forms_of_a_digest_take_little_more_than_its_text(database: Database
     assert (found.rendered, found.short) == (whole, whole)
 
 
-def test_digests_of_the_first_form_can_be_read(database: Database) -> None:
-    """As they were stored before both lengths were compressed together."""
-    first, second = (zlib.compress(msgspec.msgpack.encode(rendered(key))) for key in ("one", "two"))
+def test_an_older_form_is_upgraded_as_a_whole_or_not_at_all(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there stays, and of several that upgrade at once, one does."""
     with database.write() as connection:
-        digests.add(connection, stored("one"))
-        connection.execute(update(table).values(rendered=first, short=second, checksum=None, form=1))
+        health.count(connection, Counter("seen"))
+    add = 'op.execute("ALTER TABLE counters ADD COLUMN since TEXT")'
+    next_form(tmp_path, monkeypatch, add, 'raise RuntimeError("killed")')
+    with pytest.raises(RuntimeError, match="killed"):
+        bring_up(database._engine, database.place)
     with database.read() as connection:
-        found = digests.get(connection, "one")
+        assert form_of(connection) == FORM
+        assert "since" not in list(connection.exec_driver_sql("SELECT * FROM counters").keys())
+    next_form(tmp_path, monkeypatch, add)
+    with ThreadPoolExecutor(4) as pool:
+        made = pool.map(lambda _: bring_up(database._engine, database.place), range(4))
+    assert not any(made)
+    with database.read() as connection:
+        assert form_of(connection) == FORM + 1
+        assert connection.exec_driver_sql("SELECT * FROM counters").all() == [("seen", 1.0, None)]
 
-    assert found is not None
-    assert (found.rendered.key, found.short.key) == ("one", "two")
 
-
-def test_digests_of_the_second_form_can_be_read(database: Database) -> None:
-    """As they were stored before small ones were compressed by zlib."""
-    both = lzma.compress(msgspec.msgpack.encode((rendered("one"), rendered("two"))), check=lzma.CHECK_NONE)
+@pytest.mark.parametrize("form", [FORM + 1, "of before"])
+def test_a_state_of_another_form_is_refused_and_left_alone(state: Place, database: Database, form: object) -> None:
     with database.write() as connection:
-        digests.add(connection, stored("one"))
-        connection.execute(update(table).values(rendered=both, checksum=None, form=2))
-    with database.read() as connection:
-        found = digests.get(connection, "one")
-
-    assert found is not None
-    assert (found.rendered.key, found.short.key) == ("one", "two")
+        change = f"UPDATE alembic_version SET version_num = '{form}'"
+        connection.exec_driver_sql(change if isinstance(form, int) else "DROP TABLE alembic_version")
+    for use in (open_database, open_to_read):
+        with pytest.raises(
+            StateError, match=r"has form \d, and .* reads form \d; use the cachewatch that wrote it, or"
+        ):
+            use(state)
 
 
 def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
