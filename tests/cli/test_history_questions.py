@@ -3,10 +3,8 @@
 import csv
 import io
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -234,17 +232,3 @@ def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: 
     assert run("log", "--db", moved).output == expected
     monkeypatch.setenv("CACHEWATCH_HISTORY", str(moved))
     assert run("log").output == expected
-
-
-@pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("words", ["when py-keras", "blame 22xqlom", "log", "churn", "stacks --at HEAD"])
-def test_questions_load_little(words: str) -> None:
-    """A question is answered in less time than git, the configuration or DeepDiff take to load."""
-    code = (
-        "import sys\nfrom cachewatch.cli import cli\n"
-        f"cli.main({words.split()!r}, standalone_mode=False)\nprint(sorted(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, env=os.environ)
-    loaded = done.stdout.splitlines()[-1]
-    for module in ("git", "deepdiff", "sqlalchemy", "pydantic", "yaml", "jinja2", "re2"):
-        assert f"'{module}'" not in loaded

@@ -23,7 +23,7 @@ def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write(tmp_path / "c.git", [nights.night() for _ in range(40)], seed=11)
 
 
-@pytest.mark.parametrize(("start", "runs"), [(0, 4), (0, 100), (17, 3), (39, 4)])
+@pytest.mark.parametrize(("start", "runs"), [(0, 4), (0, 100), (17, 3), (37, 4)])
 def test_processes_find_what_one_finds(catalogue: Path, monkeypatch: pytest.MonkeyPatch, start: int, runs: int) -> None:
     monkeypatch.setattr(finding, "_RUNS_OF_JOB", runs)
     with closing(Repository(catalogue)) as repository:
