@@ -313,7 +313,7 @@ def dump(path: Path) -> Dump:
     found["interval"] = sorted((*_sortable(row[:-1]), unpack(row[-1])) for row in intervals)
     found["revision"] = list(connection.execute('SELECT n, "commit" FROM revision ORDER BY n'))
     found["progress"] = [
-        *connection.execute("SELECT indexed, part FROM progress"),
+        *connection.execute("SELECT indexed FROM progress"),
         *connection.execute("SELECT * FROM unit"),
     ]
     wanted = {(p, i) for i, h in connection.execute("SELECT id, hashes FROM interval") for p in prefixes(h)}
@@ -460,7 +460,7 @@ class Told:
             "night": sorted(self.nights),
             "cause": [],
             "revision": list(enumerate(commits)),
-            "progress": [(len(commits) - 1, None)],
+            "progress": [(len(commits) - 1,)],
             "spec is right": [True],
             "stack is right": [True],
         }

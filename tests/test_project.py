@@ -126,7 +126,7 @@ def test_the_changelog_has_its_form() -> None:
 
     assert all(re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", version) for version in versions)
     assert versions.index("Unreleased") == 0
-    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Removed", "Security"}
     for part in text.split("\n## ")[1:]:
         sections = re.findall(r"^### (.*)$", part, re.MULTILINE)
         assert sections == sorted(set(sections)), "each section once, in the order of the alphabet"

@@ -1,7 +1,6 @@
 """`cachewatch history`: build the history index, keep it up to date, and see how far it is."""
 
 import os
-import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,19 +14,17 @@ from cachewatch.cli.open_history import DB_OPTION, find_history
 from cachewatch.cli.output import FORMAT_OPTION, write_json
 from cachewatch.cli.progress import progress_line
 from cachewatch.cli.usage_errors import SuggestingGroup
-from cachewatch.cli.waiting import waiting
 from cachewatch.core.untrusted_text import safe
-from cachewatch.errors import NoHistoryIndex, UsageError
+from cachewatch.errors import NoHistoryIndex
 from cachewatch.history_db.answer_tables import indexed_up_to
 from cachewatch.render.statement_phrases import number
 
 if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
-    from cachewatch.history_db.build import Built, Part
+    from cachewatch.history_db.build import Built
     from cachewatch.history_db.engines import Engine
     from cachewatch.history_db.status import Status
 
-_PART = re.compile(r"(\d{1,5})/(\d{1,5})")
 _LOOSE_OBJECTS = 5_000
 
 
@@ -61,41 +58,14 @@ def _build_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@history.command(
-    epilog=examples(
-        "cachewatch history build",
-        "cachewatch history build --part 3/16 --into parts  # one of 16 jobs; then `history merge parts`",
-    )
-)
+@history.command(epilog=examples("cachewatch history build", "cachewatch history build --jobs 8 --quiet"))
 @_build_options
-@click.option("--part", metavar="I/N", help="Index only part I of N of the documents; takes --into.")
-@click.option("--into", metavar="DIR", type=click.Path(path_type=Path), help="Folder of the parts.")
-def build(
-    *,
-    repo: str | None,
-    db: Path | None,
-    jobs: int,
-    cluster: str | None,
-    no_progress: bool,
-    quiet: bool,
-    part: str | None,
-    into: Path | None,
-) -> None:
+def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, no_progress: bool, quiet: bool) -> None:
     """Index all revisions of a repository.
 
     A build that was interrupted continues where it was, and one that is complete is brought up to date.
     """
-    from cachewatch.history_db.merging import part_path  # noqa: PLC0415  git is slow to load
-
-    wanted = _part(part)
-    if (wanted is None) != (into is None):
-        raise UsageError("--part and --into belong together, as in `--part 3/16 --into parts`")
-    if wanted is not None and db is not None:
-        raise UsageError("--part makes a file of its own in the folder of --into; leave out --db")
-    path = None if wanted is None or into is None else part_path(into, wanted.number, wanted.of)
-    _bring_up_to_date(
-        repo, path or db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, part=wanted, is_checked=True
-    )
+    _bring_up_to_date(repo, db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, is_checked=True)
 
 
 @history.command(
@@ -147,48 +117,6 @@ def drop(*, repo: str | None, db: Path | None) -> None:
     click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
 
 
-@history.command(
-    epilog=examples("cachewatch history merge parts", "cachewatch history merge parts --repo /srv/catalogue.git")
-)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@REPO_OPTION
-@DB_OPTION
-def merge(*, folder: Path, repo: str | None, db: Path | None) -> None:
-    """Merge the parts in DIR into one index.
-
-    All parts must be complete and of the same revisions. Afterwards DIR is no longer needed.
-    """
-    from cachewatch.history_db.merging import merge as merge_parts  # noqa: PLC0415
-
-    path = find_history(repo, db)
-    with waiting(lambda: f"merging {folder}"):
-        done = merge_parts(folder, path)
-    merged = f"{number(done.parts, 'part')} with {number(done.documents, 'document')} of {number(done.revisions, 'revision')}"
-    click.echo(f"{path}: merged {merged}.", err=True)
-
-
-@history.command(
-    epilog=examples("cachewatch history export parquet", "cachewatch history export parquet --db /srv/history.db")
-)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@REPO_OPTION
-@DB_OPTION
-def export(*, folder: Path, repo: str | None, db: Path | None) -> None:
-    """Write the index into DIR as Parquet files, for DuckDB and the like.
-
-    It takes cachewatch[export]. Files of an earlier export are replaced.
-    """
-    from cachewatch.history_db.exporting import export as write_files  # noqa: PLC0415
-    from cachewatch.history_db.reading import Index  # noqa: PLC0415
-
-    with Index(find_history(repo, db)) as index, waiting(lambda: f"writing {folder}"):
-        counts = write_files(index, folder)
-        indexed = index.indexed
-    for name, count in counts.items():
-        click.echo(f"{folder / name}.parquet: {number(count, 'row')}")
-    click.echo(indexed_up_to(indexed))
-
-
 def _bring_up_to_date(
     repo: str | None,
     db: Path | None,
@@ -197,7 +125,6 @@ def _bring_up_to_date(
     *,
     is_shown: bool,
     is_quiet: bool,
-    part: "Part | None" = None,
     must_exist: bool = False,
     is_checked: bool = False,
 ) -> None:
@@ -214,7 +141,7 @@ def _bring_up_to_date(
         _warn_of_loose_objects(repository)
         progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
         engine = _engine(repository, jobs, cluster)
-        done = bring_up_to_date(repository, path, engine, jobs=jobs, part=part, progress=progress)
+        done = bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
     if not is_quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
     if done.unreadable:
@@ -229,17 +156,6 @@ def _engine(repository: "Repository", jobs: int, cluster: str | None) -> "Engine
     from cachewatch.history_db.engines import in_jobs, on_cluster  # noqa: PLC0415
 
     return on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
-
-
-def _part(text: str | None) -> "Part | None":
-    from cachewatch.history_db.build import Part  # noqa: PLC0415
-
-    if text is None:
-        return None
-    found = _PART.fullmatch(text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise UsageError(f"--part {text}: write I/N, such as 3/16, with I from 1 to N")
-    return Part(int(found[1]), int(found[2]))
 
 
 def _missing(path: Path) -> NoHistoryIndex:

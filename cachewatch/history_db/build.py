@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TypeVar
-from zlib import crc32
 
 from msgspec import Struct
 
@@ -40,18 +38,6 @@ from cachewatch.history_db.schema import (
 )
 from cachewatch.history_db.writing import Writer, fill_specs
 from cachewatch.runtime.atomic_files import open_lock
-
-Item = TypeVar("Item")
-
-
-class Part(Struct, frozen=True):
-    """One of several builds that each index some of the documents."""
-
-    number: int  # from 1
-    of: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
 
 
 class Progress(Struct, frozen=True):
@@ -83,17 +69,16 @@ def bring_up_to_date(
     engine: Engine,
     *,
     jobs: int = 1,
-    part: Part | None = None,
     progress: Progress = _TELL_NOBODY,
 ) -> Built:
-    """Index all revisions up to HEAD at `path`, or with a `part` some of their documents; `jobs` processes find them.
+    """Index all revisions up to HEAD at `path`; `jobs` processes find them.
 
     Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
     """
     check_is_index(path)
     with locked(path), closing(open_for_writing(path)) as connection, named(path):
         is_beside = path.resolve() == index_path(None, repository.shared_git_dir, {}).resolve()
-        build = _Build(repository, connection, engine, jobs=jobs, part=part, progress=progress, is_beside=is_beside)
+        build = _Build(repository, connection, engine, jobs=jobs, progress=progress, is_beside=is_beside)
         return build.run()
 
 
@@ -105,7 +90,6 @@ class _Build:
         engine: Engine,
         *,
         jobs: int,
-        part: Part | None,
         progress: Progress,
         is_beside: bool,  # the index is in the git folder of the repository, and so of no other one
     ) -> None:
@@ -114,14 +98,12 @@ class _Build:
         self._connection = connection
         self._engine = engine
         self._jobs = jobs
-        self._part = part
         self._progress = progress
         self._chain: list[Moment] = []
         self._versions = self._unreadable = 0
 
     def run(self) -> Built:
         """Do all that is to do."""
-        self._claim()
         self._chain = first_parents(self._repository)
         rewritten = self._take_back()
         before = self._indexed()
@@ -131,16 +113,6 @@ class _Build:
                 self._add_revisions(stored)
             self._index(self._one("SELECT max(n) FROM revision"))
         return Built(self._indexed() - before, self._versions, rewritten, self._unreadable)
-
-    def _claim(self) -> None:
-        """Let the file be for this part, or for the whole; a file that is for something else is left as it is."""
-        wanted = str(self._part) if self._part else None
-        found, revisions = self._connection.execute(
-            "SELECT part, (SELECT count(*) FROM revision) FROM progress"
-        ).fetchone()
-        if found != wanted and (found or revisions):
-            raise UsageError(f"the file is for {_for_what(found)}, not for {_for_what(wanted)}; name another one")
-        self._connection.execute("UPDATE progress SET part = ?", (wanted,))
 
     def _take_back(self) -> int:
         """Take revisions out that are not in the chain any more, and return how many."""
@@ -177,20 +149,19 @@ class _Build:
         indexed = self._indexed()
         commits = [moment.commit for moment in self._chain[: newest + 1]]
         found = find_in_jobs(self._repository, commits, indexed + 1, self._jobs)
-        documents = _in_part(found, self._part, lambda one: f"{one.tag}/{one.package}")
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
-        nights = _in_part(find_nights(self._repository, commits, sorted(changed)), self._part, lambda night: night.name)
+        nights = find_nights(self._repository, commits, sorted(changed))
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
         states = _States(self._connection) if indexed >= 0 else None
         # The documents of a package, one in each tag, have much in common that is then decoded once.
-        documents = sorted(documents, key=lambda one: (one.package, one.tag))
+        documents = sorted(found, key=lambda one: (one.package, one.tag))
         tasks = [task for one in documents if (task := _task(one, states)).name not in done]
         asked = [night for night in nights if night.is_recorded and night.name not in done]
         total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)
         self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
-        writer = Writer(self._connection, has_specs=indexed >= 0 and self._part is None)
+        writer = Writer(self._connection, has_specs=indexed >= 0)
         for run in _in_runs(self._engine(units_of(tasks, asked))):
             with self._transaction():
                 _store(writer, run)
@@ -200,7 +171,7 @@ class _Build:
         with self._transaction():
             for tag, of_tag in groupby(nights, key=lambda night: night.tag):
                 writer.add_nights(tag, [(night.revision, night.is_recorded) for night in of_tag])
-            finish(self._connection, part=self._part)
+            _finish(self._connection)
 
     def _versions_up_to(self, newest: int) -> Sequence[DocumentVersions]:
         commits = self._connection.execute('SELECT "commit" FROM revision WHERE n <= ? ORDER BY n', (newest,))
@@ -239,13 +210,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def finish(connection: sqlite3.Connection, *, part: Part | None = None) -> None:
-    """Say that all documents, or those of a part, are done up to the last revision, once they are."""
-    if part is None and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
+def _finish(connection: sqlite3.Connection) -> None:
+    """Say that all documents are done up to the last revision, once they are."""
+    if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
         fill_specs(connection)
     add_indexes(connection)
-    name = str(part) if part else None
-    connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision), part = ?", (name,))
+    connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
     connection.execute("DELETE FROM unit")
 
 
@@ -316,13 +286,6 @@ def _task(one: DocumentVersions, states: _States | None) -> Task:
     return Task(one.tag, one.package, one.versions, known, is_unread, intervals)
 
 
-def _in_part(found: Sequence[Item], part: Part | None, name_of: Callable[[Item], str]) -> Sequence[Item]:
-    if part is None:
-        return found
-    # By name, so that a document stays in its part when others come.
-    return [one for one in found if crc32(name_of(one).encode()) % part.of == part.number - 1]
-
-
 def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
     """Put answers together that are stored in one transaction."""
     run: list[_Answered] = []
@@ -345,7 +308,3 @@ def _store(writer: Writer, run: Sequence[_Answered]) -> None:
 def _size(one: Task | Night) -> int:
     """Return how many versions of documents this is, or steps."""
     return len(one.versions) if isinstance(one, Task) else 1
-
-
-def _for_what(part: str | None) -> str:
-    return f"only part {part}" if part else "the whole index"

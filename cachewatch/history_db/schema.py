@@ -15,11 +15,11 @@ from cachewatch.errors import NoHistoryIndex, StateError
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 4
+VERSION = 5
 _APPLICATION = 0x63775F68  # "cw_h"
 # Where the header of a database of SQLite has it.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
-# Writers commit for a short time only, but a merge may take longer.
+# Writers commit for a short time only, but the end of a first build takes longer.
 BUSY_MILLISECONDS = 30_000
 
 # What SQLite says of a file that is damaged.
@@ -39,9 +39,8 @@ CREATE TABLE rewritten(                  -- revisions that a force-push removed 
 ) WITHOUT ROWID;
 CREATE TABLE progress(                   -- one row
     id INTEGER PRIMARY KEY CHECK (id = 1),
-    indexed INTEGER NOT NULL,            -- the last revision up to which every document is indexed, or -1. Later
+    indexed INTEGER NOT NULL             -- the last revision up to which every document is indexed, or -1. Later
                                          -- rows of `revision` are being indexed, or were when that was interrupted
-    part TEXT                            -- what the file is if it is no index: "2/8", the second of eight parts
 );
 CREATE TABLE unit(                       -- documents (TAG/PACKAGE) that are done up to the last row of `revision`,
     name TEXT PRIMARY KEY                -- while others are not yet
@@ -138,7 +137,7 @@ CREATE TABLE cause(                      -- why specs were rebuilt in a revision
     attributed INTEGER NOT NULL,         -- and how many are counted under this one only, so these add up
     PRIMARY KEY (tag, revision, package, what, before, after)
 ) WITHOUT ROWID;
-INSERT INTO progress VALUES (1, -1, NULL);
+INSERT INTO progress VALUES (1, -1);
 """
 
 # Made when the first build is complete: in their own order at once, which is faster and smaller than row by row.
@@ -258,9 +257,7 @@ def open_for_reading(
 
 
 def _check_is_complete(connection: sqlite3.Connection, path: Path) -> None:
-    indexed, part = connection.execute("SELECT indexed, part FROM progress").fetchone()
-    if part is not None:
-        raise NoHistoryIndex(f"{path}: is part {part} of an index; run `cachewatch history merge` on its folder")
+    (indexed,) = connection.execute("SELECT indexed FROM progress").fetchone()
     if indexed < 0:
         raise NoHistoryIndex(
             f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"

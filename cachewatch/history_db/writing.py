@@ -48,21 +48,17 @@ class Writer:
         for task, one in found:
             tallies[task.tag] += one.tallies
         for tag, of_tag in tallies.items():
-            self.add_tallies(tag, of_tag)
+            self._add_tallies(tag, of_tag)
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
 
     def store_causes(self, nights: Iterable[tuple[Night, Iterable[CountedCause]]]) -> None:
         """Write the causes of a run of steps, which is done then."""
         found = list(nights)
         for night, causes in found:
-            self.add_causes(night.tag, [(night.revision, cause) for cause in causes])
+            tag = self._numbers.tag(night.tag)
+            rows = [(tag, night.revision, *astuple(cause)) for cause in causes]
+            self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(night.name,) for night, _ in found])
-
-    def add_causes(self, tag: str, causes: Iterable[tuple[int, CountedCause]]) -> None:
-        """Write the causes of revisions that changed a tag."""
-        number = self._numbers.tag(tag)
-        rows = [(number, revision, *astuple(cause)) for revision, cause in causes]
-        self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def add_nights(self, tag: str, nights: Iterable[tuple[int, bool]]) -> None:
         """Write which revisions changed a tag, and whether its dependency graph is recorded there."""
@@ -71,7 +67,7 @@ class Writer:
             "INSERT OR REPLACE INTO night VALUES (?, ?, ?)", [(number, *night) for night in nights]
         )
 
-    def add_tallies(self, tag: str, tallies: Iterable[Tally]) -> None:
+    def _add_tallies(self, tag: str, tallies: Iterable[Tally]) -> None:
         """Add to the tallies of a tag."""
         number, stacks = self._numbers.tag(tag), self._numbers.stacks
         sums: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])

