@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from cachewatch.git.credentials import Access, redact
 from cachewatch.git.guarded_command import ENDED, GRACE_SECONDS, guarded
 from cachewatch.git.hardening import git_command
 from cachewatch.git.processes import GitResult, ask, explain
+from cachewatch.git.repository_checks import check_no_hooks, shared_git_dir
 
 # The name by which git's configuration knows the other side. Its address is never written down.
 NAME = "up"
@@ -162,6 +164,8 @@ class Remote:
         progress = "--quiet" if self._silence is None else "--progress"
         options = ["--porcelain", progress, "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"]
         if self.is_path or self._address.startswith("file://"):
+            path = Path(self._address if self.is_path else unquote(urlsplit(self._address).path))
+            check_no_hooks(shared_git_dir(path) or path)
             options.append(f"--receive-pack={_RECEIVE_PACK}")
         command = [f"--git-dir={folder}", "push", *options, NAME, f"{commit}:{_BRANCHES}{branch}"]
         self._ask(command, seconds=self.seconds, silence=self._silence)

@@ -28,6 +28,7 @@ from cachewatch.git.fast_import import AUTHOR, data_of, quoted
 from cachewatch.git.making_repository import import_stream, init_repository, pack
 from cachewatch.git.processes import handing_on
 from cachewatch.git.repository import Repository
+from cachewatch.git.repository_checks import check_no_hooks
 from cachewatch.runtime.atomic_files import open_lock
 
 BRANCH = "main"
@@ -279,3 +280,4 @@ def _check(folder: Path) -> None:
     is_ours = (folder / "HEAD").is_file() or (folder / RECORDING_LOCK).is_file()
     if folder.is_dir() and not is_ours and any(folder.iterdir()):
         raise UsageError(f"{folder}: is not a repository and not empty; name one, or a folder that does not exist yet")
+    check_no_hooks(folder)

@@ -17,6 +17,7 @@ _LARGEST_CONFIG = 2**20
 _MOST_INCLUDED = 100
 _LOOKED_FOR = (".git", "HEAD", "commondir", "gitdir", "config")
 _INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
+_HOOK = re.compile(r"\[\s*hook[\s.\"\]]", re.IGNORECASE)
 _PROMISE = re.compile(r"promisor|partialclone", re.IGNORECASE)
 _TOO_OLD = (
     "and this git would run what its configuration says to fetch what it lacks; install git 2.45 or newer "
@@ -42,6 +43,18 @@ def check_repository(path: Path, *, may_be_partial: bool) -> Path | None:
         raise BrokenSource(
             f"{error.filename}: {error.strerror}; git would wait for it for ever, and no git makes one"
         ) from error
+
+
+def check_no_hooks(folder: Path) -> None:
+    """Raise BrokenSource where the configuration of a bare repository to which is written names hooks: git 2.54 runs them."""
+    try:
+        if any(map(_HOOK.search, _configuration(folder))):
+            raise BrokenSource(
+                f"{folder}: its configuration names commands as hooks, which git 2.54 and newer would run; "
+                "remove the sections [hook ...], or name another repository"
+            )
+    except RefusedFile as error:
+        raise BrokenSource(f"{error.filename}: {error.strerror}; git would wait for it for ever") from error
 
 
 def is_in_repository(path: Path) -> bool:

@@ -28,6 +28,19 @@ def test_nothing_new_and_quiet_recordings_name_no_command(run: Run, buildcaches:
     assert run("record", source, "--into", tmp_path / "c.git").output == f"{tmp_path}/c.git: no changes.\n"
 
 
+def test_nothing_is_recorded_where_the_configuration_names_hooks(run: Run, buildcaches: Path, tmp_path: Path) -> None:
+    """Git 2.54 and newer run their commands as soon as a branch moves."""
+    into = tmp_path / "c.git"
+    assert run("record", buildcaches / "v2" / "1-initial", "--into", into).exit_code == 0
+    with (into / "config").open("a") as config:
+        config.write('[hook "a"]\n\tevent = reference-transaction\n\tcommand = touch ran\n[hooks]\n\tx = y\n')
+    refused = run("record", buildcaches / "v2" / "2-package-added", "--into", into)
+
+    assert (refused.exit_code, "its configuration names commands as hooks" in refused.error) == (3, True)
+    (into / "config").write_text((into / "config").read_text().partition("[hook ")[0] + "[hooks]\n\tx = y\n")
+    assert run("record", buildcaches / "v2" / "2-package-added", "--into", into).exit_code == 0
+
+
 def _command(line: str) -> list[str]:
     """Return the arguments of the command that a line quotes."""
     program, *arguments = shlex.split(line.split("`")[1])

@@ -245,6 +245,23 @@ def test_a_push_on_this_machine_runs_nothing_of_the_shared_repository(
     assert set((tmp_path / "ran").read_text().split()) > {"pre-receive", "alternates"}
 
 
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_nothing_is_pushed_where_the_configuration_names_hooks(
+    one: Host, tmp_path: Path, bare: Path, prefix: str
+) -> None:
+    """Git 2.54 and newer run them, and one that an included file names is as bad."""
+    one.turn(1, "a")
+    other = Host(tmp_path / "three.git", f"{prefix}{bare}")
+    other.shared.fetch()
+    (bare / "more").write_text('[core] x = y [HOOK "a"]\n\tevent = reference-transaction\n\tcommand = touch ran\n')
+    git(bare, "config", "include.path", "more")
+    other.record(2, "b")
+
+    with pytest.raises(BrokenSource, match="its configuration names commands as hooks"):
+        other.shared.push()
+    assert len(history(bare)) == 1
+
+
 def test_many_pushes_leave_few_files(one: Host, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded_repository, "_MOST_LOOSE", 20)
     for moment in range(12):
