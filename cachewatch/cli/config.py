@@ -132,7 +132,7 @@ def _check_environments(config: Config) -> None:
     for subscription in config.subscriptions.values():
         if subscription.match.environment is not None:
             try:
-                open_environment(subscription.match.environment)
+                open_environment(subscription.match.environment, config.environment_folders)
             except UsageError as error:
                 mistakes.append(f"{config.path}: subscriptions.{subscription.name}.match.environment: {error}")
     if mistakes:

@@ -12,6 +12,7 @@ from cachewatch.config.nodes import Context, Node, plain
 from cachewatch.config.value_types import path_in
 from cachewatch.core.schedule import check_zone
 from cachewatch.errors import ConfigError
+from cachewatch.runtime.untrusted_files import folder_around
 
 
 def read_whole(node: Node, context: Context) -> Config:
@@ -28,7 +29,17 @@ def read_whole(node: Node, context: Context) -> Config:
     context.raise_mistakes()  # a key that stands twice breaks nothing, and is a mistake still
     if config is None:
         raise ConfigError(f"{node.file}: is not a valid configuration")
+    _check_environments(config, node, context)
     return config
+
+
+def _check_environments(config: Config, node: Node, context: Context) -> None:
+    """Let subscriptions of other files read no environment that the operator does not offer: digests tell what is in it."""
+    for name, subscription in config.subscriptions.items():
+        path, theirs = subscription.match.environment, node.at(("subscriptions", name, "match", "environment"))
+        if path and theirs.file != node.file and not folder_around(path, config.environment_folders):
+            context.note(theirs, f"{path} is in none of the `environment_folders:`; the operator can add its folder")
+    context.raise_mistakes()
 
 
 def _without_type(location: tuple[int | str, ...]) -> tuple[int | str, ...]:

@@ -47,6 +47,7 @@ from cachewatch.config.value_types import (
     Listen,
     OneOrMore,
     PathInFolder,
+    Several,
     Web,
     path_in,
     whole_number,
@@ -236,6 +237,9 @@ class Config(WithSecrets):
     links: Web = key("base URL of links to the pages of the catalogue", "", if_left_out="no links")
     templates_dir: Annotated[Path | None, FromTextInContext(_folder, type="string")] = key(
         "folder of your own templates", None, if_left_out="cachewatch's own"
+    )
+    environment_folders: Several[PathInFolder] = key(
+        "folders below which environments of subscriptions in `subscriptions.d` must lie", (), if_left_out="none"
     )
     sources: ByName[Source] = key("where revisions come from, by name")
     channels: Channels = key("where digests go, by name", {}, if_left_out="none")

@@ -1,6 +1,7 @@
 """What an environment of Spack needs: `spack.lock` of versions 4 to 7, or else what `spack.yaml` asks for."""
 
 import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from cachewatch.core.graph import GraphNode, shared_names
 from cachewatch.core.versions import parse_ranges
 from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
-from cachewatch.runtime.untrusted_files import read_inside
+from cachewatch.runtime.untrusted_files import folder_around, read_inside
 from cachewatch.sources.buildcache.graph_nodes import graph_node_of
 from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, dependencies_of, variants_of
 
@@ -62,14 +63,15 @@ class LockGraph(Struct, frozen=True):
 _decode_lock = msgspec.json.Decoder(_Lock).decode
 
 
-def open_environment(path: Path) -> Environment:
+def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
     """Read the environment at `path`: a lock file, a manifest (with the lock file beside it, if there is one) or a folder.
 
-    Raises UsageError with the reason where there is none, or one that cannot be used.
+    No link leads out of that of the `folders` in which it is, or else out of its own. Raises UsageError with the reason
+    where there is none, or one that cannot be used.
     """
     path = file_of(path)
     try:
-        data = read_inside(path.parent, path.name, most=_LARGEST)
+        data = _read(path, folders)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a spack.lock, a spack.yaml or their folder") from error
     return read_manifest(data, str(path)) if path.suffix in (".yaml", ".yml") else read_lock(data, str(path))
@@ -91,8 +93,15 @@ def read_lock(data: bytes, name: str) -> Environment:
         raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
 
 
-def open_lock_graph(path: Path) -> LockGraph:
-    """Read the dependency graph of a lock file, which may be named by its folder or its manifest.
+def _read(path: Path, folders: Iterable[Path]) -> bytes:
+    folder = folder_around(path, folders)
+    if folder is None:
+        return read_inside(path.parent, path.name, most=_LARGEST)
+    return read_inside(folder, os.path.relpath(path, folder), most=_LARGEST)
+
+
+def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
+    """Read the dependency graph of a lock file, which may be named by its folder or its manifest, as `open_environment` does.
 
     Raises UsageError where it is none.
     """
@@ -100,7 +109,7 @@ def open_lock_graph(path: Path) -> LockGraph:
         path = path.with_name(LOCK_FILE)
     path = path / LOCK_FILE if path.is_dir() else path
     try:
-        nodes, roots = _parts(_decode_lock(read_inside(path.parent, path.name, most=_LARGEST)), str(path))
+        nodes, roots = _parts(_decode_lock(_read(path, folders)), str(path))
         shared = shared_names(nodes)
         graph = {h: graph_node_of(h, node, _lookup(nodes), shared) for h, node in nodes.items()}
     except OSError as error:

@@ -57,7 +57,7 @@ def compose(
     lock = stream.subscription.match.environment
     parts: list[SourceDiff] = []
     with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
-        environment = None if lock is None else shared.environment(lock)
+        environment = None if lock is None else shared.environment(lock, context.config.environment_folders)
         for source in stream.sources:
             with open_source(
                 context, stream, source, since=since, environment=environment, comparisons=shared, takes=takes

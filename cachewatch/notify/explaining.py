@@ -59,7 +59,7 @@ def _explain(
     is_chosen, why = judge(package, subscription.match.packages)
     reasons = [why]
     if is_chosen and subscription.match.environment is not None:
-        is_chosen, why = _of_environment(subscription.match.environment, package)
+        is_chosen, why = _of_environment(config, subscription.match.environment, package)
         reasons.append(why)
     if is_chosen and documents:
         lines = [_of_document(document, subscription.match) for document in documents]
@@ -106,10 +106,10 @@ def judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
     return False, f"packages: {deciding} excludes it" if deciding else f"packages: none of {_list(patterns)} matches"
 
 
-def _of_environment(path: Path, package: str) -> tuple[bool, str]:
+def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str]:
     """Tell whether an environment needs `package`, and how many binaries of it."""
     try:
-        needs = open_environment(path).needs
+        needs = open_environment(path, config.environment_folders).needs
     except UsageError as error:
         return False, f"environment: {error}"
     count = sum(need.package == package for need in needs)

@@ -153,7 +153,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tags = tuple((self.newest.commit, tag) for tag in self.ranges.places)
         if lock is None or not tags:
             return has
-        step = rebuild_causes.EnvironmentStep(lock, self.repository.git_dir, tags, ())
+        folders = self.context.config.environment_folders
+        step = rebuild_causes.EnvironmentStep(lock, folders, self.repository.git_dir, tags, ())
         log = self.context.log.bind(source=self.source.name)
         return rebuild_causes.explain_environment(has, step, self.isolation, log)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from cachewatch.core import tag_names
@@ -16,17 +17,17 @@ from cachewatch.report.digest import Pinned
 from cachewatch.runtime.isolation import Isolation, Piece
 
 
-def read_environment(path: Path, isolation: Isolation) -> Environment:
+def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
     """Read an environment where that can end nothing but itself; raise UsageError where it cannot be used."""
-    ((_, found),) = isolation.each(_open, [path], _about)
+    ((_, found),) = isolation.each(partial(_open, folders), [path], _about)
     if isinstance(found, WorkFailed):
         raise UsageError(f"{path}: {found}")
     return found
 
 
-def _open(paths: Sequence[Path]) -> Environment:
+def _open(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
     (path,) = paths
-    return open_environment(path)
+    return open_environment(path, folders)
 
 
 def _about(path: Path) -> Piece:

@@ -59,6 +59,7 @@ class EnvironmentStep(Struct, frozen=True):
     """The lock file of an environment, and the tags of a revision that have other hashes of its specs."""
 
     lock: Path
+    folders: tuple[Path, ...]  # out of which no link leads
     git_dir: str
     tags: tuple[tuple[str, str], ...]  # commit and tag
     replaced: tuple[tuple[str, str, str], ...]
@@ -91,7 +92,7 @@ def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Cause
     (step,) = steps
     with closing(Repository(Path(step.git_dir))) as repository:
         graphs = [RecordedGraph(repository, commit, tag) for commit, tag in step.tags]
-        return find_causes(open_lock_graph(step.lock), graphs, step.replaced) if graphs else {}
+        return find_causes(open_lock_graph(step.lock, step.folders), graphs, step.replaced) if graphs else {}
 
 
 def is_concerned(tag: TagDigest) -> bool:

@@ -140,10 +140,10 @@ class Comparisons:
         found: Fact = self._facts[key]
         return found
 
-    def environment(self, path: Path) -> Environment:
+    def environment(self, path: Path, folders: Sequence[Path]) -> Environment:
         """Return the environment at `path` as it is in this pass; people concretize it again."""
         if path not in self._environments:
-            self._environments[path] = read_environment(path, self.isolation(f"environment {path}"))
+            self._environments[path] = read_environment(path, folders, self.isolation(f"environment {path}"))
         return self._environments[path]
 
     def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:

@@ -8,6 +8,7 @@ A pipe or a device is never opened, so that nobody waits for it.
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,6 +31,12 @@ class LargeFile(RefusedFile):
 def read_inside(folder: Path, name: str, *, most: int) -> bytes:
     """Return the content of the file `name` in `folder`; raises OSError where it is none, RefusedFile beyond `most` bytes."""
     return _content(_opened(folder / name, *_place(folder, name)), folder / name, most)
+
+
+def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
+    """Return the first of the folders in which `path` is by its name, wherever links lead."""
+    place = Path(os.path.normpath(path))
+    return next((folder for folder in folders if place.is_relative_to(os.path.normpath(folder))), None)
 
 
 def read_regular(path: Path, *, most: int) -> bytes:

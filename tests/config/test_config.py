@@ -387,6 +387,20 @@ def test_subscriptions_of_other_files(tmp_path: Path) -> None:
     assert set(read_config(tmp_path / "cachewatch.yaml").subscriptions) == {"all", "ml"}
 
 
+def test_environments_of_other_teams_lie_in_folders_that_the_operator_names(mistakes: Read, tmp_path: Path) -> None:
+    """Else a team could have the lock files of anybody read and told; the operator's own file may name any."""
+    team = "subscriptions:\n  ml:\n    channels: archive\n    match: {environment: %s}\n"
+
+    main = MINIMAL.replace("[archive]}", "[archive], match: {environment: /home/other/spack.lock}}")
+    offered = f"{main}environment_folders: [envs]\n"
+    for text, path in ((main, "envs"), (offered, "/home/other/spack.lock"), (offered, "envs/../a"), (offered, "envs2")):
+        said = mistakes(text, team=team % path)
+        assert said.startswith("subscriptions.d/team.yaml:4: subscriptions.ml.match.environment: ")
+        assert f"{path} is in none of the `environment_folders:`" in said
+    (tmp_path / "subscriptions.d/team.yaml").write_text(team % "envs/ml/spack.lock")
+    assert set(read_config(tmp_path / "cachewatch.yaml").subscriptions) == {"all", "ml"}
+
+
 def test_files_that_are_no_text(tmp_path: Path) -> None:
     """What is not there, or not UTF-8, is said; a byte order mark is none of anybody's business."""
     file = tmp_path / "cachewatch.yaml"

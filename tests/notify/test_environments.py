@@ -91,7 +91,7 @@ def test_an_environment_that_ends_the_process_concerns_its_subscription_only(
     site.configure(CONFIG + other)
     site.run()
 
-    def end(path: Path) -> Environment:
+    def end(path: Path, folders: object) -> Environment:
         os._exit(3)
 
     monkeypatch.setattr(threading, "active_count", lambda: 1)

@@ -133,6 +133,22 @@ def test_an_environment_is_a_file(put: Put, folder: Path, demo_repository: Path)
         assert "and no file" in result.error or "out of its folder" in result.error
 
 
+def test_an_environment_of_others_comes_out_of_none_of_their_folders(
+    config: Path, secret: Path, tmp_path: Path
+) -> None:
+    """Who may write in a folder that the operator offers has no other environment read, by no link on the way."""
+    (tmp_path / "envs").mkdir()
+    secret.with_name("spack.lock").write_text("geheim")
+    (tmp_path / "envs" / "ml").symlink_to(secret.parent)
+    config.write_text(f"{CONFIG}environment_folders: [envs]\n")
+    team = "subscriptions: {ml: {channels: [archive], match: {environment: envs/ml}}}\n"
+    (tmp_path / "subscriptions.d/team.yaml").write_text(team)
+    result = run("config", "check", "--config", config)
+
+    assert result.exit_code == 2
+    assert "envs/ml/spack.lock: it is a link out of its folder" in result.error
+
+
 def test_a_device_is_no_environment(demo_repository: Path) -> None:
     """Not even where it is named itself."""
     result = run("coverage", "/dev/zero", "--repo", demo_repository)
