@@ -16,7 +16,7 @@ import httpx2
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http.failures import counted, refusal, translated
-from cachewatch.http.private_networks import check_way
+from cachewatch.http.private_networks import check_way, on_the_way
 from cachewatch.http.urls import check_url, origin, shown
 from cachewatch.http.values import Answer, Limits, Request
 from cachewatch.runtime.inflate import NotInflated, TooMuch, TooPacked, inflate
@@ -133,16 +133,17 @@ class Client:
 
     async def _follow(self, client: httpx2.AsyncClient, request: Request) -> Answer:
         url, headers = request.url, dict(request.headers)
-        if request.named_by:
-            await check_way(request.named_by, url)
+        if named_by := request.named_by:
+            await check_way(named_by, url)
         size = self._limits.size if request.size is None else request.size
         for _ in range(self._limits.redirects + 1):
-            answer = await _ask(client, "GET", url, headers, most=size)
+            answer = await _ask(client, "GET", url, headers, most=size, named_by=named_by)
             if answer.status not in _REDIRECTS or answer.status in request.expected:
                 return _accepted(answer, request, size)
             target = _target(url, answer)
             if origin(target) != origin(url):
                 await check_way(url, target)
+                named_by = url
                 headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
             url = target
         raise HttpError(f"{shown(request.url)}: redirects too often, more than {self._limits.redirects}")
@@ -205,8 +206,11 @@ async def _ask(
     *,
     most: int,
     body: bytes | None = None,
+    named_by: str = "",
 ) -> Answer:
-    async with translated(url), client.stream(method, url, headers=dict(headers), content=body) as response:
+    extensions = {"trace": on_the_way(named_by, url)} if named_by else {}
+    asked = client.stream(method, url, headers=dict(headers), content=body, extensions=extensions)
+    async with translated(url), asked as response:
         data, is_cut = await _read(response, most)
         found = {name.lower(): value for name, value in response.headers.items()}
         coding = found.get("content-encoding", "identity").strip().lower()

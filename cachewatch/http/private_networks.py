@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
 from urllib.parse import urlsplit
 
 from cachewatch.errors import HttpError
@@ -11,6 +13,8 @@ from cachewatch.http.urls import shown
 Address = IPv4Address | IPv6Address
 
 _TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64: its last four bytes are an address of IPv4
+# What Python takes for the internet: metadata services of Azure and Oracle, local NAT64, and sites of the old IPv6.
+_NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1::/48", "fec0::/10")))
 
 
 async def check_way(url: str, target: str) -> None:
@@ -18,7 +22,37 @@ async def check_way(url: str, target: str) -> None:
 
     All addresses that a name stands for count. What no name is known for here is left to a proxy.
     """
-    there = await _addresses(target)
+    await _check(url, target, await _addresses(target))
+
+
+def on_the_way(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+    """Return what httpx calls while it connects to `target`, and what raises HttpError before anything is sent.
+
+    A name may stand for another address a moment after `check_way` asked; here, the one that is connected to counts.
+    """
+    host = ""
+
+    async def trace(event: str, info: Mapping[str, Any]) -> None:
+        nonlocal host
+        if event == "connection.connect_tcp.started":
+            host = str(info["host"])
+        if event == "connection.connect_tcp.complete" and host == urlsplit(target).hostname:  # else it is a proxy
+            stream = info["return_value"]
+            try:
+                await _check(url, target, [peer(stream)])
+            except HttpError:
+                await stream.aclose()
+                raise
+
+    return trace
+
+
+def peer(stream: Any) -> Address:
+    """Return the address at the other end of a connection."""
+    return ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
+
+
+async def _check(url: str, target: str, there: list[Address]) -> None:
     if there and not all(map(is_public, there)):
         here = await _addresses(url)
         if not here or any(map(is_public, here)):
@@ -35,7 +69,7 @@ def is_public(address: Address) -> bool:
             inner = IPv4Address(address.packed[-4:])
         if inner is not None:
             return is_public(inner)
-    return address.is_global and not address.is_multicast
+    return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC)
 
 
 async def _addresses(url: str) -> list[Address]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -236,7 +237,14 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         return [ip_address(found) for found in known[port]] if port in known else await real(host, port)
 
     monkeypatch.setattr(private_networks, "resolve", resolve)
+    if peer := getattr(private_networks, "peer", None):
+        monkeypatch.setattr(private_networks, "peer", lambda stream: _known(known, stream) or peer(stream))
     return lambda url: known.update({int(url.rpartition(":")[2]): [PUBLIC]})
+
+
+def _known(known: dict[int, list[str]], stream: Any) -> private_networks.Address | None:
+    found = known.get(stream.get_extra_info("server_addr")[1])
+    return ip_address(found[0]) if found else None
 
 
 @pytest.mark.parametrize(
@@ -265,6 +273,31 @@ def test_the_internet_leads_nobody_into_a_private_network(target: str, internet:
         with pytest.raises(HttpError, match=r"leads from the internet to .*, which is in a private network"):
             client.get(f"{server.url}/a")
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "address", ["100.100.100.200", "168.63.129.16", "192.0.0.192", "64:ff9b:1::a00:1", "fec0::1", "fd00:ec2::254"]
+)
+def test_metadata_services_of_clouds_are_not_public(address: str) -> None:
+    """Nor are networks that Python takes for the internet."""
+    assert not private_networks.is_public(ip_address(address))
+
+
+def test_the_address_that_is_connected_to_counts(
+    internet: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name may stand for one of the internet while it is looked up, and for one of this machine a moment later."""
+    with (
+        serving({"/b": Says(body=b"inside")}) as inside,
+        serving({"/a": Says(302, headers={"Location": f"{inside.url}/b"})}) as server,
+        Client(QUICK) as client,
+    ):
+        internet(server.url)
+        internet(inside.url)
+        monkeypatch.setattr(private_networks, "peer", lambda _: ip_address("127.0.0.1"), raising=False)
+        with pytest.raises(HttpError, match=r"leads from the internet to .*, which is in a private network"):
+            client.get(f"{server.url}/a")
+    assert inside.asked == []
 
 
 def test_a_private_cache_may_lead_to_another_one(internet: Callable[[str], None]) -> None:
