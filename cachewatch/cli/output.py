@@ -11,6 +11,7 @@ import msgspec
 
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import UsageError
+from cachewatch.render.ascii_json import ascii_only
 from cachewatch.render.colour import Palette
 
 FORMAT_OPTION = click.option(
@@ -72,7 +73,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def write_json(value: object) -> None:
     """Write a value as JSON to standard output."""
-    write([msgspec.json.format(msgspec.json.encode(value)) + b"\n"], None)
+    write([ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"], None)
 
 
 def _paged(pieces: Iterable[bytes]) -> Iterable[bytes]:

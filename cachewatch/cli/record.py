@@ -69,9 +69,9 @@ def record(
 def _tell(done: "Recorded", into: str) -> None:
     if done.commit is None:
         if not done.held:
-            click.echo(f"{into}: no changes.")
+            click.echo(f"{safe(into)}: no changes.")
         return
-    click.echo(f"{into}: recorded {done.commit[:10]}.")
+    click.echo(f"{safe(into)}: recorded {done.commit[:10]}.")
     for count in done.tags:
         if count.is_different:
             click.echo(f"  {_counted(count)}")
@@ -87,7 +87,7 @@ def _next(done: "Recorded", into: str) -> str:
 def _counted(count: "TagCounts") -> str:
     parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
     told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
-    return f"{count.tag}: {number(count.specs, 'spec')} of {number(count.packages, 'package')}; documents: {told}"
+    return f"{safe(count.tag)}: {number(count.specs, 'spec')} of {number(count.packages, 'package')}; documents: {told}"
 
 
 def _warn(done: "Recorded") -> None:
@@ -96,9 +96,11 @@ def _warn(done: "Recorded") -> None:
             f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
         )
     for failed in done.failed:
-        click.echo(f"cachewatch: {failed.tag}: not recorded: {safe(failed.message)}", err=True)
+        click.echo(f"cachewatch: {safe(failed.tag)}: not recorded: {safe(failed.message)}", err=True)
     for held in done.held:
-        click.echo(f"cachewatch: {held.tag}: held back: {held.reason}; to accept this, use --force", err=True)
+        click.echo(
+            f"cachewatch: {safe(held.tag)}: held back: {safe(held.reason)}; to accept this, use --force", err=True
+        )
 
 
 def _status(done: "Recorded") -> int:

@@ -7,7 +7,7 @@ import click
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.output import FORMAT_OPTION, OUTPUT_OPTION, write, write_json
 from cachewatch.cli.usage_errors import SuggestingGroup
-from cachewatch.core.untrusted_text import safe_lines
+from cachewatch.core.untrusted_text import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
 
 # What there is to override, and what it is for.
@@ -65,7 +65,7 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     for name, purpose in _TEMPLATES.items():
         click.echo(f"{'*' if name in own else ' '} {name:<20} {purpose}")
     for name in sorted(own - _TEMPLATES.keys()):
-        click.echo(f"* {name:<20} your own")
+        click.echo(f"* {safe(name):<20} your own")
 
 
 @template.command(
@@ -118,7 +118,7 @@ def check(context: click.Context, templates_dir: Path | None) -> None:
             failed += 1
             click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
         else:
-            click.echo(f"{name}: ok")
+            click.echo(f"{safe(name)}: ok")
     context.exit(TemplateError.exit_code if failed else 0)
 
 

@@ -9,6 +9,7 @@ from cachewatch.cli.load_configuration import configured
 from cachewatch.config.addresses import parse_mail
 from cachewatch.config.model import Config
 from cachewatch.core.delivery import DeliveryOutcome
+from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import DeliveryError, UsageError
 from cachewatch.render.operator_mail import render_notice
 from cachewatch.report.digest import Notice
@@ -48,7 +49,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
     with opened.open(lambda *_: ()) as transport:
         for message in messages:
             answer = transport.deliver(message)
-            click.echo(f"{message.target}: {answer.outcome}{': ' + answer.detail if answer.detail else ''}")
+            click.echo(f"{message.target}: {answer.outcome}{': ' + safe(answer.detail) if answer.detail else ''}")
             if answer.outcome is not DeliveryOutcome.SENT:
                 failed.append(message.target)
     if failed:

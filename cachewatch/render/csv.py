@@ -42,6 +42,8 @@ _SINGULAR = {
 _VARIANTS = re.compile(r"[+-][A-Za-z][A-Za-z0-9_]*(?: [+~]?[A-Za-z][A-Za-z0-9_.,:=-]*)*")
 # Blanks and what nobody sees do not keep all spreadsheets from computing, and some know signs of full width.
 _FORMULA = re.compile(rf"[\s{UNSEEN}]*[=+@\uff1d\uff0b\uff20\ufe62\ufe66\ufe6b\u2212\uff0d\ufe63-]")
+# In half of the world, a spreadsheet begins another cell there.
+_BEHIND_SEPARATOR = re.compile(rf";(?={_FORMULA.pattern})")
 
 Line = dict[str, object]
 
@@ -139,9 +141,12 @@ def csv_table(lines: Iterable[Line]) -> bytes:
 def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:
     """Return `rows` as CSV, with nothing in them that a spreadsheet would run; None is an empty cell."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(
-        ["" if value is None else _cell(value) for value in row] for row in rows
+    plain, quoting = (
+        csv.writer(text, lineterminator="\r\n", quoting=each) for each in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
     )
+    for row in rows:
+        cells = ["" if value is None else _cell(value) for value in row]
+        (quoting if any(";" in cell for cell in cells) else plain).writerow(cells)
     return text.getvalue().encode("utf-8")
 
 
@@ -151,4 +156,5 @@ def _cell(value: object) -> str:
         return text  # nearly everything, and a spreadsheet sees nothing in it
     # A spreadsheet takes these for the beginning of a formula, which a mere list of variants cannot be.
     is_formula = _FORMULA.match(text) and not _VARIANTS.fullmatch(text)
-    return f"'{safe(text)}" if is_formula else safe(text)
+    text = safe(_BEHIND_SEPARATOR.sub(";'", text) if ";" in text else text)
+    return f"'{text}" if is_formula else text

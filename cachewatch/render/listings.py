@@ -8,6 +8,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render.answer_table import Table, write_table
+from cachewatch.render.ascii_json import ascii_only
 from cachewatch.render.colour import Palette
 
 # Names that are longer come from no build cache: one must not widen every line.
@@ -50,7 +51,7 @@ _NAMED = ("versions", "targets")
 def write_listing(listed: Sequence[Listed], form: str, palette: Palette) -> Iterator[bytes]:
     """Yield `listed` in one of the forms text, names, json, csv and markdown."""
     if form == "json":
-        yield msgspec.json.format(msgspec.json.encode(listed)) + b"\n"
+        yield ascii_only(msgspec.json.format(msgspec.json.encode(listed))) + b"\n"
         return
     if form in ("csv", "markdown"):
         columns = listed[0].__struct_fields__ if listed else ()

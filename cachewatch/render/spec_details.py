@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import Document, Side, Signature
 from cachewatch.core.untrusted_text import safe, safe_name
+from cachewatch.render.ascii_json import ascii_only
 from cachewatch.render.colour import Palette
 
 
@@ -72,7 +73,7 @@ def _spec(spec_hash: str, signature: Signature) -> dict[str, Any]:
 
 
 def _json(value: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+    return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"
 
 
 def _day(side: Side) -> str:

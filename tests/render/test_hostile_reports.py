@@ -13,6 +13,7 @@ from digests import digest_of, read
 from helpers import catalogue, history, record
 
 from cachewatch.core.delivery import RenderedDigest
+from cachewatch.core.untrusted_text import safe
 from cachewatch.render.csv import csv_table
 from cachewatch.render.digest_mail import MAX_HTML, render_digest
 from cachewatch.render.mail_lint import lint_digest
@@ -241,3 +242,37 @@ def elements(html: str) -> set[str]:
 
     Reader().feed(html)
     return found
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u200b"])
+@pytest.mark.parametrize("value", ["a;{}=cmd|' /C calc'!A0;", ";{}@SUM(1)", '"a";;{}+1;b'])
+def test_no_formula_begins_behind_a_semicolon(blank: str, value: str) -> None:
+    """Half of the spreadsheets begin another cell there, whatever is quoted."""
+    name = value.format(blank)
+    text = csv_table([{"name": name, "tag": "a;b"}]).decode()
+    (line,) = csv.reader(io.StringIO(text, newline=""))
+
+    assert text.startswith('"a;b",')
+    assert line[3].replace("'", "") == safe(name).replace("'", "")
+    for cell in text.rstrip().split(";"):
+        assert not FORMULA.match(cell.lstrip('" \u200b'))
+
+
+@pytest.mark.parametrize("command", ["packages", "stacks", "show"])
+def test_json_of_lists_is_ascii(run: Run, repository: Path, command: str) -> None:
+    """C1 and bidirectional controls reach no terminal by what is for programs either."""
+    arguments = ("new",) if command == "show" else ()
+    result = run(command, *arguments, "--repo", repository, "--format", "json")
+
+    assert (result.exit_code, result.output.isascii()) == (0, True), result.error
+    assert "\x7f" not in result.output
+    json.loads(result.output)
+
+
+def test_names_of_templates_are_harmless(run: Run, tmp_path: Path) -> None:
+    """They are names of files, which may have any sign."""
+    (tmp_path / "a\x1b]0;owned\x07.html.j2").write_text("x")
+    for command in ("list", "check"):
+        result = run("template", command, "--templates-dir", tmp_path)
+        assert not UNSAFE.search(result.output + result.error), command
+        assert "owned" in result.output + result.error
