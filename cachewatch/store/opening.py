@@ -23,7 +23,7 @@ def open_database(
 def open_to_read(state: State) -> Database:
     """Open the state for who changes nothing: it is neither made nor upgraded."""
     if isinstance(state, Path):
-        from cachewatch.store.sqlite_read_only import SqliteToRead  # noqa: PLC0415
+        from cachewatch.store.sqlite import SqliteToRead  # noqa: PLC0415
 
         return SqliteToRead(state)
     from cachewatch.store.postgresql import PostgresDatabase  # noqa: PLC0415

@@ -4,6 +4,8 @@ Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at 
 the timeout; readers hold nobody up (WAL), except on a network file system (`journal_mode`).
 """
 
+import os
+import pwd
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -16,7 +18,7 @@ from sqlalchemy.exc import DatabaseError
 from cachewatch.errors import StateError
 from cachewatch.runtime.filesystems import journal_mode
 from cachewatch.store.database import Database
-from cachewatch.store.migrations import bring_up, form_of
+from cachewatch.store.migrations import bring_up, check_form, form_of
 from cachewatch.store.private_folder import make_private
 from cachewatch.store.sqlite_backup import copy_whole
 from cachewatch.store.timestamps import Clock, utc_now
@@ -49,12 +51,12 @@ class SqliteDatabase(Database):
         """
         self._name(folder)
         if must_exist:
-            check_exists(self.path)
+            _check_exists(self.path)
         make_private(folder)
         if self.path.exists() and self.path.stat().st_size:
             self._check_ours()
         pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
-        super().__init__(make_engine(self.path, pragmas), clock)
+        super().__init__(_make_engine(self.path, pragmas), clock)
         try:
             with self._explained():
                 if is_checked:
@@ -94,10 +96,10 @@ class SqliteDatabase(Database):
 
     def _check_ours(self) -> None:
         """Raise StateError if another program made the file, before a pragma changes it."""
-        engine = make_engine(self.path)
+        engine = _make_engine(self.path)
         try:
             with self._explained(), engine.connect() as connection:
-                form_in(connection, self.path)
+                _form_in(connection, self.path)
         finally:
             engine.dispose()
 
@@ -109,6 +111,41 @@ class SqliteDatabase(Database):
         return _advise(error, self.path.parent)
 
 
+class SqliteToRead(SqliteDatabase):
+    """The state's database, for who changes nothing: it is neither made nor upgraded."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the database in `folder`.
+
+        Raises StateError where there is none, where it cannot be read, or where another version wrote it.
+        """
+        self._name(folder)
+        self.is_new = False
+        self.clock = utc_now
+        _check_access(self.path)
+        place = f"{self.path.absolute().as_uri()}?mode=ro"
+        engine = _make_engine(self.path, creator=lambda: sqlite3.connect(place, uri=True, check_same_thread=False))
+        self._engine = engine.execution_options(database_time=self._time)
+        try:
+            with self._explained(), engine.connect() as connection:
+                form = _form_in(connection, self.path)
+            if form is None:
+                raise StateError(f"{self.path}: {_advice_for_missing(folder, 'is empty')}")
+            check_form(form, self.place)
+        except BaseException:
+            self.close()
+            raise
+
+    def _advise(self, error: DatabaseError) -> str:
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
+            return (
+                f"{error.orig}; to read it, SQLite needs {NAME}-shm beside it: run this while the daemon runs, "
+                "or as a user who may write there"
+            )
+        return super()._advise(error)
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return what no other file has."""
     try:
@@ -118,7 +155,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def form_in(connection: Connection, path: Path) -> int | None:
+def _form_in(connection: Connection, path: Path) -> int | None:
     """Return the form of the database at `path`, none if it is empty; raise StateError if it is of another program."""
     form = form_of(connection)
     if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
@@ -134,13 +171,32 @@ def has_file(folder: Path) -> bool:
         return True
 
 
-def check_exists(path: Path) -> None:
+def _check_exists(path: Path) -> None:
     """Raise StateError if there is no database at `path`."""
     if not has_file(path.parent):
-        raise StateError(f"{path}: {advice_for_missing(path.parent, 'there is no state yet')}")
+        raise StateError(f"{path}: {_advice_for_missing(path.parent, 'there is no state yet')}")
 
 
-def advice_for_missing(folder: Path, said: str) -> str:
+def _check_access(path: Path) -> None:
+    _check_exists(path)
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise StateError(
+            f"{path}: {error.strerror} for user {_user()}; run this as the user that runs cachewatch, "
+            "or let a group read the state"
+        ) from error
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _advice_for_missing(folder: Path, said: str) -> str:
     """Return what to do where the state in `folder` has no rows: clones beside it mean that it once had."""
     if not any(folder.glob("sources/*.git")):
         return f"{said}; run `cachewatch once` first"
@@ -150,7 +206,7 @@ def advice_for_missing(folder: Path, said: str) -> str:
     )
 
 
-def make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
+def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
     """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)

@@ -14,8 +14,7 @@ from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import health
 from cachewatch.store.health import Counter
 from cachewatch.store.lock import only_one
-from cachewatch.store.sqlite import NAME, SqliteDatabase
-from cachewatch.store.sqlite_read_only import SqliteToRead
+from cachewatch.store.sqlite import NAME, SqliteDatabase, SqliteToRead
 
 OLD = Path(__file__).parents[1] / "data" / "state-0.1.db"
 
