@@ -135,8 +135,9 @@ class TagChangeset:
 class OpenCatalogue:
     """An open catalogue; `cachewatch.open` returns one. Use it in one thread at a time."""
 
-    def __init__(self, address: str, repository: "Repository | None") -> None:
+    def __init__(self, address: str, repository: "Repository | None", layout: Layout = ANYWHERE) -> None:
         self.address = address
+        self._layout = layout
         self._repository = repository
         self._is_open = True
 
@@ -229,6 +230,7 @@ class OpenCatalogue:
             repository=self._repository or self.address,
             wanted_tag=selection.tags,
             wanted_package=selection.packages,
+            layout=self._layout,
         ) as comparison:
             return comparison
 
@@ -243,25 +245,25 @@ class OpenCatalogue:
         return listed(_only_tag(self._listings(), self.address), self.address)
 
     def _listings(self) -> list[Listing]:
-        return folders.list_path(self.address)
+        return folders.list_path(self.address, self._layout)
 
 
 def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
     """Open a catalogue: a path or a URL of a git repository, or a folder of documents.
 
     Of a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or refreshed. `documents` says where the documents of a
-    repository are, such as `catalogue/{tag}/{package}/specs.md`, if they cannot be found by what they are.
+    repository or a folder are, such as `catalogue/{tag}/{package}/specs.md`, if they cannot be found by what they are.
     """
     layout = Layout.parse(documents) if documents else ANYWHERE
     name = os.fspath(address)
     if not name:
         raise UsageError("the address of the catalogue is empty; name a repository, a URL or a folder of documents")
     with _own_errors():
-        if _is_folder_of_documents(Path(name)):
-            return OpenCatalogue(name, None)
+        if _is_folder_of_documents(Path(name), layout):
+            return OpenCatalogue(name, None, layout)
         from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
 
-        return OpenCatalogue(name, open_repository(name, layout=layout))
+        return OpenCatalogue(name, open_repository(name, layout=layout), layout)
 
 
 def parse_document(data: bytes, name: str = "document") -> Document:
@@ -299,10 +301,10 @@ def coverage(
     return CoverageReport(coverage=found, where=held.where, diagnostics=held.diagnostics)
 
 
-def _is_folder_of_documents(path: Path) -> bool:
+def _is_folder_of_documents(path: Path, layout: Layout) -> bool:
     if path.is_file():
         return True
-    if not path.is_dir() or (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir()):
+    if not folders.is_plain(path):
         return False
     if folders.is_build_cache(path):
         raise UsageError(
@@ -310,7 +312,7 @@ def _is_folder_of_documents(path: Path) -> bool:
             " `cachewatch record` keeps its history in a repository, which can be opened"
         )
     try:
-        return bool(folders.list_path(str(path)))
+        return bool(folders.list_path(str(path), layout))
     except UsageError:
         return False  # it may be in a repository
 

@@ -16,8 +16,9 @@ What people read goes through a pager if standard output is a terminal, by git's
 short output stays as it is. Git's `core.pager` is not read. Where a pager fails at once, the output comes without it.
 
 Commands that read a catalogue take `--repo`. Without it they read `$CACHEWATCH_REPO`, else the repository that you stand in if its newest revision has
-`_cache/`, else the first source of the configuration, else the only bare repository in this folder that has a catalogue (`catalogue.git` of `record`). Standard
-error names it unless you chose it. A source that is a build cache is read where the service records it. A URL is cloned once, and the clone refreshed each time; `--repo public`
+documents, else the first source of the configuration, else the only bare repository in this folder that has a catalogue (`catalogue.git` of `record`). Standard
+error names it unless you chose it. A source that is a build cache or a folder is read where the service records it. A folder of documents has no history, and its tags are
+read as they are. A URL is cloned once, and the clone refreshed each time; `--repo public`
 means that of Spack's public cache. Nothing is fetched from a network unless an option, the environment or the configuration names an address there.
 
 `eval "$(cachewatch completion bash)"` in `~/.bashrc` (`zsh` in `~/.zshrc`) lets Tab complete commands, options, tags, packages, versions (`hdf5@`), stacks,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
-from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.open_catalogue import REPO_OPTION, layout_asked_for, open_catalogue
 from cachewatch.cli.option_groups import GroupedOptions
 from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, warn_of_graph, write
 from cachewatch.cli.progress import progress_line
@@ -25,6 +25,7 @@ from cachewatch.cli.unknown_names import Unknown, unknown_names
 from cachewatch.core.changesets import Changeset, Collector, NoCollector, Outcome
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Diagnostic
+from cachewatch.core.repository_layout import ANYWHERE
 from cachewatch.core.selection import Selection, every_kind, select
 from cachewatch.core.tag_pairs import Comparison
 from cachewatch.core.untrusted_text import safe
@@ -250,6 +251,8 @@ def _check_effect(named: tuple[str, str], *, has_repo: bool, tag: tuple[str, ...
     """Raise UsageError for an option that has no effect on two paths."""
     if has_repo:
         raise UsageError("--repo has no effect on two paths; leave it out")
+    if layout_asked_for() and not any(Path(name).is_dir() for name in named):
+        raise UsageError("--documents has no effect on two documents; leave it out")
     if tag and any(not Path(name).is_dir() for name in named):
         raise UsageError("--tag has no effect on a single document; leave it out, or name two folders")
 
@@ -268,7 +271,8 @@ def _opened(
     named: tuple[str, str] | None, open_repository: "Callable[[], Repository]", selection: Selection
 ) -> Iterator[Comparison]:
     """Open what is compared; if nothing was named, the newest revision and the one before it."""
-    compared = partial(open_comparison, wanted_tag=selection.tags, wanted_package=selection.packages)
+    layout = layout_asked_for() or ANYWHERE
+    compared = partial(open_comparison, wanted_tag=selection.tags, wanted_package=selection.packages, layout=layout)
     if named is not None:
         with compared(*named, repository=open_repository) as comparison:
             yield comparison

@@ -17,8 +17,9 @@ from cachewatch.config.value_types import check_name
 from cachewatch.core.repository_layout import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
 from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.core.untrusted_text import safe
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.render.templates import render
+from cachewatch.sources import folders
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
@@ -35,7 +36,7 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
     default=PUBLIC_REPOSITORY,
     metavar="URL",
     callback=in_full,
-    help=f"Catalogue repository to watch; `{PUBLIC}` is that of Spack's public build cache.",
+    help=f"Catalogue to watch: a git repository, or a folder of documents; `{PUBLIC}` is that of Spack's public build cache.",
 )
 @click.option("--documents", metavar="PATTERN", help="Where its documents are, if not found by what they are.")
 @click.option("--name", default="public", metavar="NAME", help="Name of the source.")
@@ -109,6 +110,8 @@ def _state(file: Path, given: str | None) -> str:
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
     """Return the tags of the source, which is on this machine, and warn if there are none; `since` must be a revision of it."""
+    if folders.is_plain(Path(source)):
+        return _look_at_folder(source, layout, since)
     from cachewatch.git.arranged_trees import nothing_found  # noqa: PLC0415  git is slow to load
     from cachewatch.git.catalogue import tags_of  # noqa: PLC0415
     from cachewatch.git.repository import Repository  # noqa: PLC0415
@@ -135,6 +138,16 @@ def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
             found = f"{source}: {nothing_found(repository, newest.commit, 'HEAD')}"
     click.echo(f"cachewatch: warning: {safe(found)}", err=True)
     return ()
+
+
+def _look_at_folder(source: str, layout: Layout, since: str | None) -> Collection[str]:
+    if since:
+        raise UsageError(f"--since {since}: {source} is a folder, which has no revisions; leave out --since")
+    try:
+        return {listing.side.tag or DEFAULT_TAG for listing in folders.list_path(source, layout)}
+    except CachewatchError as error:
+        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
+        return ()
 
 
 def _server(text: str) -> tuple[str, int | None]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cachewatch.cli.completing import Complete, completing
 from cachewatch.cli.help_examples import examples
-from cachewatch.cli.open_catalogue import REPO_OPTION, open_as_fetched, open_catalogue
+from cachewatch.cli.open_catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
 from cachewatch.cli.open_history import DB_OPTION, open_history, write_answer
 from cachewatch.cli.output import OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
@@ -217,4 +217,4 @@ def _end(context: click.Context, diagnostics: Sequence[Diagnostic]) -> None:
     """Name every document that could not be read, and end accordingly."""
     for each in diagnostics:
         click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
-    context.exit(4 if diagnostics else 0)
+    context.exit(4 if diagnostics or is_partial(context) else 0)

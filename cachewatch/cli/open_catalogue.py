@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 VARIABLE = "CACHEWATCH_REPO"
 PUBLIC = "public"
 _LAYOUT = "cachewatch.layout"
+_MADE = "cachewatch.folders"
+_PARTIAL = "cachewatch.partial_folder"
 _MOST_BESIDE = 20
 _THREE_WAYS = f"""\
 {{problem}}. Name one; nothing is fetched from a network unless you ask for it:
-  --repo PATH or URL    a git repository with documents ({VARIABLE} names one for all commands)
+  --repo PATH or URL    a git repository or a folder with documents ({VARIABLE} names one for all commands)
   --repo {PUBLIC}         the catalogue of Spack's public build cache, {{public}}
   cachewatch init       writes a configuration, whose first source is read"""
 
@@ -62,7 +65,7 @@ _REPO_OPTION = click.option(
     show_default="the one you stand in, else the configured one, else one in this folder",
     metavar="PATH|URL",
     callback=in_full,
-    help=f"Catalogue repository; `{PUBLIC}` is that of Spack's public build cache.",
+    help=f"Catalogue: a git repository, or a folder of documents; `{PUBLIC}` is that of Spack's public build cache.",
 )
 
 
@@ -92,10 +95,11 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
     report = line.git_report if line else None
     layout = layout_asked_for()
     if repo is not None:
-        return open_repository(repo, report=report, layout=layout or ANYWHERE)
+        return _of_folder(repo, layout or ANYWHERE) or open_repository(repo, report=report, layout=layout or ANYWHERE)
     default = _default(asked)
     click.echo(f"cachewatch: {_why_not_here()}{safe(default.sentence)}", err=True)
-    return open_repository(default.address, report=report, layout=layout or default.layout)
+    layout = layout or default.layout
+    return _of_folder(default.address, layout) or open_repository(default.address, report=report, layout=layout)
 
 
 def open_as_fetched(repo: str | None) -> "Repository | None":
@@ -108,9 +112,44 @@ def open_as_fetched(repo: str | None) -> "Repository | None":
     default = _Default(repo, "") if repo is not None else _default()
     layout = layout_asked_for() or default.layout
     if not is_url(default.address):
-        return open_repository(default.address, layout=layout)
+        return _of_folder(default.address, layout) or open_repository(default.address, layout=layout)
     folder = clone_folder(default.address)
     return Clone(folder, layout=layout) if folder.exists() else None
+
+
+def is_folder(address: str) -> bool:
+    """Tell whether this is a folder that no repository is, or is around."""
+    from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
+
+    return Path(address).is_dir() and not is_in_repository(Path(address))
+
+
+def is_partial(context: click.Context) -> bool:
+    """Tell whether documents of a folder that was opened could not be read."""
+    return bool(context.meta.get(_PARTIAL))
+
+
+def _of_folder(address: str, layout: Layout) -> "Repository | None":
+    """Make a repository of a folder of documents, which lasts as long as the command; None if this is none."""
+    if not is_folder(address):
+        return None
+    from cachewatch.git.repository import FolderAsRepository  # noqa: PLC0415
+    from cachewatch.sources.folder_recorder import record_folder  # noqa: PLC0415
+
+    context = click.get_current_context()
+    made: dict[tuple[str, Layout], Path] = context.meta.setdefault(_MADE, {})
+    if (address, layout) not in made:
+        kept = context.find_root().with_resource(TemporaryDirectory(prefix="cachewatch-"))
+        path = Path(kept) / "folder.git"
+        try:
+            faults = record_folder(address, path, layout)
+        except UsageError as error:
+            raise UsageError(f"{error}; it is no git repository either") from error
+        for each in faults:
+            context.meta[_PARTIAL] = context.meta.get(_PARTIAL, False) or each.is_loss
+            click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
+        made[address, layout] = path
+    return FolderAsRepository(Path(address), made[address, layout], layout)
 
 
 def _here() -> "Repository | None":
@@ -180,9 +219,9 @@ def _configured() -> _Default | None:
     if config is None or source is None:
         return None
     address = source.address
-    if source.type != "git":
-        # What was recorded of a build cache is where the service keeps it.
-        folder = config.folder / "sources" / f"{source.name}.git"
+    folder = config.folder / "sources" / f"{source.name}.git"
+    if source.type != "git" or (is_folder(address) and folder.exists()):
+        # What was recorded of a build cache, or of a folder, is where the service keeps it.
         if not folder.exists():
             raise UsageError(
                 f"{file}: nothing has been recorded of the source {source.name} yet; "

@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from cachewatch.cli.output import palette, write
-from cachewatch.errors import NoHistoryIndex
+from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.history_db.answer_tables import indexed_up_to
 from cachewatch.history_db.reading import Index, Point
 from cachewatch.history_db.schema import NAME, VARIABLE, index_path
@@ -62,8 +62,13 @@ def _path(repo: str | None) -> Path:
 
 def _without_shortcut(repo: str | None) -> Path:
     """Find the repository as all commands do, which loads git and the configuration."""
-    from cachewatch.cli.open_catalogue import open_as_fetched  # noqa: PLC0415
+    from cachewatch.cli.open_catalogue import is_folder, open_as_fetched  # noqa: PLC0415
 
+    if repo is not None and is_folder(repo):
+        raise UsageError(
+            f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
+            " (`cachewatch init --source`)"
+        )
     opened = open_as_fetched(repo)
     if opened is None:
         raise NoHistoryIndex("the repository was never fetched; run `cachewatch history build` first")

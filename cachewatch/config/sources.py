@@ -133,13 +133,13 @@ class Source(Section):
 
     name: str = not_in_file()
     type: Literal["git", "buildcache", "catalogue"] = key(
-        "`git`: a repository of documents; `buildcache`: a live build cache;"
+        "`git`: a repository or a folder of documents; `buildcache`: a live build cache;"
         " `catalogue`: several build caches, as cache.spack.io lists them",
         "git",
     )
     address: Annotated[str, FromTextInContext(_repository)] = key(
         {
-            "git": "URL or path of the repository; a URL must not contain a password",
+            "git": "URL or path of the repository, or path of a folder of documents; a URL must not contain a password",
             "url": "URL or path of the build cache or catalogue",
         },
         "",

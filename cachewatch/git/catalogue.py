@@ -174,7 +174,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
     repository.obtain([found.name])
     (content,) = repository.objects().stream([found.name], kind="blob")
-    writer = _writer(repository, revision.commit, tag, package)
+    writer = "" if repository.is_folder else _writer(repository, revision.commit, tag, package)
     return PackageDocument(
         found.path, content, revision.side(tag), resolve(repository, writer).side(tag) if writer else None
     )

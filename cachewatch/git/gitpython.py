@@ -36,7 +36,7 @@ def git_dir_by_gitpython(path: Path) -> str:
             return str(Path(repository.git_dir).absolute())
     except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
         raise SourceError(
-            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository with a folder _cache"
+            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository or a folder with documents"
         ) from error
 
 

@@ -145,6 +145,12 @@ class Recording:
                 files.setdefault(name.decode(), {})[package.decode()] = fields.split()[2].decode()
         return files
 
+    def files(self) -> Mapping[str, str]:
+        """Return the ids of all files of the newest revision, by their paths."""
+        listed = self._repository.run(["ls-tree", "-r", "-z", self.head]).split(b"\0") if self.head else ()
+        entries = (entry.partition(b"\t") for entry in listed if entry)
+        return {os.fsdecode(path): fields.split()[2].decode() for fields, _, path in entries}
+
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
         """Yield the contents of documents, but for those that are larger than any document of ours."""
         contents = self._repository.objects().readable(ids, kind="blob", most=MAX_BYTES)

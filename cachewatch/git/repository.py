@@ -18,6 +18,7 @@ class Repository:
     """A repository on this machine, read through git's plumbing."""
 
     is_ours = False  # or nobody else writes in it
+    is_folder = False  # or its one revision was made of a folder, for one command
 
     def __init__(self, path: Path, layout: Layout = ANYWHERE) -> None:
         """Find the repository that `path` is in or is; bare and shallow ones are fine."""
@@ -71,3 +72,15 @@ class Repository:
 
     def _command(self) -> list[str]:
         return [*git_command(), f"--git-dir={self.git_dir}"]
+
+
+class FolderAsRepository(Repository):
+    """A folder of documents as it is now, in a repository that was made of it: nothing shows its revision."""
+
+    is_ours = True
+    is_folder = True
+
+    def __init__(self, folder: Path, made: Path, layout: Layout = ANYWHERE) -> None:
+        """Open the repository `made`, which messages call by the name of the folder."""
+        super().__init__(made, layout)
+        self.path = folder

@@ -22,6 +22,7 @@ _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
 # The end of today is not yet here, nor is that of a zone's tomorrow.
 _SOON = timedelta(days=1)
 _NOTHING = "0" * 40
+_NO_REVISIONS = "is a folder, which has no revisions"
 _NEAR = 16
 _MOST_TIMES = 5000
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
@@ -37,6 +38,7 @@ class Revision(Struct, frozen=True):
     commit: str
     tag: str | None
     time: datetime | None  # at most LATEST, whatever the commit says
+    is_of_folder: bool = False  # and means nothing to anybody
 
     @property
     def has_impossible_date(self) -> bool:
@@ -45,6 +47,8 @@ class Revision(Struct, frozen=True):
 
     def side(self, tag: str | None = None) -> Side:
         """Return this revision as one of two sides to compare."""
+        if self.is_of_folder:
+            return Side(name=self.name, tag=tag or self.tag)
         time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
         return Side(name=self.name, revision=self.commit, tag=tag or self.tag, time=time)
 
@@ -58,8 +62,12 @@ def resolve(repository: Repository, name: str, *, now: datetime | None = None) -
     now = now or datetime.now(UTC)
     for revision_name, tag in _readings(name):
         commit = _commit(repository, revision_name, now)
+        if commit is not None and repository.is_folder:
+            return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
         if commit is not None:
             return Revision(name, commit, tag, _time(repository, commit))
+    if repository.is_folder:
+        raise UnknownRevision(f"{repository.path}: {_NO_REVISIONS}, so {name!r} is none")
     raise UnknownRevision(_complaint(repository, name))
 
 
@@ -219,6 +227,10 @@ def commit_time(seconds: bytes | str) -> datetime:
 
 def newest_two(repository: Repository) -> tuple[str, str]:
     """Return the names of the newest revision that changed the catalogue, and of the one before it, oldest first."""
+    if repository.is_folder:
+        raise UnknownRevision(
+            f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"
+        )
     commits = list(islice(_changing(repository), 2))
     head = _ask(repository, "HEAD^{commit}")
     if not commits and head is not None:

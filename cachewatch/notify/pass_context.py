@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from cachewatch.config.model import Config, Source
 from cachewatch.core.delivery import DeliveryResult
 from cachewatch.git.repository import Repository
-from cachewatch.notify.watched_clone import WatchedClone
+from cachewatch.notify.watched_clone import RecordedFolder, WatchedClone
 from cachewatch.notify.watched_source import Watched
 from cachewatch.runtime.log import Log
 from cachewatch.store.cursors import Advance
@@ -99,6 +99,8 @@ class Context(Struct, kw_only=True):
 
 def watched_copy(source: Source, folder: Path) -> Watched:
     """Return the copy of `source` that is in `folder`."""
+    if source.type == "git" and RecordedFolder.is_one(source, folder):
+        return RecordedFolder(source, folder)
     if source.type == "git":
         return WatchedClone(source, folder)
     from cachewatch.notify.watched_cache import RecordedHistory  # noqa: PLC0415  what asks servers is slow to load

@@ -11,18 +11,16 @@ from cachewatch.config.sources import Push
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.errors import CachewatchError, SourceError, UnknownRevision
 from cachewatch.git.credentials import Access
-from cachewatch.git.recorded_repository import is_made
-from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import is_there, resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.git.shared_recording import SharedRecording
-from cachewatch.notify.watched_source import News, Sharing
+from cachewatch.notify.watched_source import News, RecordedSource, Sharing
 from cachewatch.sources.buildcache.address import LARGEST_INDEX, patience
 from cachewatch.sources.buildcache.opening import Cache
 from cachewatch.sources.cache_recorder import record
 
 
-class RecordedHistory:
-    """The history that we record of a build cache; it is ours, so nobody rewrites it."""
+class RecordedHistory(RecordedSource):
+    """The history that we record of a build cache."""
 
     def __init__(self, source: Source, folder: Path) -> None:
         files = {name: Path(file) for name, file in source.credentials.items()}
@@ -37,7 +35,7 @@ class RecordedHistory:
             max_index=source.max_index or LARGEST_INDEX,
             **source.options,
         )
-        self._folder = folder
+        super().__init__(folder, source.address)
         self._shared = self._shared_in(source.push, seconds) if source.push else None
 
     def update(self) -> News:
@@ -56,36 +54,17 @@ class RecordedHistory:
             try:
                 newest = resolve(repository, "HEAD")
             except UnknownRevision as error:
-                raise SourceError(" ".join(said) or f"{self._cache.address}: nothing was recorded yet") from error
+                raise SourceError(" ".join(said) or f"{self._address}: nothing was recorded yet") from error
         warnings = tuple(f"{diagnostic.path}: {diagnostic.message}." for diagnostic in done.diagnostics)
         return News(
             revision=newest.commit, time=newest.time, warnings=warnings, problem=" ".join(said), sharing=sharing
         )
-
-    def open(self) -> Repository:
-        """Open the history to read it."""
-        if not is_made(self._folder):  # another thread may be about to make it
-            raise SourceError(f"{self._cache.address}: nothing was recorded yet")
-        return Repository(self._folder)
-
-    def pin(self, revisions: Collection[str]) -> None:
-        """Do nothing: no revision is ever taken out of it."""
-
-    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those of these revisions that were not recorded here."""
-        if not is_made(self._folder):
-            return frozenset(revisions)
-        with closing(Repository(self._folder)) as repository:
-            return frozenset(revision for revision in revisions if not is_there(repository, revision))
 
     def recall(self, revisions: Collection[str]) -> frozenset[str]:
         """Return those that are lacking: what another host recorded is here by now if it shares that."""
         if self._shared is not None and self.lacking(revisions):
             self._shared.fetch()  # says whether that can be known
         return self.lacking(revisions)
-
-    def tidy(self, used: Collection[str]) -> None:
-        """Do nothing: it is packed as it is written."""
 
     def _shared_in(self, push: Push, seconds: float) -> SharedRecording:
         access = Access.named(push.credentials) if push.credentials else None

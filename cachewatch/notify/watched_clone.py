@@ -1,21 +1,26 @@
-"""The clone of a git repository, as a source that subscriptions can watch."""
+"""The clone of a git repository, or the recorded history of a folder, as a source that subscriptions can watch."""
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cachewatch.config.model import Source
 from cachewatch.core.filter_patterns import Globs
-from cachewatch.errors import UnknownRevision
+from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.arranged_trees import catalogue_of, nothing_found
+from cachewatch.git.clone_locks import RECORDING_LOCK
 from cachewatch.git.credentials import Access, redact
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve, resolve_upstream
 from cachewatch.git.service_clone import Mirror, Update
-from cachewatch.notify.watched_source import News
+from cachewatch.notify.watched_source import News, RecordedSource
 from cachewatch.runtime.atomic_files import put
+from cachewatch.sources.folder_recorder import record_folder
+from cachewatch.sources.folders import is_plain
 
 _ADDRESS_FILE = "cachewatch-address"
+_MOST_FAULTS = 5
 
 
 class WatchedClone:
@@ -82,6 +87,35 @@ class WatchedClone:
         for name, revision in self._mirror.pins().items():
             if revision not in used:
                 self._mirror.unpin(name)
+
+
+class RecordedFolder(RecordedSource):
+    """The history that we record of a folder of documents."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        super().__init__(folder, source.address, source.layout)
+
+    @staticmethod
+    def is_one(source: Source, folder: Path) -> bool:
+        """Tell whether a source is a folder, or was one when it was there."""
+        path = Path(source.address)
+        return is_plain(path) or (not path.exists() and (folder / RECORDING_LOCK).exists())
+
+    def update(self) -> News:
+        """Record what is in the folder now, unless it is what it was."""
+        if not Path(self._address).exists():
+            raise SourceError(f"{self._address}: there is no such folder")
+        faults = [
+            each
+            for each in record_folder(self._address, self._folder, self._layout, now=datetime.now(UTC))
+            if each.is_loss
+        ]
+        said = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
+        if len(faults) > _MOST_FAULTS:
+            said.append(f"And {len(faults) - _MOST_FAULTS:,} more.")
+        with closing(self.open()) as repository:
+            newest = resolve(repository, "HEAD")
+        return News(revision=newest.commit, time=newest.time, warnings=(), problem=" ".join(said))
 
 
 def _warnings(update: Update, other: str) -> Iterator[str]:

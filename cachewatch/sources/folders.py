@@ -94,6 +94,12 @@ def is_documents(name: str) -> bool:
     return name == STDIN or (_GIT_NAME.fullmatch(name) is None and os.path.lexists(name))
 
 
+def is_plain(folder: Path) -> bool:
+    """Tell whether `folder` is one, and no git repository itself."""
+    is_bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+    return folder.is_dir() and not is_bare and not (folder / ".git").exists()
+
+
 def check_path(name: str) -> None:
     """Raise UsageError if `name` is empty, or can only mean a file or folder, and there is none."""
     if not name.strip():
@@ -239,7 +245,8 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
         *_renamed(name, found.documents),
     )
-    others = {**dict.fromkeys(other_files, ""), **unread}
+    contested_files = (path for packages in found.contested.values() for paths in packages.values() for path in paths)
+    others = {**dict.fromkeys((*other_files, *contested_files), ""), **unread}
     listings = [Listing(Side(name=name, tag=tag), blobs[tag], reader, (), others=others) for tag in sorted(blobs)]
     return [replace(listings[0], diagnostics=diagnostics), *listings[1:]]
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cachewatch.core import tag_names
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.repository_layout import DEFAULT_TAG, DOCUMENT, Wanted
+from cachewatch.core.repository_layout import ANYWHERE, DEFAULT_TAG, DOCUMENT, Layout, Wanted
 from cachewatch.core.tag_pairs import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
@@ -41,13 +41,16 @@ def open_comparison(
     repository: "str | Repository | Callable[[], Repository]",
     wanted_tag: Choice,
     wanted_package: Wanted,
+    layout: Layout = ANYWHERE,
 ) -> Iterator[Comparison]:
     """Find what differs between `before` and `after`, and let go of it all at the end.
+
+    `layout` says where the documents of folders are.
 
     `repository` is a path, a URL or a function, and is not opened unless a side needs it; or a repository that
     is open, and stays open.
     """
-    paths = {name: folders.list_path(name) for name in (before, after) if folders.is_documents(name)}
+    paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
         stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
         yield _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks)

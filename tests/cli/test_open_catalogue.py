@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from helpers import catalogue, history, records
+from helpers import catalogue, document, history, records
 from upstream import IDENTITY, git
 
 from cachewatch.cli import open_catalogue
@@ -211,9 +211,9 @@ def test_the_configuration_comes_before_a_catalogue_in_this_folder(nowhere: Path
 @pytest.mark.usefixtures("nowhere")
 def test_what_a_catalogue_is(run: Run) -> None:
     """Who names a folder that is none reads what would be one."""
-    assert run("diff", "HEAD~1", "--repo", ".").error == (
-        "cachewatch: .: not a git repository, or a damaged one; a catalogue is a git repository with a folder _cache\n"
-    )
+    error = run("diff", "HEAD~1", "--repo", ".").error
+    assert error.startswith("cachewatch: .: there are no documents; looked for _cache/")
+    assert error.endswith("found nothing; it is no git repository either\n")
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -336,3 +336,65 @@ def commit_all(work: Path) -> None:
     """Commit everything in a folder, as a user would."""
     for arguments in (["init", "--quiet", "-b", "main"], ["add", "."], ["commit", "--quiet", "-m", "x"]):
         subprocess.run(["git", "-C", str(work), *arguments], check=True, env={**os.environ, **IDENTITY})
+
+
+@pytest.mark.parametrize("place", ["{}.md", "docs/{}.txt", "_cache/develop/{}/specs.md"])
+def test_commands_take_a_folder(nowhere: Path, run: Run, place: str) -> None:
+    """They answer as they do for a repository of the same documents, and show no revision, because there is none."""
+    states = {"zlib": records([1, 2]), "hdf5": records([3])}
+    files = {place.format(name): document(found, package=name) for name, found in states.items()}
+    repository = history(nowhere / "repository.git", files)
+    folder = nowhere / "folder"
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+
+    for command in (["tags"], ["packages", "z*"], ["stacks"], ["packages", "--format", "json"]):
+        found = run(*command, "--repo", folder)
+        assert found.exit_code == 0, found.error
+        assert found.output == run(*command, "--repo", repository).output
+    for command in (["show", "zlib"], ["show", "*"]):
+        found = run(*command, "--repo", folder)
+        assert found.exit_code == 0, found.error
+        assert found.output.splitlines()[0].split() == [found.output.split()[0], "develop"]
+    assert run("site", nowhere / "site", "--repo", folder, "--no-progress").exit_code == 0
+    assert run("diff", folder, "HEAD", "--repo", repository).output.count("No differences") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["packages", "--rev", "HEAD~1"], "folder: is a folder, which has no revisions, so 'HEAD~1:develop' is none"),
+        (["diff"], "folder: is a folder, which has no revisions; name two folders"),
+        (["diff", "HEAD~1", "HEAD"], "folder: is a folder, which has no revisions"),
+        (["log"], "folder: is a folder, which has no history"),
+        (["history", "build"], "folder: is a folder, which has no history"),
+        (["show", "nope"], "'folder' has no package 'nope' in develop"),
+        (
+            ["packages", "--documents", "x/{package}.rst"],
+            "folder: there are no documents; looked for files x/{package}.rst",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("nowhere")
+def test_a_folder_has_no_history(run: Run, command: list[str], said: str) -> None:
+    """What needs revisions says so."""
+    Path("folder").mkdir()
+    Path("folder", "zlib.md").write_bytes(document(records([1])))
+    result = run(*command, "--repo", "folder")
+
+    assert result.exit_code == 2
+    assert said in result.error
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_documents_of_a_folder_that_cannot_be_told_apart(run: Run) -> None:
+    """Both files are named, the others are listed, and the exit code says that something is missing."""
+    Path("folder").mkdir()
+    for name, package in (("a", "zlib"), ("b", "zlib"), ("c", "hdf5")):
+        Path("folder", f"{name}.md").write_bytes(document(records([1]), package=package))
+    result = run("packages", "--repo", "folder", "--format", "names")
+
+    assert result.output == "hdf5\n"
+    assert result.exit_code == 4
+    assert "folder/a.md and folder/b.md are documents of the same package and tag" in result.error

@@ -127,3 +127,91 @@ def test_a_pattern_without_a_package_is_a_mistake(tmp_path: Path, run: Run) -> N
 
     assert result.exit_code == 2
     assert "'docs/{tag}.md' lacks {package}" in result.error
+
+
+def _put(folder: Path, files: dict[str, bytes]) -> None:
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+
+
+def _watching_a_folder(tmp_path: Path, layout: str) -> tuple[Site, Path]:
+    site, folder = Site(tmp_path, [{}]), tmp_path / "documents"
+    _put(folder, _state(layout, ONE))
+    site.configure(CONFIG.replace("upstream.git", "documents"))
+    site.run()
+    return site, folder
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
+    """A poll that finds a change records it, and readers are told what they would be told of a repository."""
+    (tmp_path / "git").mkdir()
+    expected = _told(tmp_path / "git", layout, layout)
+    site, folder = _watching_a_folder(tmp_path, layout)
+    site.run(later=HOUR)
+    assert site.told("all") == []
+
+    (folder / layout.format(tag="develop", package="hdf5")).unlink()
+    _put(folder, _state(layout, TWO))
+    site.run(later=HOUR)
+    assert [text.split("\n----", 1)[0].split("\n", 2)[2] for text in site.told("all")] == [
+        text.split("\n", 2)[2] for text in expected
+    ]
+    assert site.notices() == []
+    config = ["--config", tmp_path / "cachewatch.yaml"]
+    assert run("config", "check", "--source", *config).exit_code == 0
+    assert "failed" not in run("status", *config).output
+
+
+@pytest.mark.parametrize("now", ["emptied", "of no file", "claimed twice"])
+def test_what_is_no_document_for_now_was_not_removed(tmp_path: Path, now: str) -> None:
+    """Operators hear of it, the rest is compared, and what was recorded stays."""
+    site, folder = _watching_a_folder(tmp_path, LAYOUTS[0])
+    file = folder / "hdf5.md"
+    if now == "claimed twice":
+        (folder / "another.md").write_bytes(file.read_bytes())
+    elif now == "emptied":
+        file.write_bytes(b"")
+    else:
+        file.unlink()
+        file.symlink_to("nowhere")
+    (folder / "zlib.md").write_bytes(document(TWO["zlib"]))
+    site.run(later=HOUR)
+
+    (told,) = site.told("all")
+    assert "zlib" in told
+    assert "hdf5" not in told
+    assert site.notices() == ["a part of the source public was skipped"]
+    assert str(file) in "".join(site.told("(operators)")[0].split())
+
+
+@pytest.mark.parametrize("gone", ["empty", "missing"])
+def test_a_folder_that_is_not_there_for_now_was_not_removed(tmp_path: Path, run: Run, gone: str) -> None:
+    """As when a disk is not mounted: the source fails, and nobody is told that packages were removed."""
+    site, folder = _watching_a_folder(tmp_path, LAYOUTS[0])
+    folder.rename(tmp_path / "elsewhere")
+    if gone == "empty":
+        folder.mkdir()
+    site.run(later=HOUR)
+
+    assert site.told("all") == []
+    status = run("status", "--config", tmp_path / "cachewatch.yaml").output
+    assert (
+        f"{folder}: {'there are no documents; looked for' if gone == 'empty' else 'there is no such folder'}" in status
+    )
+
+
+def test_init_takes_a_folder(tmp_path: Path, run: Run) -> None:
+    """Tags are those of its documents; a folder without documents is said to have none, and one has no revisions."""
+    folder, path = tmp_path / "documents", tmp_path / "cachewatch.yaml"
+    _put(folder, {"a.md": document(ONE["zlib"], tag="v1")})
+    result = run("init", path, "--source", folder)
+
+    assert "warning" not in result.error
+    assert read_config(path).subscriptions["all"].match.tags == ("*",)
+    refused = run("init", tmp_path / "b.yaml", "--source", folder, "--since", "yesterday")
+    assert refused.exit_code == 2
+    assert "is a folder, which has no revisions" in refused.error
+    (folder / "a.md").unlink()
+    assert "there are no documents; looked for" in run("init", tmp_path / "c.yaml", "--source", folder).error

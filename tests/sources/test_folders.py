@@ -11,6 +11,7 @@ import pytest
 from conftest import Result, Run
 from helpers import catalogue, document, history, records
 
+import cachewatch
 from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders
 
@@ -417,3 +418,19 @@ def test_a_folder_of_a_hundred_thousand_other_files(run: Run, tmp_path: Path, mo
     assert max(read) < 100
     monkeypatch.setattr(folders, "_MOST_ENTRIES", 19)
     assert "has more than 19 files and folders; name the folder" in run("diff", tmp_path / "many", tmp_path).error
+
+
+def test_a_pattern_names_documents_of_folders(run: Run, tmp_path: Path) -> None:
+    """As it does for repositories; of two documents, it has no effect."""
+    for name, state in (("before", BEFORE), ("after", AFTER)):
+        files = {f"x/develop/{each}.rst": document(found, package=each) for each, found in state.items()}
+        write(tmp_path / name, files | {"other.md": document(records([9]), package="other")})
+    sides = (tmp_path / "before", tmp_path / "after")
+
+    assert packages(run, *sides, "--documents", "x/{tag}/{package}.rst") == CHANGES
+    opened = cachewatch.open(tmp_path / "before", documents="x/{tag}/{package}.rst")
+    changed = [package for each in opened.diff(tmp_path / "before", tmp_path / "after") for package in each]
+    assert [package.package for package in changed] == [name for name, _ in CHANGES]
+    result = run("diff", *(side / "other.md" for side in sides), "--documents", "{package}.md")
+    assert result.exit_code == 2
+    assert "--documents has no effect on two documents" in result.error
