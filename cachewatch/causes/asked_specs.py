@@ -42,6 +42,8 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None:
         require_tag(repository, after, tag)
+        if not (graph := RecordedGraph(repository, after.commit, tag)).packages:
+            graph.require()  # documents that are elsewhere than in `_cache/` have no graph beside them
         raise UnknownRevision(
             f"{after.name}: {tag} has no package and no hash {text!r}; {_near(repository, after, tag, text)}"
             f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"

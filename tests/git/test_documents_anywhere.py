@@ -234,3 +234,13 @@ def test_too_many_files_are_not_looked_at(run: Run, tmp_path: Path, monkeypatch:
     assert "has more than 5 files" in result.error
     assert "--documents" in result.error
     assert run("packages", "--repo", repository, "--documents", "docs/{package}.md").exit_code == 0
+
+
+@pytest.mark.parametrize("spec", ["zlib", "gmp@1.0"])
+def test_documents_without_a_graph_have_none(run: Run, tmp_path: Path, spec: str) -> None:
+    """`why` does not say that there is no such package."""
+    repository = history(tmp_path / "r.git", *(_state("{package}.md", state) for state in TWO_STATES))
+    result = run("why", spec, "--repo", repository)
+
+    assert result.exit_code == 2
+    assert "has no dependency graph" in result.error
