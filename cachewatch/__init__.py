@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cachewatch.core.causes import Cause, What
     from cachewatch.core.environment_coverage import Availability, Coverage, Environment, Need, Resolution
     from cachewatch.core.model import (
+        CompilerForm,
         Delta,
         Diagnostic,
         DiagnosticKind,
@@ -80,6 +81,7 @@ __all__ = [
     "CachewatchError",
     "Cause",
     "CauseCount",
+    "CompilerForm",
     "Counts",
     "Coverage",
     "CoverageReport",

@@ -49,7 +49,7 @@ class PackageOutcome(Struct, frozen=True, kw_only=True):
     before: str = ""  # of up- and downgrades, the newest versions where it happened
     after: str = ""
     places: tuple[Place, ...] = ()  # in which it is so, sorted; none where only hashes differ
-    keeps_hashes: bool = True  # whether any of its binaries is the same
+    keeps_hashes: bool = True  # whether any of its hashes is in both
 
 
 class SnapshotMove(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class SnapshotMove(Struct, frozen=True, kw_only=True):
 
     @property
     def has_other_hashes_only(self) -> bool:
-        """Whether no binary of `base` is in `target`: all that is installed by hash is installed anew."""
+        """Whether no hash of `base` is in `target`: all that is installed by hash is installed anew."""
         return bool(self.packages) and not self.same and not any(found.keeps_hashes for found in self.packages)
 
 
@@ -95,7 +95,7 @@ def outcome_of(change: PackageChange) -> PackageOutcome:
         before=first,
         after=last,
         places=tuple(sorted(Place(place.stack, place.target) for place in where)),
-        keeps_hashes=change.counts.before > change.counts.removed,
+        keeps_hashes=change.counts.before > change.counts.removed or bool(change.went.hashes & change.came.hashes),
     )
 
 

@@ -53,11 +53,6 @@ def test_lock_files(run: Run, buildcaches: Path, kind: str, numbers: tuple[int, 
     assert found.keys() == {"schema", "recorded", "causes", "specs", "added", "removed"}
 
 
-@pytest.mark.parametrize("asked", [("py-build",), ("--between", "HEAD~1", "HEAD")])
-def test_why_without_a_graph(run: Run, demo_repository: Path, asked: tuple[str, ...]) -> None:
-    assert check(run, "why", *asked, "--repo", demo_repository)["recorded"] is False
-
-
 @pytest.mark.parametrize(
     ("kind", "asked", "rebuilt"),
     [("v3", "zlib", (5, 9)), ("v3", "gcc", (8, 9)), ("v3", "cw-stack@2026.05", (0, 9)), ("v2", "zlib", (5, 8))],

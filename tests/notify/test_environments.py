@@ -381,8 +381,6 @@ def test_explain_knows_of_both(tmp_path: Path, run: Run) -> None:
     assert "pinned: develop-2025-06-01" in run("explain", "--config", config, "hdf5").output
     assert "would not be notified" in (told := run("explain", "--config", config, "other").output)
     assert "does not need it" in told
-    shown = run("preview", "--config", config, "ml")
-    assert "YOUR ENVIRONMENT" in shown.output
 
 
 def test_a_document_that_cannot_be_read_is_no_loss(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_random_snapshots(seed: int) -> None:
 
     assert {o.package: o.outcome.value for o in move.packages} == {n: o for n, o in expected.items() if o != "same"}
     assert {o.value: count for o, count in move.counts.items() if count} == Counter(expected.values())
-    hashes = [{spec["hash"] for found in side.values() for spec in found} for side in (before, after)]
+    hashes = [{(name, spec["hash"]) for name, found in side.items() for spec in found} for side in (before, after)]
     assert move.has_other_hashes_only == (bool(expected) and hashes[0].isdisjoint(hashes[1]))
     assert move.is_safe == ({"lost", "downgraded"}.isdisjoint(expected.values()))
     assert move_verdict(move).startswith("safe for you") == move.is_safe
