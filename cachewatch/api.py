@@ -22,7 +22,11 @@ from cachewatch.core.statements import Statement
 from cachewatch.core.tag_pairs import Comparison, Listing
 from cachewatch.diff import changesets
 from cachewatch.documents.parsing import parse
+from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.git.catalogue import tags_of
+from cachewatch.git.clone_cache import open_repository
+from cachewatch.git.resolving_revisions import newest, resolve
 from cachewatch.sources import folders
 from cachewatch.sources.opening import needs_git, open_comparison
 
@@ -47,7 +51,7 @@ class BuildCache(Struct, frozen=True, kw_only=True):
     login_file: Path | None = None
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.cache_contents import published  # noqa: PLC0415  slow to load
+        from cachewatch.environments.cache_contents import published  # noqa: PLC0415  loads an HTTP client
         from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415
 
         if revision is not None:
@@ -159,8 +163,6 @@ class OpenCatalogue:
         with _own_errors():
             if self._repository is None:
                 return tuple(tag_names.in_order(each.side.tag for each in self._listings() if each.side.tag))
-            from cachewatch.git.catalogue import tags_of  # noqa: PLC0415  git is slow to load
-            from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
             return tuple(tag_names.in_order(tags_of(self._repository, resolve(self._repository, revision)).ids))
 
@@ -169,7 +171,6 @@ class OpenCatalogue:
         self._check_open()
         if self._repository is None:
             return ()
-        from cachewatch.git.resolving_revisions import newest, resolve  # noqa: PLC0415  git is slow to load
 
         with _own_errors():
             return tuple(newest(self._repository, resolve(self._repository, until), max(0, limit)))
@@ -235,7 +236,7 @@ class OpenCatalogue:
             return comparison
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.cache_contents import listed, recorded_in  # noqa: PLC0415  slow to load
+        from cachewatch.environments.cache_contents import listed, recorded_in  # noqa: PLC0415  as above
 
         self._check_open()
         if self._repository is not None:
@@ -261,7 +262,6 @@ def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A0
     with _own_errors():
         if _is_folder_of_documents(Path(name), layout):
             return OpenCatalogue(name, None, layout)
-        from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415  git is slow to load
 
         return OpenCatalogue(name, open_repository(name, layout=layout), layout)
 
@@ -292,8 +292,6 @@ def coverage(
     `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `revision` is of a
     repository, as in `OpenCatalogue.diff`; HEAD if omitted.
     """
-    from cachewatch.environments.lockfiles import open_environment  # noqa: PLC0415  slow to load
-
     with _own_errors():
         needed = environment if isinstance(environment, Environment) else open_environment(Path(environment))
         held = where._holdings(needed, revision)  # noqa: SLF001  it is of this module

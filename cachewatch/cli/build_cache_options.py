@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cachewatch.core.durations import parse_size
 from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
+from cachewatch.sources.buildcache.opening import Cache, is_catalogue
 
 if TYPE_CHECKING:
     from cachewatch.sources.buildcache.opening import Cache
@@ -38,9 +40,6 @@ def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def cache_of(address: str, options: dict[str, Any]) -> "Cache":
     """Return the cache that the arguments of a command mean."""
-    from cachewatch.core.durations import parse_size  # noqa: PLC0415  slow to load, as what follows
-    from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415
-
     tags: tuple[str, ...] = options["tag"]
     max_index = parse_size(options["max_index"])
     if is_catalogue(address):
@@ -69,8 +68,6 @@ def single_tag(
     address: str, tag: str | None, *, view: str, token_file: Path | None, login_file: Path | None
 ) -> "Cache":
     """Return a cache, or one tag of a catalogue."""
-    from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415  slow to load
-
     wanted = tag or "develop"
     return Cache(
         address=address,

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from cachewatch.cli.load_configuration import load
+from cachewatch.cli.open_catalogue import open_as_fetched
+from cachewatch.core import tag_names
 from cachewatch.core.change_kinds import GROUPS, MEANINGS
+from cachewatch.core.model import Document
+from cachewatch.core.versions import sorted_versions
+from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError
+from cachewatch.git.catalogue import read_package, stacks_of, tags_of
+from cachewatch.git.resolving_revisions import resolve
+from cachewatch.git.tag_contents import list_tag, read_documents
+from cachewatch.git.trees import folders
 
 if TYPE_CHECKING:
     from cachewatch.config.model import Config
@@ -85,9 +95,6 @@ def _of_catalogue(
     context: click.Context, ask: "Callable[[Repository, Revision, click.Context], Iterable[str]]"
 ) -> list[str]:
     """Return what `ask` finds in the repository that the command would read; nothing if anything fails."""
-    from cachewatch.cli.open_catalogue import open_as_fetched  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     try:
         repository = open_as_fetched(context.params.get("repo"))
         if repository is None:
@@ -99,8 +106,6 @@ def _of_catalogue(
 
 
 def _of_configuration(context: click.Context, ask: "Callable[[Config], Iterable[str]]") -> list[str]:
-    from cachewatch.cli.load_configuration import load  # noqa: PLC0415  slow to load
-
     try:
         return list(ask(load(context.params.get("config_file"), with_secrets=False)))
     except (CachewatchError, OSError):
@@ -108,9 +113,6 @@ def _of_configuration(context: click.Context, ask: "Callable[[Config], Iterable[
 
 
 def _tags(repository: "Repository", revision: "Revision", _: Any = None) -> list[str]:
-    from cachewatch.core import tag_names  # noqa: PLC0415
-    from cachewatch.git.catalogue import tags_of  # noqa: PLC0415
-
     return tag_names.in_order(tags_of(repository, revision).ids)
 
 
@@ -126,19 +128,11 @@ def _tag_named(context: click.Context) -> str:
 
 
 def _packages(repository: "Repository", revision: "Revision", context: click.Context) -> list[str]:
-    from cachewatch.git.catalogue import tags_of  # noqa: PLC0415
-    from cachewatch.git.trees import folders  # noqa: PLC0415
-
     tree = tags_of(repository, revision).ids.get(_tag_named(context))
     return sorted(folders(repository, tree).ids) if tree else []
 
 
 def _versions(package: str, repository: "Repository", revision: "Revision", context: click.Context) -> list[str]:
-    from cachewatch.core.versions import sorted_versions  # noqa: PLC0415
-    from cachewatch.documents.parsing import parse  # noqa: PLC0415
-    from cachewatch.git.catalogue import read_package  # noqa: PLC0415
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     found = read_package(repository, resolve(repository, f"{revision.commit}:{_tag_named(context)}"), package)
     known = parse(found.content, found.path).specs.counts
     versions = {version for signature in known for version in signature.versions}
@@ -147,11 +141,6 @@ def _versions(package: str, repository: "Repository", revision: "Revision", cont
 
 def _stacks(repository: "Repository", revision: "Revision", context: click.Context) -> list[str]:
     """Return the stacks that the tags say they have; where they do not, those that a few documents name."""
-    from cachewatch.core.model import Document  # noqa: PLC0415
-    from cachewatch.git.catalogue import stacks_of  # noqa: PLC0415
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-    from cachewatch.git.tag_contents import list_tag, read_documents  # noqa: PLC0415
-
     declared = {stack for stacks in stacks_of(repository, revision).values() for stack in stacks}
     if declared:
         return sorted(declared)

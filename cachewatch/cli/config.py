@@ -9,15 +9,22 @@ import click
 
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.load_configuration import CONFIG_OPTION, configured_without_secrets, load
+from cachewatch.cli.open_state import elsewhere
 from cachewatch.cli.output import FORMAT_OPTION, write, write_json
+from cachewatch.cli.unknown_filters import unknown_filters
 from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.config import host_local
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.model import Config, Match, Subscription
+from cachewatch.config.schema import json_schema
+from cachewatch.config.showing import show_config, shown_values
 from cachewatch.core.durations import duration_in_words
 from cachewatch.core.schedule import Schedule, parse_when, quiet_until
 from cachewatch.core.untrusted_text import safe
+from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import ConfigError, UsageError
+from cachewatch.render.digest_mail import render_digest
+from cachewatch.render.sample_digest import sample_digest
 
 _NEXT = 3
 _FILTERS = ("tags", "packages", "stacks", "targets", "oses", "compilers")
@@ -74,9 +81,6 @@ def _has_filters(config: Config) -> bool:
 
 def _warn_of_filters(config: Config) -> bool:
     """Warn of filters that match nothing in their sources, and tell whether there was anything to say."""
-    from cachewatch.cli.open_state import elsewhere  # noqa: PLC0415
-    from cachewatch.cli.unknown_filters import unknown_filters  # noqa: PLC0415  git is slow to load
-
     with elsewhere(config) as context:
         found = list(unknown_filters(context))
     if not found:
@@ -93,8 +97,6 @@ def _warn_of_filters(config: Config) -> bool:
 @FORMAT_OPTION
 def show(*, config: Config, format_: str) -> None:
     """Print the effective configuration, with defaults and with secrets masked."""
-    from cachewatch.config.showing import show_config, shown_values  # noqa: PLC0415
-
     if format_ == "json":
         write_json(shown_values(config))
         return
@@ -108,8 +110,6 @@ def show(*, config: Config, format_: str) -> None:
 )
 def schema() -> None:
     """Print the JSON Schema of the configuration file, for editors."""
-    from cachewatch.config.schema import json_schema  # noqa: PLC0415
-
     click.echo(json_schema(), nl=False)
 
 
@@ -117,8 +117,6 @@ def _check_templates(config: Config) -> None:
     """Render the user's own templates on sample data, so that an undefined name is found now and not on a Monday."""
     if config.templates_dir is None:
         return
-    from cachewatch.render.digest_mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
-    from cachewatch.render.sample_digest import sample_digest  # noqa: PLC0415
 
     for template in sorted({s.template or "digest.html.j2" for s in config.subscriptions.values()}):
         render_digest(sample_digest(), templates_dir=config.templates_dir, template=template)
@@ -126,8 +124,6 @@ def _check_templates(config: Config) -> None:
 
 def _check_environments(config: Config) -> None:
     """Read the environments that are watched, which may have been moved or broken since the file was written."""
-    from cachewatch.environments.lockfiles import open_environment  # noqa: PLC0415  few watch any
-
     mistakes = []
     for subscription in config.subscriptions.values():
         if subscription.match.environment is not None:

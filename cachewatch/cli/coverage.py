@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from cachewatch.causes.environment_causes import add_causes, find_causes, replaced_in
+from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.cli.best_snapshot import PUBLIC_MIRROR, show_best
+from cachewatch.cli.build_cache_options import single_tag
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
@@ -16,6 +19,7 @@ from cachewatch.cli.output import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, pa
 from cachewatch.cli.progress import progress_line
 from cachewatch.core.environment_coverage import Availability, Coverage, cover
 from cachewatch.core.untrusted_text import safe
+from cachewatch.environments import cache_contents
 from cachewatch.environments.lockfiles import open_environment, open_lock_graph
 from cachewatch.errors import DocumentError, UsageError
 from cachewatch.render.coverage import coverage_json, render_coverage
@@ -114,8 +118,6 @@ def coverage(
         return
     if pin or mirror is not None or db is not None:
         raise UsageError("--pin, --mirror and --db belong to --best; give --best too")
-    from cachewatch.cli.build_cache_options import single_tag  # noqa: PLC0415
-    from cachewatch.environments import cache_contents  # noqa: PLC0415
 
     environment = open_environment(lockfile)
     is_repo_given = context.get_parameter_source("repo") is ParameterSource.COMMANDLINE
@@ -149,9 +151,6 @@ def coverage(
 
 def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", lockfile: Path) -> Coverage:
     """Say why specs have other hashes, where there are hashes and a recorded graph."""
-    from cachewatch.causes.environment_causes import add_causes, find_causes, replaced_in  # noqa: PLC0415  git is slow to load
-    from cachewatch.causes.recorded_graph import RecordedGraph  # noqa: PLC0415
-
     replaced = replaced_in(found)
     if not (replaced and held.revision and held.tag):
         return found

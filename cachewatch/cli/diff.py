@@ -1,7 +1,9 @@
 """`cachewatch diff`: what changed between two revisions, tags, files or folders."""
 
+import logging
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -31,6 +33,13 @@ from cachewatch.core.tag_pairs import Comparison
 from cachewatch.core.untrusted_text import safe
 from cachewatch.diff import changesets
 from cachewatch.errors import UsageError
+from cachewatch.git.resolving_revisions import newest_two
+from cachewatch.render.csv import CsvCollector, write_csv
+from cachewatch.render.json import JsonCollector, write_json, write_jsonl
+from cachewatch.render.report_formats import write_markdown, write_text
+from cachewatch.render.stat import StatCollector, write_stat
+from cachewatch.render.tag_blocks import occurrences
+from cachewatch.render.text_blocks import ALL, Requested
 from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import needs_git, open_comparison, uncommitted
 from cachewatch.sources.ranges import NEWEST, split_range
@@ -215,8 +224,6 @@ def _note_uncommitted(repository: "Repository", named: tuple[str, str] | None) -
 
 def _log_everything() -> None:
     """Write more than warnings to standard error, where those go anyway."""
-    import logging  # noqa: PLC0415  slow to load
-
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO)
 
 
@@ -277,8 +284,6 @@ def _opened(
         with compared(*named, repository=open_repository) as comparison:
             yield comparison
         return
-    from cachewatch.git.resolving_revisions import newest_two  # noqa: PLC0415  git is slow to load
-
     with (
         closing(open_repository()) as repository,
         compared(*newest_two(repository), repository=repository) as comparison,
@@ -322,28 +327,19 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
     """Choose how packages are kept and written."""
     if name in ("json", "jsonl"):
-        from cachewatch.render.json import JsonCollector, write_json, write_jsonl  # noqa: PLC0415
-
         return JsonCollector, write_json if name == "json" else write_jsonl
     if name == "csv":
-        from cachewatch.render.csv import CsvCollector, write_csv  # noqa: PLC0415
-
         return CsvCollector, write_csv
     if name == "stat":
-        from cachewatch.render.stat import StatCollector, write_stat  # noqa: PLC0415
-
         return StatCollector, partial(write_stat, wants=selection.wants, width=_width())
     return NoCollector, _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
 
 
 def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "Palette") -> Write:
     """Return what writes a report that people read."""
-    from cachewatch.render.report_formats import write_markdown, write_text  # noqa: PLC0415
-    from cachewatch.render.text_blocks import ALL, Requested  # noqa: PLC0415
-
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
-        from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415
+        from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
 
         return partial(write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True))
     if name == "markdown":
@@ -352,8 +348,6 @@ def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "P
 
 
 def _width() -> int:
-    import shutil  # noqa: PLC0415  slow to load
-
     return shutil.get_terminal_size((80, 24)).columns
 
 
@@ -402,8 +396,6 @@ def _say_what_failed(done: Sequence[Outcome], words: Sequence[str], fail_on: Glo
     """Name on standard error what happened of the kinds that `--fail-on` names."""
     if fail_on.is_open or not any(fail_on(kind) for outcome in done for kind in outcome.kinds):
         return
-    from cachewatch.render.tag_blocks import occurrences  # noqa: PLC0415  what writes JSON does without it
-
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:
         own = Globs(every_kind([word])) if word in words else fail_on
         found: dict[str, list[str]] = {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
@@ -17,6 +18,11 @@ from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import NoHistoryIndex
 from cachewatch.history_db.answer_tables import indexed_up_to
+from cachewatch.history_db.build import Progress, bring_up_to_date
+from cachewatch.history_db.engines import in_jobs, on_cluster
+from cachewatch.history_db.schema import check_whole
+from cachewatch.history_db.status import drop as remove
+from cachewatch.history_db.status import read_status
 from cachewatch.render.statement_phrases import number
 
 if TYPE_CHECKING:
@@ -92,8 +98,6 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
 
     Exits with 1 if it is not up to date.
     """
-    from cachewatch.history_db.status import read_status  # noqa: PLC0415
-
     with closing(open_catalogue(repo)) as repository:
         path = find_history(repo, db)
         found = read_status(repository, path)
@@ -111,8 +115,6 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
 @DB_OPTION
 def drop(*, repo: str | None, db: Path | None) -> None:
     """Remove the index; `cachewatch history build` makes it again."""
-    from cachewatch.history_db.status import drop as remove  # noqa: PLC0415
-
     path = find_history(repo, db)
     click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
 
@@ -128,9 +130,6 @@ def _bring_up_to_date(
     must_exist: bool = False,
     is_checked: bool = False,
 ) -> None:
-    from cachewatch.history_db.build import Progress, bring_up_to_date  # noqa: PLC0415
-    from cachewatch.history_db.schema import check_whole  # noqa: PLC0415
-
     line = progress_line(is_wanted=is_shown, doing="indexing")
     with closing(line), closing(open_catalogue(repo, line)) as repository:
         path = find_history(repo, db)
@@ -153,8 +152,6 @@ def _bring_up_to_date(
 
 
 def _engine(repository: "Repository", jobs: int, cluster: str | None) -> "Engine":
-    from cachewatch.history_db.engines import in_jobs, on_cluster  # noqa: PLC0415
-
     return on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
 
 
@@ -196,8 +193,6 @@ def _was(count: int) -> str:
 
 
 def _plain(found: "Status") -> dict[str, Any]:
-    from msgspec import to_builtins  # noqa: PLC0415
-
     plain: dict[str, Any] = to_builtins(found)
     return plain
 

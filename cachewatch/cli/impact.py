@@ -4,11 +4,15 @@ from contextlib import closing
 
 import click
 
+from cachewatch.causes.recorded_graph import RecordedGraph
+from cachewatch.causes.recorded_impact import recorded_impact
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.output import OUTPUT_OPTION, REPORT_FORMAT_OPTION, write
 from cachewatch.cli.progress import progress_line
+from cachewatch.git.catalogue import require_tag
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.render.impact import impact_json, impact_lines, impact_markdown
 
 
@@ -31,11 +35,6 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
 
     The dependency graph is in repositories that `cachewatch record` writes; upstream's documents do not have it.
     """
-    from cachewatch.causes.recorded_graph import RecordedGraph  # noqa: PLC0415  git is slow to load
-    from cachewatch.causes.recorded_impact import recorded_impact  # noqa: PLC0415
-    from cachewatch.git.catalogue import require_tag  # noqa: PLC0415
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         require_tag(repository, revision, tag)

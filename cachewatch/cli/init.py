@@ -18,6 +18,10 @@ from cachewatch.core.repository_layout import ANYWHERE, DEFAULT_TAG, PUBLIC_REPO
 from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import CachewatchError, SourceError, UsageError
+from cachewatch.git.arranged_trees import nothing_found
+from cachewatch.git.catalogue import tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.render.templates import render
 from cachewatch.sources import folders
 
@@ -112,10 +116,6 @@ def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
     """Return the tags of the source, which is on this machine, and warn if there are none; `since` must be a revision of it."""
     if folders.is_plain(Path(source)):
         return _look_at_folder(source, layout, since)
-    from cachewatch.git.arranged_trees import nothing_found  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.catalogue import tags_of  # noqa: PLC0415
-    from cachewatch.git.repository import Repository  # noqa: PLC0415
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
 
     try:
         repository = Repository(Path(source), layout)

@@ -23,6 +23,12 @@ from cachewatch.core.similar_names import similar
 from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.core.versions import sorted_versions
 from cachewatch.errors import UsageError
+from cachewatch.git.catalogue import stacks_of, tags_of
+from cachewatch.git.resolving_revisions import resolve
+from cachewatch.git.tag_contents import list_tag, read_documents
+from cachewatch.git.trees import folders
+from cachewatch.history_db.answer_tables import stacks_table
+from cachewatch.history_db.stacks_at import find_stacks_at
 from cachewatch.render.listings import Listed, ListedPackage, ListedStack, ListedTag, write_listing
 
 _REV = click.option(
@@ -57,10 +63,6 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
 
     Each with its number of packages and of the stacks that it says it has. !GLOB excludes.
     """
-    from cachewatch.git.catalogue import stacks_of, tags_of  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-    from cachewatch.git.trees import folders  # noqa: PLC0415
-
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         trees = tags_of(repository, revision).ids
@@ -123,9 +125,6 @@ def _stacks_at(
     at: str, patterns: tuple[str, ...], db: Path | None, *, repo: str | None, tag: str, format_: str, **options: Any
 ) -> None:
     """Answer from the history index."""
-    from cachewatch.history_db.answer_tables import stacks_table  # noqa: PLC0415
-    from cachewatch.history_db.stacks_at import find_stacks_at  # noqa: PLC0415
-
     with open_history(repo, db) as index:
         answer = find_stacks_at(index, tag, index.number_of(at))
     chosen = set(_chosen("stack", [one.stack for one in answer.stacks], patterns))
@@ -138,9 +137,6 @@ def _stacks_at(
 
 def _declared(*, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[str]:
     """Yield the stacks that a tag says it has."""
-    from cachewatch.git.catalogue import stacks_of  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     repository = open_as_fetched(repo)
     if repository is not None:
         with closing(repository):
@@ -183,9 +179,6 @@ def _package(document: Document) -> ListedPackage:
 
 def _documents(wanted: Globs, *, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[Document | Diagnostic]:
     """Yield the documents of these packages; raises UsageError if there are none."""
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.tag_contents import list_tag, read_documents  # noqa: PLC0415
-
     with closing(progress_line(doing="reading")) as line, closing(open_catalogue(repo, line)) as repository:
         listing = list_tag(repository, resolve(repository, f"{rev}:{tag}"), wanted)
         if not listing.blobs and not wanted.is_open:

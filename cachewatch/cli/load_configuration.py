@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cachewatch.config.finding import find_config
+from cachewatch.config.reading import read_config
+
 if TYPE_CHECKING:
     from cachewatch.config.model import Config
 
@@ -46,7 +49,4 @@ def _configured(command: Callable[..., Any], *, with_secrets: bool) -> Callable[
 
 def load(file: Path | None, *, with_secrets: bool = True) -> "Config":
     """Find, read and check the configuration file; raises ConfigError."""
-    from cachewatch.config.finding import find_config  # noqa: PLC0415  other commands need no YAML
-    from cachewatch.config.reading import read_config  # noqa: PLC0415
-
     return read_config(find_config(file), with_secrets=with_secrets)

@@ -17,6 +17,11 @@ from msgspec import Struct
 from cachewatch.core.repository_layout import ANYWHERE, PUBLIC_REPOSITORY, Layout
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import ConfigError, SourceError, UsageError
+from cachewatch.git.addresses import clone_folder, is_url
+from cachewatch.git.arranged_trees import catalogue_of, nothing_found
+from cachewatch.git.clone_cache import Clone, open_repository
+from cachewatch.git.repository import Repository
+from cachewatch.git.repository_checks import is_in_repository
 
 if TYPE_CHECKING:
     from cachewatch.cli.progress import ProgressLine
@@ -90,7 +95,6 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
     """
     if repo is None and (here := _here()) is not None:
         return here
-    from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
 
     report = line.git_report if line else None
     layout = layout_asked_for()
@@ -104,9 +108,6 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
 
 def open_as_fetched(repo: str | None) -> "Repository | None":
     """Open the same repository silently and without the network; None if it was never fetched."""
-    from cachewatch.git.addresses import clone_folder, is_url  # noqa: PLC0415
-    from cachewatch.git.clone_cache import Clone, open_repository  # noqa: PLC0415
-
     if repo is None and (here := _here()) is not None:
         return here
     default = _Default(repo, "") if repo is not None else _default()
@@ -154,9 +155,6 @@ def _of_folder(address: str, layout: Layout) -> "Repository | None":
 
 def _here() -> "Repository | None":
     """Open the repository that the user stands in, if its newest revision has documents, or the one before it had."""
-    from cachewatch.git.repository import Repository  # noqa: PLC0415
-    from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
-
     here = Path()
     if not is_in_repository(here):
         return None
@@ -169,8 +167,6 @@ def _here() -> "Repository | None":
 
 
 def _has_documents(repository: "Repository") -> bool:
-    from cachewatch.git.arranged_trees import catalogue_of  # noqa: PLC0415
-
     with suppress(SourceError):  # of too many files, or of some that are not here
         found = (repository.objects().get(f"{revision}^{{commit}}") for revision in ("HEAD", "HEAD~1"))
         return any(catalogue_of(repository, commit.id) for commit in found if commit)
@@ -178,17 +174,11 @@ def _has_documents(repository: "Repository") -> bool:
 
 
 def _why_not_here() -> str:
-    from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
-
     return "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
 
 
 def _what_is_here() -> str:
     """Say what the newest revision of the repository here has instead of documents; "" where there is none."""
-    from cachewatch.git.arranged_trees import nothing_found  # noqa: PLC0415
-    from cachewatch.git.repository import Repository  # noqa: PLC0415
-    from cachewatch.git.repository_checks import is_in_repository  # noqa: PLC0415
-
     if not is_in_repository(Path()):
         return ""
     with closing(Repository(Path())) as repository:
@@ -208,7 +198,7 @@ def _default(asked: str = "") -> _Default:
 
 def _configured() -> _Default | None:
     """Return the first source of the configuration, or None if there is no configuration."""
-    from cachewatch.config.finding import find_config  # noqa: PLC0415
+    from cachewatch.config.finding import find_config  # noqa: PLC0415  `diff` of a repository needs no pydantic
     from cachewatch.config.reading import read_config  # noqa: PLC0415
 
     file: Path | None = None
@@ -250,8 +240,6 @@ def _bare_repositories() -> list[Path]:
 
 
 def _is_catalogue(path: Path) -> bool:
-    from cachewatch.git.repository import Repository  # noqa: PLC0415
-
     with suppress(SourceError), closing(Repository(path)) as repository:
         return _has_documents(repository)
     return False

@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
+from msgspec import Struct, json
 
+from cachewatch.cli.open_catalogue import is_folder, open_as_fetched
 from cachewatch.cli.output import palette, write
 from cachewatch.errors import NoHistoryIndex, UsageError
+from cachewatch.git.addresses import clone_folder, is_url
+from cachewatch.git.repository_checks import shared_git_dir
 from cachewatch.history_db.answer_tables import indexed_up_to
 from cachewatch.history_db.reading import Index, Point
 from cachewatch.history_db.schema import NAME, VARIABLE, index_path
+from cachewatch.render.answer_table import write_table
+from cachewatch.render.ascii_json import ascii_only
 
 if TYPE_CHECKING:
     from cachewatch.render.answer_table import Table
@@ -42,7 +47,6 @@ def find_history(repo: str | None, db: Path | None) -> Path:
     """Return where that index is, or would be."""
     if db or os.environ.get(VARIABLE):
         return index_path(db, Path())
-    from cachewatch.git.repository_checks import shared_git_dir  # noqa: PLC0415  needs no git
 
     if (folder := shared_git_dir(_path(repo))) is not None:
         path = index_path(None, folder)
@@ -55,15 +59,12 @@ def find_history(repo: str | None, db: Path | None) -> Path:
 def _path(repo: str | None) -> Path:
     if repo is None:
         return Path()
-    from cachewatch.git.addresses import clone_folder, is_url  # noqa: PLC0415  needs no git
 
     return clone_folder(repo) if is_url(repo) else Path(repo)
 
 
 def _without_shortcut(repo: str | None) -> Path:
     """Find the repository as all commands do, which loads git and the configuration."""
-    from cachewatch.cli.open_catalogue import is_folder, open_as_fetched  # noqa: PLC0415
-
     if repo is not None and is_folder(repo):
         raise UsageError(
             f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
@@ -83,13 +84,8 @@ def write_answer(
 ) -> None:
     """Write an answer; a table of CSV has no room for how far the index goes, so standard error has it."""
     if format_ == "json":
-        from msgspec import json  # noqa: PLC0415
-
-        from cachewatch.render.ascii_json import ascii_only  # noqa: PLC0415
-
         write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
         return
-    from cachewatch.render.answer_table import write_table  # noqa: PLC0415
 
     write(write_table(make_table(), format_, palette("auto", output)), output, is_for_people=format_ == "text")
     if format_ == "csv":

@@ -29,6 +29,7 @@ from cachewatch.notify.digest_streams import REGULAR, URGENT, Stream, streams_of
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.status import read_status
+from cachewatch.render.mail_lint import Grade, body_of, lint_digest
 from cachewatch.runtime.log import open_log
 from cachewatch.store import cursors, health
 from cachewatch.store.opening import has_state, open_database
@@ -198,7 +199,6 @@ def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> byt
     if form == "json":
         is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
         return first.messages[0].payload if is_webhook else first.rendered.json
-    from cachewatch.render.mail_lint import body_of  # noqa: PLC0415
 
     mail = _mail(config, first) if form != "markdown" else None
     if mail is not None:
@@ -222,8 +222,6 @@ def _mail(config: Config, packed: ChannelMessages) -> EmailMessage | None:
 
 
 def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
-    from cachewatch.render.mail_lint import Grade, lint_digest  # noqa: PLC0415  few ask for it
-
     first = packed[0]
     findings = lint_digest(_mail(config, first) or first.rendered, bases=_bases(config))
     for finding in findings:

@@ -12,6 +12,7 @@ from cachewatch.cli.output import FORMAT_OPTION, write_json
 from cachewatch.cli.waiting import waiting
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.statement_phrases import number
+from cachewatch.sources.cache_recorder import record as add_revision
 
 if TYPE_CHECKING:
     from cachewatch.sources.cache_recorder import Recorded, TagCounts
@@ -51,8 +52,6 @@ def record(
     (a cache_spack_io_index.json). A revision is added only if something changed since the last one, so this
     can run as often as you like.
     """
-    from cachewatch.sources.cache_recorder import record as add_revision  # noqa: PLC0415  what asks servers is slow to load
-
     doing = [f"opening {source}"]
     with waiting(lambda: doing[-1]):
         done = add_revision(

@@ -22,6 +22,9 @@ from cachewatch.core.untrusted_text import safe
 from cachewatch.core.versions import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnreadableDocument, UsageError
+from cachewatch.git.catalogue import read_package
+from cachewatch.git.resolving_revisions import resolve
+from cachewatch.git.tag_contents import list_tag, read_documents
 from cachewatch.render.colour import Palette
 from cachewatch.render.show_table import render_inventory
 from cachewatch.render.spec_details import ShownPackage, ShownSpec, packages_json, render_spec, specs_json
@@ -133,23 +136,17 @@ class _Catalogue:
 
     def package(self, name: str) -> ShownPackage:
         """Return one package, and since when it is as it is."""
-        from cachewatch.git.catalogue import read_package  # noqa: PLC0415  git is slow to load
-
         found = read_package(*self._open(), name)
         return ShownPackage(_parse(found.content, found.path), found.side, found.unchanged_since)
 
     def packages(self, pattern: str) -> Iterator[ShownPackage]:
         """Yield all packages of these names."""
-        from cachewatch.git.tag_contents import list_tag  # noqa: PLC0415
-
         listing = list_tag(*self._open(), Globs([pattern]))
         for document in self._documents(listing, lambda _: True):
             yield ShownPackage(document, listing.side)
 
     def specs(self, beginnings: Sequence[str]) -> list[ShownSpec]:
         """Return the specs whose hashes begin so; raises UsageError for a beginning that none has."""
-        from cachewatch.git.tag_contents import list_tag  # noqa: PLC0415
-
         listing = list_tag(*self._open(), Globs())
         wanted = [each.encode() for each in beginnings]
         found = [
@@ -164,8 +161,6 @@ class _Catalogue:
         return found
 
     def _documents(self, listing: Listing, may_have: Callable[[bytes], bool]) -> Iterator[Document]:
-        from cachewatch.git.tag_contents import read_documents  # noqa: PLC0415
-
         self._line.begin(sum(blob.size for blob in listing.blobs.values()))
         for found in read_documents(listing, progress=self._line.advance, may_have=may_have):
             if isinstance(found, Diagnostic):
@@ -174,8 +169,6 @@ class _Catalogue:
                 yield found
 
     def _open(self) -> "tuple[Repository, Revision]":
-        from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
         if self._opened is None:
             repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
             self._opened = repository, resolve(repository, self._revision)

@@ -6,15 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
+from cachewatch.cli.load_configuration import load
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.progress import progress_line
+from cachewatch.config.model import FeedConfig
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.selection import Globs
 from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import NoHistoryIndex, StateError, UsageError
+from cachewatch.git.resolving_revisions import resolve
+from cachewatch.history_db.reading import Index
+from cachewatch.history_db.schema import index_path
+from cachewatch.render.template_context import public_mirror
+from cachewatch.site import NoArchive, Sources, StateArchive, build, feed_address
+from cachewatch.site.indexed_arrivals import read_arrivals
+from cachewatch.site.read_history import plan, read
+from cachewatch.site.write_pages import Folder
 
 if TYPE_CHECKING:
     from cachewatch.config.model import Config
@@ -118,12 +129,6 @@ def site(
     DIR receives a page for each package, stack and tag, readable through a web server or from the disk. Data
     and pages that have not changed since the last run are neither read nor written again.
     """
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-    from cachewatch.render.template_context import public_mirror  # noqa: PLC0415
-    from cachewatch.site import Sources, build  # noqa: PLC0415  git is slow to load
-    from cachewatch.site.read_history import plan, read  # noqa: PLC0415
-    from cachewatch.site.write_pages import Folder  # noqa: PLC0415
-
     line = progress_line(is_wanted=not no_progress, doing="reading")
     target = Folder(folder)
     archive = _archive(config_file, state, feed)
@@ -151,12 +156,6 @@ def site(
 
 def _with_arrivals(catalogue: "Catalogue", git_dir: Path) -> "Catalogue":
     """Add when what the first revision has came, where the repository has a history index that knows."""
-    from msgspec.structs import replace  # noqa: PLC0415
-
-    from cachewatch.history_db.reading import Index  # noqa: PLC0415
-    from cachewatch.history_db.schema import index_path  # noqa: PLC0415
-    from cachewatch.site.indexed_arrivals import read_arrivals  # noqa: PLC0415
-
     path = index_path(None, git_dir)
     if not path.exists():
         return catalogue
@@ -172,9 +171,6 @@ def _with_arrivals(catalogue: "Catalogue", git_dir: Path) -> "Catalogue":
 
 def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> "Archive":
     """Return the digests that may be published; without a configuration nobody said that any may."""
-    from cachewatch.cli.load_configuration import load  # noqa: PLC0415
-    from cachewatch.site import NoArchive, StateArchive  # noqa: PLC0415
-
     if config_file is None:
         if state is not None or feed is not None:
             raise UsageError(
@@ -189,9 +185,6 @@ def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> 
 
 def _feed_of(subscription: str, config: "Config", address: str | None) -> str | None:
     """Return the address of the feed of a subscription, if a feed is written for it."""
-    from cachewatch.config.model import FeedConfig  # noqa: PLC0415
-    from cachewatch.site import feed_address  # noqa: PLC0415
-
     channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
     feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]
     found = (address or feeds[0].url) if feeds else None

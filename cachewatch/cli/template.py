@@ -9,6 +9,10 @@ from cachewatch.cli.output import FORMAT_OPTION, OUTPUT_OPTION, write, write_jso
 from cachewatch.cli.usage_errors import SuggestingGroup
 from cachewatch.core.untrusted_text import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
+from cachewatch.render.digest_mail import render_digest
+from cachewatch.render.operator_mail import render_notice
+from cachewatch.render.sample_digest import sample_digest, sample_notice
+from cachewatch.render.templates import source
 
 # What there is to override, and what it is for.
 _TEMPLATES = {
@@ -78,8 +82,6 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
 @_folder
 def show(name: str, templates_dir: Path | None) -> None:
     """Print the source of a template, as a starting point for your own."""
-    from cachewatch.render.templates import source  # noqa: PLC0415  Jinja2 is slow to load
-
     found = source(name, templates_dir)
     if found is None:
         raise UsageError(f"no template {name}; see `cachewatch template list`")
@@ -123,10 +125,6 @@ def check(context: click.Context, templates_dir: Path | None) -> None:
 
 
 def _rendered(name: str, folder: Path | None) -> str:
-    from cachewatch.render.digest_mail import render_digest  # noqa: PLC0415  Jinja2 is slow to load
-    from cachewatch.render.operator_mail import render_notice  # noqa: PLC0415
-    from cachewatch.render.sample_digest import sample_digest, sample_notice  # noqa: PLC0415
-
     base, _, form = name.removesuffix(".j2").partition(".")
     if (
         name.startswith("_")

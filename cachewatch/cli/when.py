@@ -10,6 +10,7 @@ from cachewatch.cli.open_catalogue import REPO_OPTION
 from cachewatch.cli.open_history import ANSWER_FORMAT, DB_OPTION, open_history, write_answer
 from cachewatch.cli.output import OUTPUT_OPTION
 from cachewatch.core.filter_patterns import Globs
+from cachewatch.core.selection import every_compiler
 from cachewatch.core.versions import Versions
 from cachewatch.errors import UsageError
 from cachewatch.history_db.answer_tables import when_table
@@ -79,6 +80,5 @@ def _compilers(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
     if not patterns:
         return ()
-    from cachewatch.core.selection import every_compiler  # noqa: PLC0415  few ask for one
 
     return tuple(every_compiler(patterns))

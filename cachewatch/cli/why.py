@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from cachewatch.causes.asked_specs import explain_asked, find_asked, step_of
+from cachewatch.causes.lock_causes import compare_locks
+from cachewatch.causes.step_causes import Step
 from cachewatch.cli.completing import completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
@@ -16,6 +19,8 @@ from cachewatch.cli.output import OUTPUT_OPTION, REPORT_FORMAT_OPTION, warn_of_g
 from cachewatch.cli.progress import progress_line
 from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
+from cachewatch.git.catalogue import require_tag
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.render.causes import explained_json, lock_json, night_json
 from cachewatch.render.why_reports import (
     WhyReport,
@@ -96,8 +101,6 @@ def why(
     if lock and (spec or between or stacks):
         raise UsageError("--lock compares two whole lock files; leave out the spec, --between and --stacks")
     if lock:
-        from cachewatch.causes.lock_causes import compare_locks  # noqa: PLC0415  slow to load
-
         change = compare_locks(*lock)
         answer: _Answer = partial(lock_json, change), partial(lock_report, change, *map(str, lock))
     else:
@@ -136,8 +139,6 @@ class _Scope(Struct, frozen=True, kw_only=True):
 
 
 def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
-    from cachewatch.causes.asked_specs import explain_asked, find_asked, step_of  # noqa: PLC0415  git is slow to load
-
     asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
     step = step_of(repository, asked, scope.tag, scope.stacks)
     found = [] if step is None else list(explain_asked(step, asked))
@@ -154,10 +155,6 @@ def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
 
 
 def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
-    from cachewatch.causes.step_causes import Step  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.catalogue import require_tag  # noqa: PLC0415
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     newer = resolve(repository, scope.between[1] if scope.between else scope.rev)
     older = resolve(repository, scope.between[0] if scope.between else f"{newer.commit}~1")
     between = older, newer

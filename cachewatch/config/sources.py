@@ -25,6 +25,7 @@ from cachewatch.config.value_types import (
 )
 from cachewatch.core.repository_layout import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
+from cachewatch.http.urls import check_secrecy
 
 _OPTIONS = ("tag", "stack", "view")  # of a single build cache
 _TYPES_OF = {
@@ -235,6 +236,4 @@ def _check_credentials(source: Source) -> None:
 def _check_secrecy(address: str) -> None:
     """Refuse credentials for a build cache that would be sent over a network unencrypted."""
     if address.startswith(("http://", "oci+http://")):
-        from cachewatch.http.urls import check_secrecy  # noqa: PLC0415  slow to load
-
         check_secrecy(address.removeprefix("oci+"))

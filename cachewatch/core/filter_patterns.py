@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
 
+import re2
+
 from cachewatch.errors import ConfigError
 
 Matches = Callable[[str], object]
@@ -57,8 +59,6 @@ def matcher(pattern: str) -> Matches:
 
 def _expression(pattern: str) -> Matches:
     """Compile a regular expression with RE2, which never goes back: strangers choose the names that it is put to."""
-    import re2  # noqa: PLC0415  most patterns are globs
-
     options = re2.Options()
     options.log_errors = False
     try:

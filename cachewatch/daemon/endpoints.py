@@ -1,5 +1,6 @@
 """What the monitor answers: whether the daemon lives, whether the service does its work, and its figures."""
 
+from cachewatch.daemon.exposition import expose
 from cachewatch.daemon.monitor import Page
 from cachewatch.errors import CachewatchError
 from cachewatch.notify.metrics import DaemonStatus, metrics
@@ -40,8 +41,6 @@ def standby(leader: str, health: Page) -> Page:
 
 def figures(context: Context, daemon: DaemonStatus, accept: str) -> Page:
     """Return all metrics, in the form that the header `accept` asks for."""
-    from cachewatch.daemon.exposition import expose  # noqa: PLC0415  not everybody is asked
-
     try:
         return Page(200, *expose(metrics(context, daemon), accept))
     except CachewatchError as error:

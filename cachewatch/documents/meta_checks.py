@@ -1,5 +1,6 @@
 """Check `meta`, which repeats the specs, against them. It is never compared itself."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,8 +53,6 @@ def _read(meta: Any) -> _Meta:
     try:
         return _decode_meta(meta)
     except msgspec.MsgspecError:
-        import json  # noqa: PLC0415  slow to load, and such documents are rare
-
         # A version without quotes is the text that it was written as.
         return msgspec.convert(json.loads(meta, parse_float=str), _Meta, strict=False)
 

@@ -11,6 +11,7 @@ from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.limits import MAX_BYTES, brief, check
 from cachewatch.documents.meta_checks import disagreements
 from cachewatch.documents.records import Known, Records, read_records, records_of
+from cachewatch.documents.yamltext import read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 
 TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
@@ -70,8 +71,6 @@ def _read_patiently(data: bytes, known: Known) -> tuple[FrontMatter, Records]:
 
 
 def _read_yaml(data: bytes) -> FrontMatter:
-    from cachewatch.documents.yamltext import read_yaml  # noqa: PLC0415  few documents need PyYAML
-
     return read_yaml(data)
 
 

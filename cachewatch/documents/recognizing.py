@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import Layout, is_name
+from cachewatch.documents.yamltext import load_yaml
 from cachewatch.errors import DocumentError
 
 _BOM = b"\xef\xbb\xbf"
@@ -111,7 +112,6 @@ def _value(front: bytes, key: bytes) -> object:
     if plain is not None:
         listed = plain["list"]
         return plain["text"].decode() if listed is None else [name.strip() for name in listed.decode().split(",")]
-    from cachewatch.documents.yamltext import load_yaml  # noqa: PLC0415  few documents need PyYAML
 
     try:
         return load_yaml(text.decode("utf-8", "replace").strip())

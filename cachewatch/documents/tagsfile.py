@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 
 from cachewatch.core.spack_spellings import UNION_STACK
 from cachewatch.core.tag_names import in_order
+from cachewatch.documents.yamltext import load_yaml
+from cachewatch.errors import UnreadableDocument
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._+@-]*")
 _WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}
@@ -13,9 +15,6 @@ _WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
     """Return the stacks of each tag; a file that cannot be read says nothing about any."""
-    from cachewatch.documents.yamltext import load_yaml  # noqa: PLC0415  few comparisons ask
-    from cachewatch.errors import UnreadableDocument  # noqa: PLC0415
-
     try:
         listed = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument:

@@ -14,6 +14,8 @@ from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
 from cachewatch.documents.writing import Listed
 from cachewatch.errors import DocumentError, SourceError, UsageError
+from cachewatch.git.catalogue import list_revision
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.sources.buildcache.opening import Cache, CacheSource, Failed
 
 if TYPE_CHECKING:
@@ -33,9 +35,6 @@ class CacheContents(Struct, frozen=True):
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
     """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
-    from cachewatch.git.catalogue import list_revision  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     found = resolve(opened, revision)
     listing = list_revision(
         opened, found, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages

@@ -1,5 +1,6 @@
 """Addresses of repositories: which are URLs, and where their clones lie. Nothing here needs git, which is slow to load."""
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -16,8 +17,6 @@ def is_url(address: str) -> bool:
 
 def clone_folder(url: str) -> Path:
     """Return where the clone of `url` lies: below $XDG_CACHE_HOME, or ~/.cache."""
-    import hashlib  # noqa: PLC0415  it loads OpenSSL, and most repositories are at hand
-
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", url.rpartition("://")[2]).strip("-.")[-60:]
     return cache / "cachewatch" / "clones" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"

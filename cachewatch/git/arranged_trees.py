@@ -15,6 +15,7 @@ from msgspec import Struct
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Layout, is_name, why_contested
 from cachewatch.core.tag_pairs import USUAL_BYTES, Blob
+from cachewatch.documents.recognizing import MOST_BYTES, claim_of, recognize
 from cachewatch.errors import BrokenSource, SourceError
 
 if TYPE_CHECKING:
@@ -128,8 +129,6 @@ class Arrangement:
         return self._filled[tag]
 
     def _arrange(self, repository: "Repository", commit: str) -> None:
-        from cachewatch.documents.recognizing import recognize  # noqa: PLC0415  most repositories have `_cache/`
-
         found = recognize(
             self.layout, sorted(self._files(repository, commit)), lambda keys: [self._claims[key] for key in keys]
         )
@@ -164,8 +163,6 @@ class Arrangement:
 
     def _read(self, repository: "Repository", keys: Iterable[str]) -> None:
         """Read what these files say of themselves, each content once."""
-        from cachewatch.documents.recognizing import MOST_BYTES, claim_of  # noqa: PLC0415  most have `_cache/`
-
         if len(self._claims) > _MOST_CLAIMS:
             self._claims.clear()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._claims]

@@ -12,6 +12,7 @@ from cachewatch.git.finding_repository import find_git_dir
 from cachewatch.git.hardening import git_command
 from cachewatch.git.object_pipe import ObjectPipe
 from cachewatch.git.processes import execute, lines_as_input
+from cachewatch.git.repository_checks import shared_git_dir
 
 
 class Repository:
@@ -30,8 +31,6 @@ class Repository:
     @property
     def shared_git_dir(self) -> Path:
         """The git folder that all work trees of the repository share."""
-        from cachewatch.git.repository_checks import shared_git_dir  # noqa: PLC0415  a comparison needs none
-
         return shared_git_dir(Path(self.git_dir)) or Path(self.git_dir)
 
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:

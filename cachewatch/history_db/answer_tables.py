@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
 
+from cachewatch.core.compare.normalizing import describe_changes
 from cachewatch.render.answer_table import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -101,8 +102,6 @@ def blame_table(answer: Blame) -> Table:
 
 
 def _life_rows(life: Life, stays: Sequence[Stay], earlier: Sequence[Life]) -> list[Row]:
-    from cachewatch.core.compare.normalizing import describe_changes  # noqa: PLC0415  only `blame` asks
-
     other = "".join(
         f"; another spec than before: {describe_changes(one.spec, life.spec)}"
         for one in earlier[-1:]

@@ -11,6 +11,7 @@ from cachewatch.core.compare.normalizing import is_same_spec
 from cachewatch.core.model import Signature
 from cachewatch.core.tag_names import in_order
 from cachewatch.errors import UsageError
+from cachewatch.history_db.document_steps import Where, read_step
 from cachewatch.history_db.hashes import UNUSUAL, prefix_range, unpack
 from cachewatch.history_db.reading import Index, Point
 from cachewatch.history_db.when import baseline_of
@@ -217,8 +218,6 @@ def _life(index: Index, document: _Document, rows: Sequence[_Row]) -> Life:
 
 def _successors(index: Index, row: _Row, revision: int) -> tuple[int, tuple[Successor, ...]]:
     """Return how many specs of this signature vanished, and what was matched with them; which with which is unknowable."""
-    from cachewatch.history_db.document_steps import Where, read_step  # noqa: PLC0415  only the dead have successors
-
     step = read_step(index, Where(row.tag, row.package, revision))
     own = step.spelled(index.signature(row.build, row.stacks))
     found = tuple(

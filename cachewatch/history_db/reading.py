@@ -12,6 +12,7 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from cachewatch.core.model import Signature
+from cachewatch.core.parsing_dates import as_datetime
 from cachewatch.core.similar_names import similar
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
 from cachewatch.history_db.schema import (
@@ -136,8 +137,6 @@ class Index:
         HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
         before all revisions is -1 if it `may_precede` them.
         """
-        from cachewatch.core.parsing_dates import as_datetime  # noqa: PLC0415  most questions name no revision
-
         moment = as_datetime(name, datetime.now(UTC))
         if moment is not None:
             number = self._until(moment)

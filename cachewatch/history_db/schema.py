@@ -9,9 +9,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from stat import S_ISREG
 
 from cachewatch.errors import NoHistoryIndex, StateError
+from cachewatch.runtime.filesystems import journal_mode
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
@@ -204,8 +206,6 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
     Raises StateError if the file is something else, or cannot be used.
     """
-    from cachewatch.runtime.filesystems import journal_mode  # noqa: PLC0415  no question needs it
-
     make_folder(path)
     _header(path)  # SQLite would wait for a pipe
     with explained(path), _closed_on_error(_connect(path, "rwc")) as connection:
@@ -312,8 +312,6 @@ def is_damaged(connection: sqlite3.Connection) -> bool:
 
 def damaged(path: Path, what: object) -> DamagedIndex:
     """Return what to say of a damaged file."""
-    from shlex import quote  # noqa: PLC0415  no answer needs it
-
     remove = f"cachewatch history drop --db {quote(str(path))}"
     return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
 

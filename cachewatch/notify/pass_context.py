@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from cachewatch.config.model import Config, Source
 from cachewatch.core.delivery import DeliveryResult
 from cachewatch.git.repository import Repository
+from cachewatch.notify.watched_cache import RecordedHistory
 from cachewatch.notify.watched_clone import RecordedFolder, WatchedClone
 from cachewatch.notify.watched_source import Watched
 from cachewatch.runtime.log import Log
@@ -103,6 +104,5 @@ def watched_copy(source: Source, folder: Path) -> Watched:
         return RecordedFolder(source, folder)
     if source.type == "git":
         return WatchedClone(source, folder)
-    from cachewatch.notify.watched_cache import RecordedHistory  # noqa: PLC0415  what asks servers is slow to load
 
     return RecordedHistory(source, folder)

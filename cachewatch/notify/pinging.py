@@ -6,6 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 from cachewatch.channels.escaping import without_secret_url
 from cachewatch.config.model import Config
 from cachewatch.errors import CachewatchError
+from cachewatch.http import post
 from cachewatch.runtime.log import Log
 
 _SECONDS = 20
@@ -21,7 +22,6 @@ def ping(config: Config, log: Log, *, is_whole: bool) -> None:
     address = url and (url.reveal() if is_whole else _of_failure(url.reveal()))
     if url is None or not address:
         return
-    from cachewatch.http import post  # noqa: PLC0415  slow to load, and not everybody is pinged
 
     try:
         status = post(address, b"", seconds=_SECONDS).status

@@ -7,11 +7,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.causes import environment_causes
+from cachewatch.causes.rebuilt_specs import find_rebuilt
+from cachewatch.causes.recorded_graph import RecordedGraph
 from cachewatch.core.causes import Causes
 from cachewatch.core.environment_coverage import Coverage
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import RebuiltSpecs, Statement, StatementKind, with_causes
 from cachewatch.core.tag_pairs import TagPair
+from cachewatch.environments.lockfiles import open_lock_graph
 from cachewatch.errors import CachewatchError, WorkFailed
 from cachewatch.git.repository import Repository
 from cachewatch.report.digest import TagDigest
@@ -67,9 +71,7 @@ class EnvironmentStep(Struct, frozen=True):
 
 def explain_environment(coverage: Coverage, step: EnvironmentStep, isolation: Isolation, log: Log) -> Coverage:
     """Return what a source has of an environment, with the causes of other hashes where they can be found."""
-    from cachewatch.causes.environment_causes import add_causes, replaced_in  # noqa: PLC0415  most have no environment
-
-    step = replace(step, replaced=replaced_in(coverage))
+    step = replace(step, replaced=environment_causes.replaced_in(coverage))
     if not step.replaced:
         return coverage
     try:
@@ -81,18 +83,18 @@ def explain_environment(coverage: Coverage, step: EnvironmentStep, isolation: Is
     if isinstance(found, WorkFailed):
         log.warning("causes.unknown", environment=step.lock, error=str(found))
         return coverage
-    return add_causes(coverage, found)
+    return environment_causes.add_causes(coverage, found)
 
 
 def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Causes]:
-    from cachewatch.causes.environment_causes import find_causes  # noqa: PLC0415
-    from cachewatch.causes.recorded_graph import RecordedGraph  # noqa: PLC0415
-    from cachewatch.environments.lockfiles import open_lock_graph  # noqa: PLC0415
-
     (step,) = steps
     with closing(Repository(Path(step.git_dir))) as repository:
         graphs = [RecordedGraph(repository, commit, tag) for commit, tag in step.tags]
-        return find_causes(open_lock_graph(step.lock, step.folders), graphs, step.replaced) if graphs else {}
+        return (
+            environment_causes.find_causes(open_lock_graph(step.lock, step.folders), graphs, step.replaced)
+            if graphs
+            else {}
+        )
 
 
 def is_concerned(tag: TagDigest) -> bool:
@@ -119,8 +121,6 @@ def _all_statements(tag: TagDigest) -> tuple[Statement, ...]:
 
 
 def _find(steps: Sequence[Step]) -> tuple[RebuiltSpecs, ...]:
-    from cachewatch.causes.rebuilt_specs import find_rebuilt  # noqa: PLC0415  most sources have no graph
-
     (step,) = steps
     with closing(Repository(Path(step.git_dir))) as repository:
         return find_rebuilt(repository, step.before, step.after)

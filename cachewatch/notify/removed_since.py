@@ -16,6 +16,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.history_db.presence import find_presence
 from cachewatch.history_db.reading import Index, days_between
 from cachewatch.history_db.schema import DamagedIndex, index_path
+from cachewatch.history_db.status import discard
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.log import Log
 
@@ -67,8 +68,6 @@ def add_stays(tag: TagDigest, pair: TagPair, index: Index, room: int, log: Log) 
 
 def _discard(path: Path) -> None:
     """Let the next poll build the index again."""
-    from cachewatch.history_db.status import discard  # noqa: PLC0415  rarely needed
-
     with suppress(CachewatchError, OSError):
         discard(path)
 

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.colour import Palette
+from cachewatch.render.csv import csv_rows
+from cachewatch.render.filters import markdown
 
 # Several names are cut short for people only.
 Cell = str | int | float | tuple[str, ...] | None
@@ -25,8 +27,6 @@ class Table(Struct, frozen=True):
 def write_table(table: Table, form: str, palette: Palette) -> Iterator[bytes]:
     """Yield `table` in one of the forms text, csv and markdown."""
     if form == "csv":
-        from cachewatch.render.csv import csv_rows  # noqa: PLC0415  few ask for it
-
         yield csv_rows([table.columns, *([_plain(cell) for cell in row] for row in table.rows)])
         return
     lines = _markdown(table) if form == "markdown" else _text(table, palette)
@@ -70,8 +70,6 @@ def _plain(cell: Cell) -> str | int | float | None:
 
 def _markdown(table: Table) -> Iterator[str]:
     """Yield paragraphs, and empty lines between them."""
-    from cachewatch.render.filters import markdown  # noqa: PLC0415  few ask for it
-
     before, after = ([[markdown(one)] for one in some if one] for some in (table.before, table.after))
     paragraphs = [*before, *([_markdown_rows(table, markdown)] if table.rows else []), *after]
     for number, lines in enumerate(paragraphs):

@@ -6,6 +6,7 @@ from cachewatch.core.impact import Impact
 from cachewatch.core.untrusted_text import safe
 from cachewatch.render.ascii_json import encode
 from cachewatch.render.statement_phrases import number
+from cachewatch.render.templates import render
 
 SCHEMA = "cachewatch.impact/1"
 
@@ -29,8 +30,6 @@ def impact_json(asked: str, found: Impact) -> bytes:
 
 def impact_markdown(asked: str, where: str, found: Impact) -> bytes:
     """Return an impact as Markdown."""
-    from cachewatch.render.templates import render  # noqa: PLC0415  Jinja2 is slow to load
-
     packages = [{"name": p, "specs": f"{n:,}", "direct": p in found.direct} for p, n in found.packages.items()]
     return render(
         "impact.md.j2",

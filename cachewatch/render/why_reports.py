@@ -21,6 +21,7 @@ from cachewatch.render.causes import (
 )
 from cachewatch.render.compared_revisions import days
 from cachewatch.render.statement_phrases import number
+from cachewatch.render.templates import render
 
 _MOST_SPECS = 20
 _MOST_DIFFERENCES = 4
@@ -154,8 +155,6 @@ def report_lines(report: WhyReport) -> Iterator[str]:
 
 def report_markdown(report: WhyReport) -> bytes:
     """Return a report as Markdown."""
-    from cachewatch.render.templates import render  # noqa: PLC0415  Jinja2 is slow to load
-
     explained = [
         {
             "spec": short(one.spec),

@@ -5,6 +5,8 @@ a megabyte, so a process that is ahead waits, and nothing piles up.
 """
 
 import fcntl
+import multiprocessing
+import resource
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -34,7 +36,6 @@ def in_processes(
     if jobs <= 1:
         yield from map(make_work(), items)
         return
-    import multiprocessing  # noqa: PLC0415  small work needs one process only
 
     # Forked, so that nothing of what the work needs has to be sent.
     context = multiprocessing.get_context("fork")
@@ -68,8 +69,6 @@ def apart(function: Callable[..., Result], *arguments: object, seconds: float, m
     Raises TimeoutError when the time is up and MemoryError when the memory is; what the function
     raises is raised here. Function and arguments must be picklable: nothing else gets there.
     """
-    import multiprocessing  # noqa: PLC0415  few need it
-
     # Not forked: this process may have threads, whose locks a child would inherit.
     context = multiprocessing.get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
@@ -89,8 +88,6 @@ def apart(function: Callable[..., Result], *arguments: object, seconds: float, m
 
 
 def _answer(writer: "Connection", function: Callable[..., Any], arguments: tuple[object, ...], megabytes: int) -> None:
-    import resource  # noqa: PLC0415  nobody else needs it
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit = megabytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

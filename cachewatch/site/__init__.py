@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.history import totals_of
+from cachewatch.render.templates import render
 from cachewatch.runtime import resources
 from cachewatch.runtime.parallel import in_processes
 from cachewatch.site.archive import (
@@ -160,8 +161,6 @@ def _feed(path: str, feed: Feed) -> _Page:
 
 
 def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
-    from cachewatch.render.templates import render  # noqa: PLC0415  nothing to render, nothing to load
-
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
         return [
             (

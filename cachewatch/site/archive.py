@@ -12,6 +12,8 @@ from cachewatch.core.neighbours import Neighbours, with_neighbours
 from cachewatch.errors import UsageError
 from cachewatch.site.page_names import page, shown
 from cachewatch.site.page_values import DigestRow, DigestsPage, Link
+from cachewatch.store.digests import archive
+from cachewatch.store.opening import open_to_read
 
 if TYPE_CHECKING:
     from cachewatch.config.state_address import State
@@ -83,16 +85,12 @@ class StateArchive:
 
         Raises StateError if the state cannot be used.
         """
-        from cachewatch.store.opening import open_to_read  # noqa: PLC0415  SQLAlchemy is slow to load
-
         self._is_public = is_public
         self._feed_of = feed_of
         self._database = open_to_read(state)
 
     def digests(self) -> Iterable[ArchivedDigest]:
         """Return every digest that went out."""
-        from cachewatch.store.digests import archive  # noqa: PLC0415
-
         with self._database.read() as connection:
             kept = archive(connection)
         self._database.close()

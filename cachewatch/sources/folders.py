@@ -22,6 +22,7 @@ from cachewatch.core.repository_layout import ANYWHERE, CATALOGUE, DOCUMENT, TAG
 from cachewatch.core.tag_pairs import Blob, Content, Listing
 from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import identify
+from cachewatch.documents.recognizing import claim_of, recognize
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.runtime.untrusted_files import read_beginning, read_inside
@@ -210,8 +211,6 @@ def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
     """List every file that is a document; raises UsageError, with what was found instead, if none is."""
-    from cachewatch.documents.recognizing import recognize  # noqa: PLC0415  two files need none
-
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
     other_files: list[str] = []  # that could be documents and are none
@@ -339,8 +338,6 @@ def _is_called(path: str, package: str) -> bool:
 
 def _claim(path: str) -> "Claim | str | None":
     """Return what a file says that it is of; None if it is no document, or the reason why it cannot be read."""
-    from cachewatch.documents.recognizing import claim_of  # noqa: PLC0415  two files need none
-
     try:
         return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
     except OSError as error:

@@ -16,7 +16,11 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.repository_layout import ANYWHERE, DEFAULT_TAG, DOCUMENT, Layout, Wanted
 from cachewatch.core.tag_pairs import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.recognizing import claim_of
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision, tags_of
+from cachewatch.git.clone_cache import open_repository
+from cachewatch.git.resolving_revisions import file_of, resolve
 from cachewatch.runtime.untrusted_files import read_beginning
 from cachewatch.sources import folders
 
@@ -55,13 +59,7 @@ def open_comparison(
         stacks = (partial(folders.stacks_of, before), partial(folders.stacks_of, after))
         yield _compare_listings(_match(paths[before], paths[after], wanted_tag), wanted_package, stacks)
         return
-    # Git costs a tenth of a second to load, and two files do not need it.
-    from cachewatch.git.catalogue import compare_revisions  # noqa: PLC0415
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     if isinstance(repository, str):
-        from cachewatch.git.clone_cache import open_repository  # noqa: PLC0415
-
         opened = open_repository(repository)
     else:
         opened = repository() if callable(repository) else repository
@@ -121,8 +119,6 @@ def uncommitted(repository: "Repository") -> Path | None:
 
 def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
     """Tell whether a file is, or was, a document and differs from what was committed."""
-    from cachewatch.documents.recognizing import claim_of  # noqa: PLC0415  most comparisons need none
-
     found = repository.objects().get(committed)
     before = found.content if found else b""
     try:
@@ -135,9 +131,6 @@ def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
 
 def _file_of(repository: "Repository", name: str) -> Listing | None:
     """Return the document that REVISION:PATH names, or None if this is no file of a revision."""
-    from cachewatch.git.catalogue import GitReader  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.resolving_revisions import file_of  # noqa: PLC0415
-
     found = file_of(repository, name)
     if found is None:
         return None
@@ -151,9 +144,6 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
 
 def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
     """List the tags of a revision: the one it names, the one of the other side if it has only one, or all wanted."""
-    from cachewatch.git.catalogue import list_revision, tags_of  # noqa: PLC0415  git is slow to load
-    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
-
     revision = resolve(repository, name)
     there = tags_of(repository, revision).ids
     wanted = [tag for tag in there if wanted_tag(tag)]

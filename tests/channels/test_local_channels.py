@@ -5,7 +5,6 @@ import os
 import re
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -57,24 +56,6 @@ def feed(path: Path, **values: Any) -> FeedConfig:
 def names(folder: Path) -> list[str]:
     """Return what is below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
-
-
-@pytest.mark.parametrize("config", ["FileConfig(name='files', path='/x/{subscription}/{key}')", "MAILDIR"])
-def test_a_channel_loads_only_what_it_needs(config: str) -> None:
-    """What stays on this machine needs no HTTP client and no mail session, which are slow to load."""
-    maildir = "MaildirConfig(name='inbox', sender='c@example.org', path=Path('/x'))"
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom cachewatch.channels import open_channel\n"
-        "from cachewatch.config.model import FileConfig, MaildirConfig\n"
-        f"open_channel({config.replace('MAILDIR', maildir)})\nprint(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    loaded = set(done.stdout.split())
-
-    assert "cachewatch.channels.write_failures" in loaded
-    assert loaded.isdisjoint(
-        {"cachewatch.http", "httpx2", "smtplib", "ssl", "apprise", "cachewatch.channels.smtp_session"}
-    )
 
 
 def test_an_archive_by_period(tmp_path: Path) -> None:

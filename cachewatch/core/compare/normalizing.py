@@ -4,6 +4,7 @@ Here it is decided which hashes are kept, for comparisons and for the history in
 name the same spec.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -180,7 +181,5 @@ def _rewritten(package: str, old: Specs, new: Specs, kept: Iterable[str]) -> Map
 
 
 def _log(package: str, spec_hash: str, form: Iterable[str]) -> None:
-    import logging  # noqa: PLC0415  a question to the history loads this module, and logs nothing
-
     logger = logging.getLogger(__name__)
     logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
