@@ -123,7 +123,6 @@ def bars_of_history(history: History) -> Iterator[Bar]:
 
 def bars_of_index(
     *,
-    reading: Figures,
     peer: Figures | None,
     two: Figures,
     size: Figures,
@@ -131,8 +130,6 @@ def bars_of_index(
     version: Figures,
 ) -> Iterator[Bar]:
     """Bar 8: the history index, built and asked; `questions` are the seconds of whole processes, as is `version`."""
-    promise = "neighbouring versions read by their difference, faster than each as a whole"
-    yield Bar(number=8, promise=promise, limit=2, measured=reading, form="{:.2f} x", is_least=True)
     if peer is not None:
         promise = "history index, a version of a document, faster than git-history"
         yield Bar(number=8, promise=promise, limit=300, measured=peer, form="{:.0f} x", is_least=True)

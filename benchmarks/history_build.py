@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,25 +18,11 @@ from statistics import mean
 
 from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
-from cachewatch.documents.parsing import parse
-from cachewatch.documents.records import Known
 from cachewatch.git.document_versions import DocumentVersions, find_versions, first_parents
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import sizes_of
-from cachewatch.history_db.record_differences import DocumentReader
 
-_DOCUMENTS = 200
-_FEW = 0.1
 _HASH = b'"hash": "'
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What reading neighbouring versions with few changes costs, in microseconds a record."""
-
-    records: int
-    whole: Figures
-    difference: Figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,49 +48,6 @@ class Peer:
     seconds: Figures  # of the processor, for each version
 
 
-def measure_reading(folder: Path, rounds: int) -> Reading:
-    """Compare reading the difference of neighbouring versions with reading each of them."""
-    with closing(Repository(folder)) as repository:
-        chains = [chain for contents in _sample(repository) for chain in _quiet(contents)]
-    records = sum(content.count(_HASH) for chain in chains for content in chain[1:])
-    found: dict[str, list[float]] = {"whole": [], "difference": []}
-    for _ in range(rounds):
-        times = {"whole": 0.0, "difference": 0.0}
-        for chain in chains:
-            for name, prepared in (("whole", _parser(chain)), ("difference", _reader(chain))):
-                begun = time.process_time()
-                for content in chain[1:]:
-                    prepared(content)
-                times[name] += time.process_time() - begun
-        for name, seconds in times.items():
-            found[name].append(seconds / max(1, records) * 1e6)
-    return Reading(records, Figures(tuple(found["whole"])), Figures(tuple(found["difference"])))
-
-
-def _quiet(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Yield runs of versions of which few specs are new; upstream has one event in a hundred records."""
-    chain, before = [contents[0]], _hashes(contents[0])
-    for content in contents[1:]:
-        hashes = _hashes(content)
-        if len(hashes - before) > _FEW * len(hashes):
-            yield chain
-            chain = []
-        chain.append(content)
-        before = hashes
-    yield chain
-
-
-def _hashes(content: bytes) -> set[bytes]:
-    return {part[:32] for part in content.split(_HASH)[1:]}
-
-
-def _sample(repository: Repository) -> Iterator[list[bytes]]:
-    """Yield the contents of the versions of documents of develop."""
-    found = _documents(repository)
-    for one in found[:: max(1, len(found) // _DOCUMENTS)]:
-        yield list(repository.objects().stream(_blobs(one), kind="blob"))
-
-
 def _documents(repository: Repository, tag: str = "develop") -> list[DocumentVersions]:
     commits = [moment.commit for moment in first_parents(repository)]
     return [one for one in find_versions(repository, commits) if tag in ("", one.tag)]
@@ -112,20 +55,6 @@ def _documents(repository: Repository, tag: str = "develop") -> list[DocumentVer
 
 def _blobs(one: DocumentVersions) -> list[str]:
     return [version.blob for version in one.versions if version.blob]
-
-
-def _parser(chain: Sequence[bytes]) -> Callable[[bytes], object]:
-    """Return what reads whole documents, and knows the signatures of the first version."""
-    known = Known()
-    parse(chain[0], "specs.md", known)
-    return lambda content: parse(content, "specs.md", known)
-
-
-def _reader(chain: Sequence[bytes]) -> Callable[[bytes], object]:
-    """Return what reads differences, and has read the first version."""
-    reader = DocumentReader(Known())
-    reader.read(chain[0], "specs.md")
-    return lambda content: reader.read(content, "specs.md")
 
 
 def measure_building(repository: Path, folder: Path, rounds: int) -> Building:

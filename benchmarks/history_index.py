@@ -17,10 +17,8 @@ from benchmarks.bars import Bar, bars_of_index
 from benchmarks.history_build import (
     Building,
     Peer,
-    Reading,
     measure_building,
     measure_peer,
-    measure_reading,
 )
 from benchmarks.machine import Bystanders
 from benchmarks.measuring import Figures, tell
@@ -37,7 +35,6 @@ _HOUR = 3600.0
 class HistoryIndex:
     """All that was measured of it."""
 
-    reading: Reading
     building: Building
     peer: Peer | None
     events: int  # of the synthetic index
@@ -60,8 +57,6 @@ def measure(
         tell("generating nights")
         shape = (30, 60, 1500) if is_quick else (400, 1500, 100_000)
         nights.generate(repository, nights=shape[0], packages=shape[1], specs=shape[2], seed=1)
-    tell("history index: reading")
-    reading = measure_reading(repository, rounds)
     tell("history index: building")
     building = measure_building(repository, work, min(rounds, 3))
     peer = measure_peer(repository, peers, work, min(rounds, 3)) if peers else None
@@ -71,7 +66,6 @@ def measure(
         questions.Synthetic(index, 20 if is_quick else questions.REVISIONS).make()
     events, size = questions.size_of(index)
     return HistoryIndex(
-        reading=reading,
         building=building,
         peer=peer,
         events=events,
@@ -85,7 +79,6 @@ def bars(found: HistoryIndex) -> list[Bar]:
     version = found.seconds[questions.VERSION]
     return list(
         bars_of_index(
-            reading=found.reading.whole.over(found.reading.difference),
             peer=found.peer.seconds.over(_each(found.building)) if found.peer else None,
             two=found.building.elapsed.over(found.building.elapsed_of_two),
             size=Figures((found.building.bytes / found.building.events,)),
@@ -110,7 +103,7 @@ def _each(building: Building) -> Figures:
 
 def section(found: HistoryIndex) -> Iterator[str]:
     """Yield its part of the page."""
-    b, reading = found.building, found.reading
+    b = found.building
     yield HEADING
     yield ""
     yield f"Built from {b.revisions:,} nights: {b.documents:,} documents, {b.versions:,} versions of them with {b.records:,} records; {b.events:,} specs came or went."
@@ -118,8 +111,6 @@ def section(found: HistoryIndex) -> Iterator[str]:
     yield "say something only where no processor is busy with something else."
     yield ""
     rows = [
-        ("a whole document, us a record", spread(reading.whole, "{:.2f}")),
-        ("the difference of neighbouring versions with few changes, us a record", spread(reading.difference, "{:.2f}")),
         ("a build in one process, s", spread(b.processor, "{:.1f}")),
         ("a version of a document in it, ms", spread(_milliseconds(_each(b)), "{:.2f}")),
         ("a build in one process, s elapsed", spread(b.elapsed, "{:.1f}")),

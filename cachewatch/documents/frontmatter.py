@@ -8,7 +8,6 @@ from msgspec import Struct
 from cachewatch.errors import UnreadableDocument
 
 _BOM = b"\xef\xbb\xbf"
-_META_LINE, _DETAILS, _DETAILS_END = b"\nmeta: {", b"\nspec_details: [{", b"}]"
 _LFS_POINTER = b"version https://git-lfs"
 _PLAIN_TITLE = re.compile(r'"([^"\\]*)"|([^"\'&*!|>{\[%@`#,:][^#:]*)')
 _PLAIN_CATEGORIES = re.compile(r"\[([A-Za-z0-9._+@ ,-]*)\]")
@@ -64,38 +63,6 @@ def split(data: bytes) -> FrontMatter:
         details=_json(values.get("spec_details"), "["),
         meta=_json(values.get("meta"), "{"),
     )
-
-
-class UsualDocuments:
-    """Cuts the records out of versions of a document that are as the generator writes them.
-
-    The line of the records is nearly all of a document, so it is copied once. The other lines are checked by `split`; those of
-    the next version are usually the same but for `meta`, which says nothing of its own.
-    """
-
-    def __init__(self) -> None:
-        self._checked: tuple[bytes, bytes] | None = None  # what is before the value of `meta`, and behind the records
-
-    def details(self, data: bytes) -> str | None:
-        """Return the value of `spec_details`, or None if `split` has to look at the whole document."""
-        start = data.find(_DETAILS)
-        end = data.find(b"\n", start + 1)
-        if start < 0 or end < 0 or not data.endswith(_DETAILS_END, start, end):
-            return None
-        try:
-            details = str(memoryview(data)[start + len(_DETAILS) - 2 : end], "ascii")
-        except UnicodeDecodeError:
-            return None
-        self._check(data[:start], data[end:])
-        return details
-
-    def _check(self, before: bytes, after: bytes) -> None:
-        head, meta, value = before.rpartition(_META_LINE)
-        is_usual = bool(meta) and b"\n" not in value and before.isascii()
-        if is_usual and (head, after) == self._checked:
-            return
-        split(before + _DETAILS[:-2] + b"[]" + after)
-        self._checked = (head, after) if is_usual else None
 
 
 def front_lines(data: bytes) -> list[str]:

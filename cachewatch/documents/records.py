@@ -69,7 +69,6 @@ _HASH_LENGTH = 32
 _MANY = 20_000
 _HASH_KEY = '"hash": "'
 _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
-END = "}, "
 
 
 class Known:
@@ -108,20 +107,17 @@ def read_records(details: str, known: Known) -> Records | None:
 
 def _cut(details: str, known: Known) -> Records | None:
     """Cut `details` into records, and their hashes out of those; None if it is not of that form."""
-    records = split_records(details)
+    records = _split_records(details)
     if records is None:
         return None
-    cut = cut_hashes(records)
-    if cut is None:
-        return None
-    hashes, texts = cut
+    hashes, texts = _cut_hashes(records)
     distinct = frozenset(hashes)
-    if len(distinct) < len(hashes) or not are_hashes(hashes):
+    if len(distinct) < len(hashes) or not _are_hashes(hashes):
         return None  # a hash is there twice, or is none
     copies = Counter(texts)
     counts: Counter[Signature] = Counter()
     for text, count in copies.items():
-        signature = known.by_text.get(text) or learn(text, known)
+        signature = known.by_text.get(text) or _learn(text, known)
         if signature is None:
             return None
         counts[signature] += count
@@ -129,7 +125,7 @@ def _cut(details: str, known: Known) -> Records | None:
     return Records(specs, {}, known.form_of(copies))
 
 
-def split_records(details: str) -> list[str] | None:
+def _split_records(details: str) -> list[str] | None:
     """Cut `details` into the texts of its records; None if it is not of the form that the generator writes.
 
     There is no regular expression here: the time is linear whatever a document holds.
@@ -142,38 +138,18 @@ def split_records(details: str) -> list[str] | None:
     return records
 
 
-def split_at_braces(details: str) -> list[str]:
-    """Cut `details`, which begin as a list of records and end as one, at each brace: many times as fast as at `}, {`.
+def _cut_hashes(records: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the hash of each record, and its text with an empty hash.
 
-    Every piece is a record and `END` if no value of it has a brace, and `cut_hashes` finds out those of which one has.
+    Whether each is a hash, and not empty because its record has none, `_are_hashes` says.
     """
-    pieces = details.split("{")
-    del pieces[0]  # what is before the first one
-    pieces[-1] = pieces[-1][:-1] + END[1:]
-    return pieces
-
-
-def cut_hashes(records: Sequence[str], end: str = "") -> tuple[list[str], list[str]] | None:
-    """Return the hash of each record, and its text with an empty hash and without its `end`; None if one has another end.
-
-    Whether each is a hash, and not empty because its record has none, `are_hashes` says.
-    """
-    if end and {record[-len(end) :] for record in records} - {end}:
-        return None
     parts = [record.partition(_HASH_KEY) for record in records]
-    cut = -len(end) if end else None
     hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]
-    texts = [start + key + rest[_HASH_LENGTH:cut] for start, key, rest in parts]
+    texts = [start + key + rest[_HASH_LENGTH:] for start, key, rest in parts]
     return hashes, texts
 
 
-def hash_in(record: str) -> str:
-    """Return the hash of a record that `cut_hashes` has cut before."""
-    place = record.find(_HASH_KEY) + len(_HASH_KEY)
-    return record[place : place + _HASH_LENGTH]
-
-
-def learn(text: str, known: Known) -> Signature | None:
+def _learn(text: str, known: Known) -> Signature | None:
     """Decode the record that `text` is with an empty hash; None unless it has each of the usual members once."""
     whole = f"{{{text}}}"
     record = (_decode_record_with_tarball if '"tarball":' in text else _decode_record)(whole)
@@ -207,7 +183,7 @@ def _spelled(spell: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[m
 _variants, _stacks = _spelled(spack_spellings.variants), _spelled(spack_spellings.stacks)
 
 
-def are_hashes(hashes: Collection[str]) -> bool:
+def _are_hashes(hashes: Collection[str]) -> bool:
     """Tell whether all of these are letters and digits of the usual length."""
     # The hashes are the one part of a record that was not decoded.
     together = "".join(hashes).encode()

@@ -1,27 +1,57 @@
 """How many specs a version added, removed and rebuilt, by the laws of the comparison (docs/laws.md)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
 
 from cachewatch.core.compare import compare
+from cachewatch.core.compare.normalizing import reused_hashes
 from cachewatch.core.model import CompilerForm, Document, MatchKind, Signature, Specs
 from cachewatch.core.package_facts import facts_of
 from cachewatch.core.versions import version_identity
 from cachewatch.history_db.indexed_document import Step, Tally
-from cachewatch.history_db.record_differences import BySpec, Difference
 
+BySpec = Mapping[str, Signature]
 Counts = Mapping[Signature, int]
-# The two states of a document, where the counts of a difference alone do not tell; with how it writes compilers.
-Sides = Callable[[], tuple[tuple[BySpec, CompilerForm], tuple[BySpec, CompilerForm]]]
+# The specs of a document, and how it writes compilers.
+Side = tuple[BySpec, CompilerForm]
+
+
+class Difference(Struct, frozen=True):
+    """The specs that a version removed and added, and those that it has with another signature, by hash.
+
+    A hash that names another spec now is among those removed and those added.
+    """
+
+    went: BySpec
+    came: BySpec
+    changed: Mapping[str, tuple[Signature, Signature]]  # in other stacks, or written differently
+
+    def __bool__(self) -> bool:
+        return bool(self.went or self.came or self.changed)
+
+
+def difference(before: BySpec, after: BySpec) -> Difference:
+    """Return what leads from the specs of one version to those of the next."""
+    kept = before.keys() & after.keys()
+    # Documents that are read together share their signatures, so most are one object.
+    differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
+    kept -= reused_hashes(before, after, differing)
+    return Difference(
+        {one: signature for one, signature in before.items() if one not in kept},
+        {one: signature for one, signature in after.items() if one not in kept},
+        {one: (before[one], after[one]) for one in differing if one in kept},
+    )
 
 
 def count_step(
-    package: str, revision: int, found: Difference, sides: Sides, *, is_compiler_unknown: bool
+    package: str, revision: int, found: Difference, before: Side, after: Side, *, is_compiler_unknown: bool
 ) -> tuple[Step | None, list[Tally]]:
     """Return what `found` is in numbers; no step if it neither added nor removed specs."""
     went, came = _counted(found.went.values()), _counted(found.came.values())
     if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
-        rebuilt = _compared(package, sides)
+        rebuilt = _compared(package, before, after)
     else:
         rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
     step = Step(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
@@ -43,10 +73,9 @@ def _is_written_variously(signatures: Iterable[Signature]) -> bool:
     return len(versions) > 1 and len({version_identity(version) for version in versions}) < len(versions)
 
 
-def _compared(package: str, sides: Sides) -> Counts:
+def _compared(package: str, before: Side, after: Side) -> Counts:
     """Return the rebuilt specs as the whole comparison finds them."""
-    before, after = (_document(package, specs, form) for specs, form in sides())
-    change = compare(package, before, after)
+    change = compare(package, _document(package, *before), _document(package, *after))
     rebuilt: Counter[Signature] = Counter()
     for match in change.matches if change else ():
         if match.kind is MatchKind.REBUILT:
