@@ -39,8 +39,8 @@ def state() -> None:
 def check(*, config: Config) -> None:
     """Look through the whole state for damage.
 
-    The service may keep running. Exits with 5 if anything is damaged. The service itself rebuilds damaged messages
-    where it can, and sets damaged digests aside.
+    The service may keep running. Exits with 5 if anything is damaged. The service itself sets damaged rows aside
+    and reports them; a backup has what was stored.
     """
     with reading(config) as context:
         context.database.check()

@@ -1,41 +1,13 @@
-"""Damaged rows of the state: rebuilt where the result is certain, else set aside; everything else continues."""
+"""Damaged rows of the state are set aside and reported; everything else continues."""
 
-from cachewatch.channels import open_channel
-from cachewatch.core.delivery import Message
-from cachewatch.errors import CachewatchError, DamagedRow
+from cachewatch.errors import DamagedRow
 from cachewatch.notify import operator_notices
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_within
 from cachewatch.notify.operator_notices import Notice
 from cachewatch.notify.pass_context import Context
 from cachewatch.store import digests, outbox, scheduled_runs
-from cachewatch.store.checksums import of_message
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary
-from cachewatch.store.outbox import Delivery
-
-
-def rebuilt(connection: Connection, context: Context, delivery: Delivery) -> Message | None:
-    """Return the message of a delivery as its channel packs it from the stored digest, if that may be sent.
-
-    It may if it is what was stored, to the byte, or if nothing of this delivery can have arrived yet.
-    """
-    found = _repacked(connection, context, delivery)
-    checksum = outbox.checksum(connection, delivery.id)
-    for message in found:
-        if of_message(message) == checksum:
-            return message
-    return found[0] if found and not delivery.may_have_arrived else None
-
-
-def repair(connection: Connection, context: Context, delivery: Delivery) -> Message | None:
-    """Put bytes that are damaged right, if that can be, and return them."""
-    message = rebuilt(connection, context, delivery)
-    if message is not None:
-        outbox.replace_message(connection, delivery.id, message)
-        said = "its stored bytes were damaged or deleted, and rebuilt from the digest"
-        outbox.note(connection, delivery.id, "rebuilt", said, context.clock())
-        context.log_within(connection, delivery).warning("delivery.rebuilt")
-    return message
 
 
 def bury_unknown(context: Context) -> None:
@@ -77,26 +49,3 @@ def set_aside(connection: Connection, context: Context, record: DigestSummary, e
     context.log_within(connection).error(
         "digest.damaged", digest=record.key[:12], subscription=record.subscription, error=str(error)
     )
-
-
-def _repacked(connection: Connection, context: Context, delivery: Delivery) -> list[Message]:
-    """Return what the channel makes of the digest for the same target: in full, and in short."""
-    config = context.config.channels.get(delivery.channel)
-    stored = _digest(connection, delivery.digest)
-    if config is None or stored is None or delivery.copy:
-        return []
-    try:
-        channel = open_channel(config)
-        packed = [
-            message for rendered in (stored.rendered, stored.short) for message in channel.build_messages(rendered)
-        ]
-    except CachewatchError:
-        return []
-    return [message for message in packed if message.target == delivery.target]
-
-
-def _digest(connection: Connection, key: str) -> digests.DigestRecord | None:
-    try:
-        return digests.get(connection, key)
-    except DamagedRow:
-        return None

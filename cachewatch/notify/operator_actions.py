@@ -37,6 +37,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
         _check_recipient(connection, context, delivery)
+        message_of(connection, context, number)
         was_sending = delivery.state is State.SENDING
         outbox.settle(
             connection, delivery, State.QUEUED, now=now, said="retried by an operator", may_have_arrived=was_sending

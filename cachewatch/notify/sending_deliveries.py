@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +20,6 @@ from cachewatch.errors import DamagedRow, StateError
 from cachewatch.notify import alerts, outages, suppressed_addresses
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.backoff import BLOCKED, LONGEST_ASKED, pause
-from cachewatch.notify.damaged_rows import rebuilt, repair
 from cachewatch.notify.notice_sentences import days
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recipients import why_not
@@ -105,7 +103,7 @@ def _deliver(context: Context, name: str) -> int:
 
 def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
     with context.database.read() as connection:
-        found = outbox.sent_history(connection, name, target, most, partial(rebuilt, connection, context))
+        found = outbox.sent_history(connection, name, target, most)
     return list(_in_time(found, context.clock()))[::-1]
 
 
@@ -217,26 +215,26 @@ def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Message 
     """Claim the next message that somebody still wants; those before it are given up. One that is damaged for good is None."""
     with context.database.write() as connection:
         while (delivery := outbox.claim(connection, name, context.clock(), lease)) is not None:
-            message = _message(connection, context, delivery)
+            message = _message(connection, delivery)
             # Whom damaged bytes are for cannot be known, so that they are not judged by it.
             if message is None or not _is_dropped(connection, context, delivery):
                 return delivery, message
     return None
 
 
-def _message(connection: Connection, context: Context, delivery: Delivery) -> Message | None:
+def _message(connection: Connection, delivery: Delivery) -> Message | None:
     try:
         found = outbox.message(connection, delivery.id)
-        if found.payload:
-            return found
     except DamagedRow:
-        pass
-    return repair(connection, context, delivery)
+        return None
+    return found if found.payload else None
 
 
 def _bury(context: Context, delivery: Delivery) -> None:
     """Give up a delivery whose bytes are lost."""
-    said = "its stored bytes are damaged, and cannot be rebuilt from the digest; the database may have more damage"
+    said = (
+        "its stored bytes are damaged; `cachewatch state check` looks for more damage, and a backup has what was stored"
+    )
     with context.database.write() as connection:
         if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
             answer = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said)

@@ -68,6 +68,8 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
 _SEEN_BY_ZLIB = 2**15
 # A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
 _LARGEST_DICTIONARY = 2**21
+# A bit that flipped may make another type of a value.
+_NOT_AS_STORED = (zlib.error, lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError)
 _XZ = b"\xfd7zXZ\0"  # what LZMA writes first, and zlib never does
 # What is known of a digest without its content.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
@@ -246,18 +248,16 @@ def _about(row: Row[Any]) -> dict[str, Any]:
 
 def _stored(row: Row[Any]) -> DigestRecord:
     steps = _advances(row)
-    if row.checksum[BYTES:] != of_parts([row.rendered]):
-        raise _damaged(row, "its content has another checksum")
     rendered, short = _rendered(row)
     return DigestRecord(**_about(row), advances=steps, rendered=rendered, short=short)
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
-    if row.checksum[:BYTES] != of_parts([row.moves]):
-        raise _damaged(row, "its cursors have another checksum")
     try:
+        if row.checksum[:BYTES] != of_parts([row.moves]):
+            raise _damaged(row, "its cursors have another checksum")
         return advances_from(row.moves)
-    except msgspec.DecodeError as error:
+    except _NOT_AS_STORED as error:
         raise _damaged(row, error) from error
 
 
@@ -272,11 +272,13 @@ def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
 
 def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
     try:
+        if row.checksum[BYTES:] != of_parts([row.rendered]):
+            raise _damaged(row, "its content has another checksum")
         content = (lzma if row.rendered.startswith(_XZ) else zlib).decompress(row.rendered)
         return msgspec.msgpack.decode(content, type=tuple[RenderedDigest, RenderedDigest])
-    except (zlib.error, lzma.LZMAError, EOFError, msgspec.DecodeError) as error:
+    except _NOT_AS_STORED as error:
         raise _damaged(row, error) from error
 
 
 def _damaged(row: Row[Any], how: object) -> DamagedRow:
-    return DamagedRow(f"digest {row.key[:12]}: it is damaged ({how})")
+    return DamagedRow(f"digest {str(row.key)[:12]}: it is damaged ({how})")

@@ -63,7 +63,7 @@ def message_of(row: Row[Any]) -> Message:
         payload = zlib.decompress(row.payload) if row.payload else b""
         if row.payload and row.body is not None:
             payload += zlib.decompress(row.content or b"")
-    except zlib.error as error:
+    except (zlib.error, TypeError) as error:
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
     found = Message(
         key=row.digest,

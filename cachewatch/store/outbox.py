@@ -1,6 +1,7 @@
 """Deliveries: written together with their digest, sent from here alone, and settled one by one."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -341,24 +342,19 @@ def _whole_one() -> Select[Any]:
     return message_bytes.whole_deliveries().where(*same(deliveries, "id"))
 
 
-def checksum(connection: Connection, number: int) -> bytes:
-    """Return the checksum of the bytes of a delivery."""
-    found: bytes = connection.execute(select(deliveries.c.checksum).filter_by(id=number)).scalar_one()
-    return found
-
-
-def sent_history(
-    connection: Connection, channel: str, target: str, most: int, rebuild: Callable[[Delivery], Message | None]
-) -> Sequence[Message]:
-    """Return the messages that were sent to `target` before, newest first; what is damaged is asked of `rebuild`."""
+def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
+    """Return the messages that were sent to `target` before, newest first, without those that are damaged."""
     query = (
         message_bytes.whole_deliveries()
         .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == State.SENT)
         .order_by(deliveries.c.id.desc())
         .limit(most)
     )
-    found = (_message_or_none(row) or rebuild(_delivery(row)) for row in connection.execute(query).all())
-    return [each for each in found if each is not None]
+    found = []
+    for row in connection.execute(query).all():
+        with suppress(DamagedRow):
+            found.append(message_bytes.message_of(row))
+    return found
 
 
 def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
@@ -368,7 +364,7 @@ def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]
 
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
-    """Put other bytes in the place of those that were refused as too large, or are damaged."""
+    """Put other bytes in the place of those that were refused as too large."""
     connection.execute(update(deliveries).filter_by(id=number).values(**message_bytes.columns_of(new)))
 
 
@@ -463,10 +459,3 @@ def _delivery(row: Row[Any]) -> Delivery:
         lease_owner=row.lease_owner,
         lease_until=row.lease_until,
     )
-
-
-def _message_or_none(row: Row[Any]) -> Message | None:
-    try:
-        return message_bytes.message_of(row)
-    except DamagedRow:
-        return None

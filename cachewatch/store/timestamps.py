@@ -30,7 +30,7 @@ def to_datetime(text: str) -> datetime:
     """Return the moment that the database keeps as `text`; one that is damaged was long ago."""
     try:
         return datetime.fromisoformat(text) if _IS_OF_FORM(text) else UNKNOWN
-    except ValueError:
+    except (TypeError, ValueError):  # a bit that flipped may make another type of it
         return UNKNOWN
 
 
