@@ -11,9 +11,8 @@ _HEAD = """\
 
 `cachewatch COMMAND --help` and `man cachewatch-COMMAND` say the same, and more (`man -M .venv/share/man cachewatch` where that is not on the search path). Data goes to standard output, all else to standard error; `NO_COLOR` is honoured.
 
-What people read goes through a pager if standard output is a terminal, by git's rules: `$CACHEWATCH_PAGER`, else `$GIT_PAGER`, else `$PAGER`, else
-`less`; `cat` or nothing at all means none, and so does `cachewatch --no-pager COMMAND`. `LESS=FRX` and `LV=-c` are set unless you set them yourself, so
-short output stays as it is. Git's `core.pager` is not read. Where a pager fails at once, the output comes without it.
+What people read goes through a pager if standard input and output are a terminal: `$PAGER`, else `less`; `cat` or nothing at all means none, and so
+does `cachewatch --no-pager COMMAND`. `LESS=FRX` is set unless you set `LESS` yourself, so short output stays as it is.
 
 Commands that read a catalogue take `--repo`. Without it they read `$CACHEWATCH_REPO`, else the repository that you stand in if its newest revision has
 documents, else the first source of the configuration, else the only bare repository in this folder that has a catalogue (`catalogue.git` of `record`). Standard

@@ -19,7 +19,7 @@ FOLDER = ROOT / "man"
 _ENVIRONMENT = {
     "CACHEWATCH_REPO": "Catalogue repository, if --repo names none.",
     "CACHEWATCH_CONFIG": "Configuration file, if --config names none.",
-    "CACHEWATCH_PAGER, GIT_PAGER, PAGER": "Pager for what people read on a terminal; cat or nothing means none.",
+    "PAGER": "Pager for what people read on a terminal; cat or nothing means none.",
     "NO_COLOR": "If set, output is not coloured.",
     "XDG_CACHE_HOME": "Where repositories that are named by a URL are cloned, below cachewatch/; else ~/.cache.",
     "STATE_DIRECTORY": "Folder of the state, if the configuration names none; systemd sets it.",

@@ -58,7 +58,7 @@ class LazyCommands(SuggestingGroup):
 def cli(*, no_pager: bool) -> None:  # output.py asks the context for it
     """Report what changed in a Spack build cache.
 
-    On a terminal, text is shown in a pager: $CACHEWATCH_PAGER, else $GIT_PAGER, else $PAGER, else less.
+    On a terminal, text is shown in a pager: $PAGER, else less.
     """
 
 

@@ -3,7 +3,10 @@
 import os
 import stat
 import sys
+from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -52,7 +55,10 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
     through the user's pager if standard output is a terminal.
     """
     if file is None or file == "-":
-        _write_stdout(_paged(pieces) if is_for_people and file is None else pieces)
+        if is_for_people and file is None and _is_paged():
+            _page(pieces)
+        else:
+            _write_stdout(pieces)
         return
     path = Path(file)
     try:
@@ -76,19 +82,26 @@ def write_json(value: object) -> None:
     write([ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"], None)
 
 
-def _paged(pieces: Iterable[bytes]) -> Iterable[bytes]:
-    """Give `pieces` to the user's pager, if there is one to use; return what is still to be written."""
+def _is_paged() -> bool:
     context = click.get_current_context(silent=True)
     is_switched_off = context is not None and context.find_root().params.get("no_pager")
-    if is_switched_off or not is_on_terminal():
-        return pieces
-    from cachewatch.cli.pager import page, pager_command  # noqa: PLC0415  only terminals need it
+    return not is_switched_off and is_on_terminal() and os.environ.get("PAGER", "less").strip() not in ("", "cat")
 
-    command = pager_command()
-    if command is None:
-        return pieces
-    sys.stdout.flush()
-    return page(pieces, command)
+
+def _page(pieces: Iterable[bytes]) -> None:
+    """Write `pieces` into the user's pager as they come, and wait until its user is done."""
+    rest = iter(pieces)
+    first = next(rest, None)  # no pager before there is anything to read, and none for a mistake
+    if first is None:
+        return
+    # As git has it: less ends if all fits the screen, shows colours, and leaves the text there.
+    os.environ.setdefault("LESS", "FRX")
+    with suppress(BrokenPipeError), click.get_pager_file(color=True) as pager:
+        for piece in chain([first], rest):
+            pager.write(piece.decode())
+            pager.flush()
+    # Who quits early has seen enough; but exit codes are about all of it.
+    deque(rest, maxlen=0)
 
 
 def _write_stdout(pieces: Iterable[bytes]) -> None:

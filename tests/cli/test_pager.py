@@ -1,4 +1,4 @@
-"""The pager, seen through a real terminal: what goes through it, who chooses it, and what happens when it fails."""
+"""The pager, seen through a real terminal: what goes through it, and what does not."""
 
 import errno
 import json
@@ -6,7 +6,6 @@ import os
 import pty
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,9 @@ import pytest
 from helpers import document, record
 from tools import program
 
-from cachewatch.cli import pager
-from cachewatch.cli.pager import page, pager_command
-
 # A pager that shows who it is, the settings it was given, and each line.
 _MARKING = """#!/bin/sh
-echo "BEGIN $(basename "$0") LESS=$LESS LV=$LV"
+echo "BEGIN $(basename "$0") LESS=$LESS"
 while IFS= read -r line; do echo "> $line"; done
 echo END
 """
@@ -39,7 +35,7 @@ Terminal = Callable[..., Seen]
 
 @pytest.fixture(autouse=True)
 def _no_pager_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CACHEWATCH_PAGER", "GIT_PAGER", "PAGER", "LESS", "LV"):
+    for name in ("PAGER", "LESS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
 
@@ -98,20 +94,20 @@ Make = Callable[..., str]
 
 
 def test_output_goes_through_the_pager(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
-    """All of it, with colour, as to the terminal; the settings of less and lv are those of git."""
-    seen = terminal("diff", *sides, CACHEWATCH_PAGER=make("mine"))
+    """All of it, with colour, as to the terminal; the settings of less are those of git."""
+    seen = terminal("diff", *sides, PAGER=make("mine"))
 
-    assert seen.screen.startswith("BEGIN mine LESS=FRX LV=-c\n")
+    assert seen.screen.startswith("BEGIN mine LESS=FRX\n")
     assert seen.screen.endswith("END\n")
     assert "\x1b[32m2.0\x1b[0m" in seen.screen
     assert all(line.startswith("> ") for line in seen.screen.splitlines()[1:-1])
 
 
 def test_settings_of_the_user_stay(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
-    """LESS and LV are set only where they are not."""
-    seen = terminal("diff", *sides, CACHEWATCH_PAGER=make("mine"), LESS="S", LV="")
+    """LESS is set only where it is not."""
+    seen = terminal("diff", *sides, PAGER=make("mine"), LESS="S")
 
-    assert seen.screen.startswith("BEGIN mine LESS=S LV=\n")
+    assert seen.screen.startswith("BEGIN mine LESS=S\n")
 
 
 @pytest.mark.parametrize("arguments", [("show", "{a}"), ("kinds",), ("diff", "{a}", "{b}", "--stat")])
@@ -157,37 +153,6 @@ def test_a_pipe_has_no_pager(sides: tuple[Path, Path], make: Make) -> None:
     assert "1.0 -> 2.0" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("variables", "chosen"),
-    [
-        ({}, "less"),
-        ({"PAGER": "p"}, "p"),
-        ({"PAGER": "p", "GIT_PAGER": "g"}, "g"),
-        ({"PAGER": "p", "GIT_PAGER": "g", "CACHEWATCH_PAGER": "c -x"}, "c -x"),
-        ({"PAGER": "p", "CACHEWATCH_PAGER": ""}, None),
-        ({"PAGER": "p", "GIT_PAGER": "cat"}, None),
-        ({"PAGER": "cat -A"}, "cat -A"),
-    ],
-)
-def test_who_chooses_the_pager(
-    monkeypatch: pytest.MonkeyPatch, make: Make, tmp_path: Path, variables: dict[str, str], chosen: str | None
-) -> None:
-    """The first variable that is set decides; nothing and `cat` are no pager."""
-    make("less")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-
-    assert pager_command() == chosen
-
-
-def test_without_less(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine without less has no pager, and nobody is told so."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    assert pager_command() is None
-
-
 def test_exit_codes_stay(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
     """A gate is a gate with a pager, also with one that is left early."""
     early = make("early", "#!/bin/sh\nread -r line; echo $line\n")
@@ -206,73 +171,12 @@ def test_quitting_early_is_no_error(terminal: Terminal, tmp_path: Path, make: Ma
     assert terminal("show", tmp_path / "many.md", PAGER=early) == Seen(0, "seen\n")
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exec /nonsense", "kill -9 $$", "head -c 3 >/dev/null; exit 2"])
-def test_a_pager_that_fails_loses_nothing(
-    terminal: Terminal, sides: tuple[Path, Path], make: Make, script: str
-) -> None:
-    """The output comes plainly, after a sentence about the pager."""
-    plain = terminal("--no-pager", "diff", *sides, "--exit-code")
-    seen = terminal("diff", *sides, "--exit-code", PAGER=make("broken", f"#!/bin/sh\n{script}\n"))
-
-    assert seen.exit_code == plain.exit_code == 1
-    assert seen.screen.endswith(plain.screen)
-    assert "warning: the pager" in seen.screen
-    assert "Traceback" not in seen.screen
-
-
 def test_a_pager_that_is_not_there(terminal: Terminal, sides: tuple[Path, Path]) -> None:
-    """The same, with the name that was looked for."""
-    seen = terminal("diff", *sides, CACHEWATCH_PAGER="no-such-pager --fast")
+    """The output comes without it."""
+    seen = terminal("diff", *sides, PAGER="no-such-pager --fast")
 
     assert seen.exit_code == 0
-    assert "the pager 'no-such-pager --fast' failed (exit code 127)" in seen.screen
     assert "UPGRADED" in seen.screen
-
-
-def test_a_pager_that_is_stopped_late(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Who has read for a while is not shown everything again."""
-    monkeypatch.setattr(pager, "_SOON_SECONDS", 0.0)
-
-    assert list(page(iter([b"a\n", b"b\n"]), "cat; exit 3")) == []
-    assert capfd.readouterr() == ("a\nb\n", "")
-
-
-def test_pieces_are_shown_as_they_come(tmp_path: Path) -> None:
-    """The first piece is on the screen while the second is being made."""
-    shown = tmp_path / "shown"
-
-    def pieces() -> Iterator[bytes]:
-        assert not shown.exists()  # no pager for nothing
-        yield b"first\n"
-        for _ in range(500):
-            if shown.exists() and shown.read_bytes() == b"first\n":
-                break
-            time.sleep(0.01)
-        else:
-            pytest.fail("the first piece was not passed on")
-        yield b"second\n"
-
-    assert list(page(pieces(), f"cat > {shown}")) == []
-    assert shown.read_bytes() == b"first\nsecond\n"
-
-
-def test_an_error_in_the_middle(tmp_path: Path) -> None:
-    """What is there is shown, and the error goes on."""
-    shown = tmp_path / "shown"
-
-    def pieces() -> Iterator[bytes]:
-        yield b"first\n"
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        page(pieces(), f"cat > {shown}")
-    assert shown.read_bytes() == b"first\n"
-
-
-def test_nothing_needs_no_pager(tmp_path: Path) -> None:
-    """An empty listing starts nothing."""
-    assert list(page([], f"touch {tmp_path / 'begun'}")) == []
-    assert not (tmp_path / "begun").exists()
 
 
 def test_a_mistake_needs_no_pager(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
@@ -321,6 +225,12 @@ def test_less_itself(terminal: Terminal, sides: tuple[Path, Path], tmp_path: Pat
     assert short.exit_code == long.exit_code == 0
     assert "UPGRADED" in short.screen
     assert len(long.screen.splitlines()) < 100
+
+
+@pytest.mark.parametrize("none", ["", "cat"])
+def test_a_user_may_want_no_pager(terminal: Terminal, sides: tuple[Path, Path], none: str) -> None:
+    """The output is that of `--no-pager`, with colour."""
+    assert terminal("diff", *sides, PAGER=none) == terminal("--no-pager", "diff", *sides)
 
 
 def test_json_stays_json(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
