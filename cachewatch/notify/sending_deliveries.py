@@ -7,8 +7,10 @@ answer we did not live to write down is sent again: the same bytes under the sam
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,6 +43,9 @@ _MOST_LOST = 3
 _CODES = re.compile(r"[^:(]*: (\d{3}( \d\.\d{1,3}\.\d{1,3})?|\w+)")
 # Seconds between attempts to write an answer down; then it is the next run's turn.
 _PATIENCE = (1.0, 2.0, 4.0, 8.0)
+
+
+_Answered = tuple[Delivery, DeliveryResult]
 
 
 class _Outcome(Struct, frozen=True):
@@ -133,76 +138,79 @@ def _deliver_each(context: Context, name: str, transport: Transport, lease: Leas
 class _Run:
     """One run of deliveries through a channel.
 
-    What may be the fault of the channel or of one message is settled when the others show whose it is: if all
-    recipients are refused alike, if the connection is lost over each, or if each raises, it is the channel's, and
-    uses up nothing.
+    What may be the fault of the channel or of one message is settled when the others show whose it is: if several
+    recipients are refused alike and none is accepted, if the connection is lost over each, or if each raises, it is the
+    channel's, and uses up nothing.
     """
 
     def __init__(self, context: Context, name: str) -> None:
         self._context, self._name = context, name
-        self._undecided: list[tuple[Delivery, DeliveryResult]] = []  # all alike
+        self._undecided: list[_Answered] = []
         self._has_worked = False
         self._dead = 0
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> bool:
         """Settle an answer, now or later; tell whether to go on."""
-        if not self._decides(answer):
-            self._undecided.append((delivery, answer))
-            # Each of them may have taken minutes.
-            return not answer.is_lost or len(self._undecided) < _MOST_LOST
         if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
             self.end(is_away=True)
             self._settle(delivery, answer)
             if answer.outcome is DeliveryOutcome.BLOCKED:
                 _block(self._context, self._name, answer.detail)
             return False
-        self._clear()
-        return self._settle(delivery, answer) if not answer.is_lost else self.take(delivery, answer)
+        is_refused = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
+        if answer.is_lost or is_refused:
+            self._undecided.append((delivery, answer))
+            # Each of them may have taken minutes.
+            return sum(each.is_lost for _, each in self._undecided) < _MOST_LOST
+        if answer.outcome is not DeliveryOutcome.DEFERRED:
+            self._has_worked = True
+            self._settle_all(self._undecided)
+            self._undecided = []
+        self._settle(delivery, answer)
+        return True
 
     def end(self, *, is_away: bool = False) -> int:
         """Decide what is left, also by whether the server is away now; return how many deliveries failed for good."""
-        if self._undecided and self._is_at_fault(is_away=is_away):
-            first = self._undecided[0][1]
-            if not first.is_lost:
-                said = f"all {len(self._undecided)} recipients were refused alike: {first.detail}"
-                _block(self._context, self._name, first.detail if first.outcome is DeliveryOutcome.RAISED else said)
-            outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
-            for delivery, answer in self._undecided:
-                self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
-            self._undecided = []
-        else:
-            self._clear()
+        alike = defaultdict[str, list[_Answered]](list)
+        for delivery, answer in self._undecided:
+            alike[_kind(answer)].append((delivery, answer))
+        self._undecided = []
+        # Last what the channel rests for: any other answer would say that it works.
+        for group in sorted(alike.values(), key=partial(_is_at_fault, is_away=is_away)):
+            if _is_at_fault(group, is_away=is_away):
+                self._rest(group)
+            else:
+                self._settle_all(group)
         return self._dead
 
-    def _decides(self, answer: DeliveryResult) -> bool:
-        """Tell whether an answer shows whose fault the undecided ones are, and its own."""
-        if answer.is_lost:
-            is_open = True
-        else:
-            is_open = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
-        return not is_open or bool(self._undecided and _kind(answer) != _kind(self._undecided[0][1]))
+    def _rest(self, group: Sequence[_Answered]) -> None:
+        """Let the channel rest for answers that are its fault."""
+        first = group[0][1]
+        if not first.is_lost:
+            said = f"{len(group)} recipients were refused alike, and none was accepted: {first.detail}"
+            _block(self._context, self._name, first.detail if first.outcome is DeliveryOutcome.RAISED else said)
+        outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
+        for delivery, answer in group:
+            self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
 
-    def _is_at_fault(self, *, is_away: bool) -> bool:
-        answers = [answer for _, answer in self._undecided]
-        if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
-            return True
-        # One that is refused by itself says nothing of the channel, nor does a digest whose content is refused.
-        targets, digests_sent = (
-            {each.target for each, _ in self._undecided},
-            {each.digest for each, _ in self._undecided},
-        )
-        is_refused = all(answer.is_address or answer.is_lost for answer in answers)
-        return len(targets) > 1 and (is_refused or len(digests_sent) > 1)
-
-    def _clear(self) -> None:
-        """Settle what is undecided as the fault of its own message."""
-        undecided, self._undecided, self._has_worked = self._undecided, [], True
-        for delivery, answer in undecided:
+    def _settle_all(self, group: Sequence[_Answered]) -> None:
+        """Settle what is the fault of its own message."""
+        for delivery, answer in group:
             self._settle(delivery, answer)
 
-    def _settle(self, delivery: Delivery, answer: DeliveryResult) -> bool:
+    def _settle(self, delivery: Delivery, answer: DeliveryResult) -> None:
         self._dead += _settle(self._context, delivery, answer) is State.DEAD
+
+
+def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
+    """Tell whether answers that are all alike are the fault of the channel."""
+    answers = [answer for _, answer in group]
+    if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
         return True
+    # One that is refused by itself says nothing of the channel, nor does a digest whose content is refused.
+    targets, digests_sent = {each.target for each, _ in group}, {each.digest for each, _ in group}
+    is_refused = all(answer.is_address or answer.is_lost for answer in answers)
+    return len(targets) > 1 and (is_refused or len(digests_sent) > 1)
 
 
 def _kind(answer: DeliveryResult) -> str:

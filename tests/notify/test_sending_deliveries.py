@@ -445,6 +445,22 @@ def test_one_recipient_who_is_accepted_shows_that_the_others_are_at_fault(site: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("other", ["550 5.1.1 no such user", "451 4.7.1 greylisted"])
+def test_one_who_is_refused_otherwise_changes_nothing_for_the_others(site: Site, other: str) -> None:
+    """The fault is still the channel's: none was accepted."""
+    refused = {"kim@example.org": other, **dict.fromkeys(READERS[1:], "550 5.7.1 Relaying denied")}
+    with post(by_recipient=refused) as server:
+        configure(site, server.port, OPERATORS_BY_MAIL)
+        site.publish(1)
+        site.run()
+        assert {each.state for each in mails(site) if each.target in READERS[1:]} == {State.QUEUED}
+        assert channel(site).blocked_until is not None
+        server.by_recipient = {}
+        site.run(later=2 * HOUR)
+    assert spans(server.received, "eva@example.org") == [span(site, 0, 1)]
+
+
+@pytest.mark.slow
 def test_operators_are_never_suppressed(site: Site) -> None:
     """That they cannot be reached is a problem everywhere instead."""
     text = CONFIG.replace("operators: {channels: [desk]}", "operators: {channels: [mail], to: [kim@example.org]}")
