@@ -22,7 +22,7 @@ means that of Spack's public cache. Nothing is fetched from a network unless an 
 
 `eval "$(cachewatch completion bash)"` in `~/.bashrc` (`zsh` in `~/.zshrc`) lets Tab complete commands, options, tags, packages, versions (`hdf5@`), stacks,
 revisions (`HEAD:develop`), kinds, subscriptions and channels. For fish: `cachewatch completion fish > ~/.config/fish/completions/cachewatch.fish`. Names are
-those of the catalogue as it was last fetched; pressing Tab fetches nothing.
+those of the catalogue as it was last fetched; pressing Tab fetches nothing. Bash divides words at `:`, `@` and `=`, and completes nothing behind them.
 """
 
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
-from cachewatch.cli.command_table import COMMANDS, COMPLETING, SECTIONS
+from cachewatch.cli.command_table import COMMANDS, SECTIONS
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.usage_errors import SuggestingGroup, explained
 from cachewatch.core.untrusted_text import safe, safe_lines
@@ -78,9 +78,6 @@ def main() -> NoReturn:
         # So that whatever was begun cleans up behind itself.
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     gc.set_threshold(100_000, 20, 50)  # documents and comparisons make many values and few cycles
-    if COMPLETING in os.environ:
-        importlib.import_module("cachewatch.cli.bash_completion")
-        importlib.import_module("cachewatch.cli.fish_and_zsh_completion")
     try:
         status = cli.main(prog_name="cachewatch", standalone_mode=False)
     except click.exceptions.Abort:

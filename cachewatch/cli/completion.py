@@ -22,10 +22,6 @@ def completion(context: click.Context, /, *, shell: str) -> None:
     catalogue as it was last fetched. For bash and zsh, put `eval "$(cachewatch completion bash)"` into ~/.bashrc or
     ~/.zshrc; for fish, write the script to ~/.config/fish/completions/cachewatch.fish.
     """
-    # They take the place of click's own.
-    import cachewatch.cli.bash_completion  # noqa: PLC0415
-    import cachewatch.cli.fish_and_zsh_completion  # noqa: F401, PLC0415
-
     found = get_completion_class(shell)
     assert found is not None
     root = context.find_root()
