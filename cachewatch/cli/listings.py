@@ -210,4 +210,4 @@ def _end(context: click.Context, diagnostics: Sequence[Diagnostic]) -> None:
     """Name every document that could not be read, and end accordingly."""
     for each in diagnostics:
         click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
-    context.exit(4 if diagnostics or is_partial(context) else 0)
+    context.exit(4 if any(each.is_loss for each in diagnostics) or is_partial(context) else 0)

@@ -8,11 +8,12 @@ them, so that documents that were moved compare as equal, and everything that re
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cachewatch.core.model import Diagnostic
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Layout, is_name, why_contested
 from cachewatch.core.tag_pairs import USUAL_BYTES, Blob
 from cachewatch.documents.recognizing import MOST_BYTES, claim_of, recognize
@@ -33,6 +34,7 @@ _MOST_TREE_BYTES = 64 * 2**20
 _MOST_CLAIMS = 500_000
 _MOST_LISTED = 500_000
 _LONGEST_PATH = 4096
+_MOST_BESIDE = 100
 
 
 class _Listed(Struct, frozen=True):
@@ -106,6 +108,48 @@ class Arrangement:
         entries = tree_entries(root.content, len(root.id) // 2) if root else ()
         names = [f"{name.decode('utf-8', 'replace')}{'/' if mode == FOLDER else ''}" for mode, name, _ in entries]
         return f"{', '.join(names[:3])}{_and_more(len(names) - 3)}" if names else "nothing"
+
+    def beside(self, repository: "Repository", before: str, after: str) -> list[str]:
+        """Return the paths of documents that are not compared because there is `_cache/`, too.
+
+        They are those that differ between the two revisions; all, if only one of them has `_cache/`.
+        """
+        stored = [commit for commit in (before, after) if not self.layout.pattern and self.stored(repository, commit)]
+        if not stored:
+            return []
+        roots = [root.id for commit in stored if (root := repository.objects().get(f"{commit}:"))]
+        files = islice(self._differing(repository, roots[0], roots[1] if roots[1:] else None), _MOST_BESIDE)
+        return sorted({path for path, key in files if self._is_document(repository, key)})
+
+    def _differing(self, repository: "Repository", old: str, new: str | None) -> Iterator[tuple[str, str]]:
+        """Yield path and id of each file outside of `_cache/` that may be a document and that only one of two trees has."""
+        waiting: list[tuple[str, str | None, str | None]] = [("", old, new)]
+        entries = 0
+        while waiting and entries < MAX_ENTRIES:
+            place, *trees = waiting.pop()
+            had, has = (self._list(repository, tree) if tree else _Listed(0, (), ()) for tree in trees)
+            entries += had.entries + has.entries
+            yield from ((place + name, key) for name, key in {*had.files} ^ {*has.files})
+            were, are = dict(had.folders), dict(has.folders)
+            waiting += [
+                (f"{place}{name}/", were.get(name), are.get(name))
+                for name in sorted(were.keys() | are.keys())
+                if were.get(name) != are.get(name) and place + name != CATALOGUE
+            ]
+
+    def _is_document(self, repository: "Repository", key: str) -> bool:
+        """Tell whether a file is a document; what a clone left out is not fetched to know that."""
+        from cachewatch.documents.recognizing import claim_of  # noqa: PLC0415  most have `_cache/`
+
+        if key not in self._claims:
+            try:
+                found = repository.objects().get(key)
+            except SourceError:
+                return False  # it is larger than any document
+            if found is None:
+                return False
+            self._claims[key] = claim_of(found.content)
+        return self._claims[key] is not None
 
     def _is_catalogue(self, repository: "Repository", tree: str, content: bytes) -> bool:
         entries = list(tree_entries(content, len(tree) // 2))
@@ -233,6 +277,20 @@ def nothing_found(repository: "Repository", commit: str, name: str) -> str:
     """Say of a revision without documents what was looked for, and what there is instead."""
     found = arrangement_of(repository.layout).instead(repository, commit)
     return f"{name!r} has no documents: looked for {repository.layout.wanted}; found {found}"
+
+
+def beside(repository: "Repository", before: str, after: str) -> list[Diagnostic]:
+    """Return a note if there are documents that are not compared because there is `_cache/`, too."""
+    found = arrangement_of(repository.layout).beside(repository, before, after)
+    if not found:
+        return []
+    message = f"not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
+    more = f"{len(found) - 1} more" if found[1:] else ""
+    return [
+        Diagnostic(
+            found[0], DiagnosticKind.INCONSISTENT, f"{f'this and {more} are ' if more else ''}{message}", is_loss=False
+        )
+    ]
 
 
 def folder_of(repository: "Repository", tag: str) -> str:

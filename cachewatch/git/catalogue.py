@@ -28,7 +28,7 @@ from cachewatch.documents.limits import MAX_BYTES
 from cachewatch.documents.parsing import TOO_LARGE
 from cachewatch.documents.tagsfile import read_tags_file
 from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
-from cachewatch.git.arranged_trees import arrangement_of, catalogue_of, catalogues_of, folder_of, nothing_found
+from cachewatch.git.arranged_trees import arrangement_of, beside, catalogue_of, catalogues_of, folder_of, nothing_found
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, count_between, resolve
 from cachewatch.git.trees import (
@@ -134,6 +134,7 @@ def compare_revisions(
         diagnostics=(
             *ignored(repository.layout.catalogue, {name for name in had.odd | has.odd if _is_news(name, had, has)}),
             *dict.fromkeys((*faults_of(repository, before), *faults_of(repository, after))),
+            *beside(repository, before.commit, after.commit),
         ),
     )
 

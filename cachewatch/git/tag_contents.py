@@ -23,6 +23,7 @@ def read_documents(
     listing: Listing, *, progress: Progress, may_have: Callable[[bytes], bool] = lambda _: True
 ) -> Iterator[Document | Diagnostic]:
     """Yield each document, or what is wrong with it; those whose bytes cannot have what is wanted are left out."""
+    yield from listing.diagnostics
     blobs = list(listing.blobs.values())
     for blob, content in zip(blobs, listing.reader.read(blobs), strict=True):
         progress(blob.size)

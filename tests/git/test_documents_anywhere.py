@@ -244,3 +244,34 @@ def test_documents_without_a_graph_have_none(run: Run, tmp_path: Path, spec: str
 
     assert result.exit_code == 2
     assert "has no dependency graph" in result.error
+
+
+@pytest.mark.parametrize("command", ["packages", "stacks"])
+def test_lists_name_documents_that_cannot_be_told_apart(run: Run, tmp_path: Path, command: str) -> None:
+    """The others are listed, and the exit code says that something is missing."""
+    state = _state("{package}.md", TWO_STATES[0])
+    repository = history(tmp_path / "r.git", state | {"old/zlib.txt": state["zlib.md"]})
+    result = run(command, "--repo", repository, "--format", "names")
+
+    assert result.exit_code == 4
+    assert "old/zlib.txt and zlib.md are documents of the same package and tag" in result.error
+    assert result.output
+
+
+def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) -> None:
+    """An edit of one is not compared, nor is what stays elsewhere when others move to `_cache/`."""
+    before, after = (_state("{package}.md", state) for state in TWO_STATES)
+    usual = _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0])
+    states = (before, usual | before, usual | after, usual | after | {"docs/notes.md": b"# notes"})
+    repository = history(tmp_path / "r.git", *states)
+    said = "where there is _cache/, documents are _cache/<tag>/<package>/specs.md"
+
+    for first, named in (
+        (0, "gmp.md: inconsistent: this and 2 more are"),
+        (1, "hdf5.md: inconsistent: this and 2 more are"),
+    ):
+        result = run("diff", f"HEAD~{3 - first}", f"HEAD~{2 - first}", "--repo", repository)
+        assert result.exit_code == 0
+        assert "No differences" in result.output
+        assert f"{named} not compared: {said}" in result.error
+    assert run("diff", "HEAD~1", "HEAD", "--repo", repository).error == ""
