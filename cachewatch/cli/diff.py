@@ -270,7 +270,9 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
         return ""
     if is_documents(named[0]) and after is None:
         return f"{named[0]} alone is compared with {NEWEST} of a catalogue (name a second path to compare two), and "
-    return f"{' and '.join(name for name in named if not is_documents(name))}: no such file or folder, and "
+    return (
+        f"{' and '.join(name for name in dict.fromkeys(named) if not is_documents(name))}: no such file or folder, and "
+    )
 
 
 @contextmanager

@@ -141,6 +141,7 @@ def _bring_up_to_date(
         progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
         engine = _engine(repository, jobs, cluster)
         done = bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
+        _warn_of_no_documents(repository)
     if not is_quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
     if done.unreadable:
@@ -157,6 +158,17 @@ def _engine(repository: "Repository", jobs: int, cluster: str | None) -> "Engine
 
 def _missing(path: Path) -> NoHistoryIndex:
     return NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+
+
+def _warn_of_no_documents(repository: "Repository") -> None:
+    """Say what was looked for if the newest revision has no documents."""
+    from cachewatch.git.arranged_trees import catalogue_of, nothing_found  # noqa: PLC0415
+    from cachewatch.git.resolving_revisions import resolve  # noqa: PLC0415
+
+    newest = resolve(repository, "HEAD")
+    if catalogue_of(repository, newest.commit) is None:
+        said = nothing_found(repository, newest.commit, newest.name)
+        click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
 
 
 def _warn_of_loose_objects(repository: "Repository") -> None:

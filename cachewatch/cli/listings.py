@@ -22,7 +22,8 @@ from cachewatch.core.model import Diagnostic, Document
 from cachewatch.core.similar_names import similar
 from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.core.versions import sorted_versions
-from cachewatch.errors import UsageError
+from cachewatch.errors import UnknownRevision, UsageError
+from cachewatch.git.arranged_trees import nothing_found
 from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.git.tag_contents import list_tag, read_documents
@@ -66,6 +67,8 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         trees = tags_of(repository, revision).ids
+        if not trees:
+            raise UnknownRevision(nothing_found(repository, revision.commit, rev))
         declared = stacks_of(repository, revision)
         found = [
             ListedTag(tag, len(folders(repository, trees[tag]).ids), tuple(sorted(declared.get(tag, ()))))

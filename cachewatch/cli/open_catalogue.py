@@ -7,6 +7,7 @@ Git and the configuration are slow to load; the configuration is loaded only if 
 import os
 from collections.abc import Callable
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ _LAYOUT = "cachewatch.layout"
 _MADE = "cachewatch.folders"
 _PARTIAL = "cachewatch.partial_folder"
 _MOST_BESIDE = 20
+_MOST_LOOKED_AT = 500
 _THREE_WAYS = f"""\
 {{problem}}. Name one; nothing is fetched from a network unless you ask for it:
   --repo PATH or URL    a git repository or a folder with documents ({VARIABLE} names one for all commands)
@@ -183,7 +185,16 @@ def _what_is_here() -> str:
         return ""
     with closing(Repository(Path())) as repository:
         head = repository.objects().get("HEAD^{commit}")
-        return nothing_found(repository, head.id, "HEAD") if head else "it has no commits yet"
+        if head is None:
+            return "it has no commits yet"
+        return f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
+
+
+def _has_loose_documents() -> bool:
+    """Tell whether one of the first files here is a document."""
+    from cachewatch.sources.folders import holds_document  # noqa: PLC0415
+
+    return any(holds_document(path) for path in islice(Path().iterdir(), _MOST_LOOKED_AT))
 
 
 def _default(asked: str = "") -> _Default:
@@ -191,7 +202,9 @@ def _default(asked: str = "") -> _Default:
     if found is None:
         problem = "there is no catalogue here"
         if not_here := _what_is_here():
-            problem = f"the repository here is none: {not_here}; `--repo .` reads its other revisions"
+            problem = f"the repository here is no catalogue: {not_here}"
+        elif not asked and _has_loose_documents():
+            problem += "; `--repo .` reads the documents in this folder"
         raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
     return found
 

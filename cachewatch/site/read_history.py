@@ -12,6 +12,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, Wanted
 from cachewatch.core.tag_pairs import Listing
 from cachewatch.errors import DocumentError, UnknownRevision
+from cachewatch.git.arranged_trees import nothing_found
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.document_history import FileHistories, FileVersion, find_trails
 from cachewatch.git.repository import Repository
@@ -80,8 +81,13 @@ def plan(
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
     found = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
+    if not trees:
+        raise UnknownRevision(f"{repository.path}: {nothing_found(repository, until.commit, until.name)}")
     if not found:
-        raise UnknownRevision(f"{repository.path}: {until.name!r} has no such tag, or no catalogue at all")
+        there = tag_names.in_order(trees)
+        raise UnknownRevision(
+            f"{repository.path}: {until.name!r} has no such tag; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}"
+        )
     told = "develop" if "develop" in found else found[0]
     trails = find_trails(repository, until, tag=told, since=since, wanted_package=wanted_package)
     listings = [

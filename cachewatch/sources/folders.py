@@ -110,6 +110,11 @@ def check_path(name: str) -> None:
         raise UsageError(f"{name}: there is no such file or folder")
 
 
+def holds_document(file: Path) -> bool:
+    """Tell whether a file is a document."""
+    return file.name.endswith(SUFFIXES) and not isinstance(_claim(str(file)), str | None)
+
+
 def is_build_cache(folder: Path) -> bool:
     """Tell whether binaries lie in `folder`, which `cachewatch record` reads."""
     return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()

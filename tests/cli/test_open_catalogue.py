@@ -97,7 +97,10 @@ def test_a_repository_without_a_catalogue_is_none(nowhere: Path, run: Run, monke
     result = run("diff")
 
     assert (result.exit_code, result.output) == (2, "")
-    assert "the repository here is none: 'HEAD' has no documents: looked for _cache/<tag>/<package>" in result.error
+    assert (
+        "the repository here is no catalogue: 'HEAD' has no documents: looked for _cache/<tag>/<package>"
+        in result.error
+    )
     assert "; found README; `--repo .` reads its other revisions. Name one" in result.error
     history(nowhere / "second.git", *states("second"))
     Path("cachewatch.yaml").write_text(CONFIG.format(folder=nowhere))
@@ -121,7 +124,7 @@ def test_a_repository_without_commits(nowhere: Path, run: Run, monkeypatch: pyte
     git(nowhere / "empty", "init", "--bare", "--quiet")
     monkeypatch.chdir(nowhere / "empty")
 
-    assert "it has no commits yet" in run("diff").error
+    assert "it has no commits yet. Name one" in run("diff").error
     assert run("diff", "--repo", ".").error == "cachewatch: .: the repository has no commits yet\n"
     assert run("diff", "HEAD~1", "HEAD", "--repo", ".").exit_code == 2
 
@@ -398,3 +401,14 @@ def test_documents_of_a_folder_that_cannot_be_told_apart(run: Run) -> None:
     assert result.output == "hdf5\n"
     assert result.exit_code == 4
     assert "folder/a.md and folder/b.md are documents of the same package and tag" in result.error
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_documents_in_the_folder_here_are_named(run: Run) -> None:
+    """Who stands in a folder of documents is told how to read them."""
+    Path("zlib.md").write_bytes(document(records([1])))
+    result = run("packages")
+
+    assert result.exit_code == 2
+    assert "`--repo .` reads the documents in this folder. Name one" in result.error
+    assert run("packages", "--repo", ".", "--format", "names").output == "zlib\n"

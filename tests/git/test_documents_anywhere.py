@@ -171,7 +171,9 @@ def test_a_name_that_no_package_can_have_is_a_warning(run: Run, tmp_path: Path) 
     assert "odd.md: unreadable: ignored: 'two words' cannot be the name of a package" in result.error
 
 
-@pytest.mark.parametrize("command", [["diff", "HEAD", "HEAD"], ["diff"], ["packages"], ["show", "zlib"]])
+@pytest.mark.parametrize(
+    "command", [["diff", "HEAD", "HEAD"], ["diff"], ["packages"], ["show", "zlib"], ["tags"], ["site", "out"]]
+)
 def test_a_repository_without_documents_says_so(run: Run, tmp_path: Path, command: list[str]) -> None:
     """What was looked for is said, and what is there instead."""
     repository = history(tmp_path / "r.git", README, README | {"notes.md": b"x"})
@@ -275,3 +277,31 @@ def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) ->
         assert "No differences" in result.output
         assert f"{named} not compared: {said}" in result.error
     assert run("diff", "HEAD~1", "HEAD", "--repo", repository).error == ""
+
+
+def test_an_index_of_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> None:
+    """It is made, because older revisions may have some."""
+    result = run("history", "build", "--repo", history(tmp_path / "r.git", README), "--no-progress")
+
+    assert result.exit_code == 0
+    assert "'HEAD' has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md" in result.error
+
+
+def test_a_hundred_thousand_files_that_are_none(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are answered in one go: no content is read twice, and of each only what a document begins with."""
+    begun = b"---\ntitle: x\n---\n" + b"x" * 100
+    files = {f"d{n % 200}/f{n}.md": begun + b"%d" % (n % 2000) for n in range(100_000)}
+    repository = history(tmp_path / "r.git", files)
+    asked: list[str] = []
+    read = ObjectPipe.beginnings
+
+    def counted(self: ObjectPipe, ids: Any, *, most: int) -> Any:
+        asked.extend(ids)
+        return read(self, ids, most=most)
+
+    monkeypatch.setattr(ObjectPipe, "beginnings", counted)
+    result = run("packages", "--repo", repository)
+
+    assert result.exit_code == 2
+    assert "found d0/f0.md and 99,999 more, which are not" in result.error
+    assert len(asked) == 2000
