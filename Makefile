@@ -54,7 +54,7 @@ axe:             ## Install axe-core for the tests in a browser, outside the tre
 screenshots: $(READY) ## Make the pictures of the documentation (takes Chromium)
 	PYTHONPATH=tests $(BIN)/python -m browser.screenshots $(PICTURES)
 
-man: $(READY)    ## Write the manual pages and the page about commands from the commands
+man: $(READY)    ## Write the manual pages, which are not in git, and the page about commands from the commands
 	PYTHONPATH=tests $(BIN)/python tests/manpages.py
 	PYTHONPATH=tests $(BIN)/python tests/commandlines.py > docs/commands.md
 
@@ -113,6 +113,7 @@ $(RUNS): pyproject.toml requirements/run.txt requirements/build.txt
 	@$(PYTHON) -m venv .venv
 	@echo "Installing the $$(grep -c == requirements/run.txt) packages that cachewatch uses ..."
 	@$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@PYTHONPATH=.:tests $(BIN)/python tests/manpages.py
 	@echo "Installing cachewatch from this folder ..."
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -133,4 +134,4 @@ $(READY): $(RUNS) requirements/dev.txt
 	@touch $@
 
 clean:           ## Remove what make has made
-	rm -rf .venv build dist docs/_build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist man docs/_build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache
