@@ -5,6 +5,8 @@ Most documents are seven lines, two of which hold JSON: those take the quick way
 slower. Both ways give one answer; `tests/documents/test_documents.py` holds them to it.
 """
 
+from collections.abc import Iterator, Sequence
+
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document
 from cachewatch.core.package_facts import Facts, facts_of
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
@@ -87,8 +89,24 @@ def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) 
         for spec_hash, count in sorted(records.repeated.items())
     ]
     diagnostics += [
+        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=False) for message in _oddities(records)
+    ]
+    diagnostics += [
         # That all specs are gone is believed only of a document that says so itself.
         Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=not records.specs)
         for message in disagreements(front.meta, records, facts)
     ]
     return diagnostics
+
+
+def _oddities(records: Records) -> Iterator[str]:
+    """Say what is unusual about the records, which are compared as they are."""
+    if records.odd:
+        yield f"hashes that are not 32 small letters and digits: {_counted(records.odd)}"
+    if not all(signature.versions for signature in records.specs.counts):
+        unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not signature.versions]
+        yield f"specs without a version: {_counted(unnamed)}"
+
+
+def _counted(hashes: Sequence[str]) -> str:
+    return f"{len(hashes):,}, first {hashes[0][:7]}"

@@ -23,6 +23,7 @@ class Records(Struct, frozen=True):
 
     specs: Specs
     repeated: Mapping[str, int]  # hashes that stand more than once, and how often
+    odd: Sequence[str] = ()  # hashes that are not of the form that Spack gives them
     compiler_form: CompilerForm = CompilerForm.NEW
 
 
@@ -122,7 +123,7 @@ def _cut(details: str, known: Known) -> Records | None:
             return None
         counts[signature] += count
     specs = Specs(distinct, counts, zip(hashes, map(known.by_text.__getitem__, texts), strict=True))
-    return Records(specs, {}, known.form_of(copies))
+    return Records(specs, {}, compiler_form=known.form_of(copies))
 
 
 def _split_records(details: str) -> list[str] | None:
@@ -184,10 +185,10 @@ _variants, _stacks = _spelled(spack_spellings.variants), _spelled(spack_spelling
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:
-    """Tell whether all of these are letters and digits of the usual length."""
+    """Tell whether all of these are small letters and digits of the usual length."""
     # The hashes are the one part of a record that was not decoded.
     together = "".join(hashes).encode()
-    return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes)
+    return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes) and together.lower() == together
 
 
 def records_of(details: Any, known: Known) -> Records:
@@ -207,7 +208,8 @@ def records_of(details: Any, known: Known) -> Records:
         if not (spec_hash.isascii() and spec_hash.isalnum()):
             raise UnreadableDocument(f"spec_details: {spec_hash[:40]!r} is not a hash")
     repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
-    return Records(Specs.of(specs), repeated, _form_of([record.compiler for record in records]))
+    odd = [spec_hash for spec_hash in specs if not _are_hashes([spec_hash])]
+    return Records(Specs.of(specs), repeated, odd, _form_of([record.compiler for record in records]))
 
 
 def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:
