@@ -181,7 +181,7 @@ def fuller(one: Any, other: Any) -> Any:
 def contents(specs: Specs, stack: str, target: str, *, is_blind: bool) -> set[tuple[Any, ...]]:
     """Return what one place has."""
     return {
-        (version, "" if is_blind else s["compiler"], s["os"], s["variants"])
+        (version, "" if is_blind else s["compiler"], s["os"], s["platform"], s["variants"])
         for s in specs.values()
         if stack in s["stacks"] and s["target"] == target
         for version in s["versions"] or ("",)

@@ -19,6 +19,7 @@ VALUES: dict[str, list[Any]] = {
     ],
     "compiler": ["gcc@11.4.0", "gcc@=11.4.0", "gcc@13.2.0", "none", "gcc"],
     "os": ["a", "a", "b", ""],
+    "platform": ["linux", "linux", "windows", ""],
     "target": ["x", "x", "y"],
     "variants": [["+a"], ["~a"], ["+a", "v:=1,2"], ["v=2,1", "+a"], []],
     "stacks": [["root"], ["e4s"], ["e4s", "ml", "root"], ["ml"], []],

@@ -24,7 +24,7 @@ from cachewatch.cli.option_groups import GroupedOptions
 from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, warn_of_graph, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.cli.unknown_names import Unknown, unknown_names
-from cachewatch.core.changesets import Changeset, Collector, NoCollector, Outcome
+from cachewatch.core.changesets import Changeset, Collector, FactCollector, NoCollector, Outcome
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.repository_layout import ANYWHERE
@@ -334,7 +334,9 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         return CsvCollector, write_csv
     if name == "stat":
         return StatCollector, partial(write_stat, wants=selection.wants, width=_width())
-    return NoCollector, _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
+    names_values = is_all or name == "html" or not selection.wants(frozenset())
+    kept = FactCollector if names_values else NoCollector
+    return kept, _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
 
 
 def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "Palette") -> Write:

@@ -4,7 +4,7 @@ A catalogue has too many packages to hold, so a format takes each one when it co
 in whichever process that is, and writes what it kept in order.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cachewatch.core.causes import Explanation
 from cachewatch.core.changeset_totals import Tally
-from cachewatch.core.model import Diagnostic, Event, Kind, PackageChange, PackageCounts, Side, Unreadable
+from cachewatch.core.model import Delta, Diagnostic, Event, Kind, PackageChange, PackageCounts, Side, Unreadable
 from cachewatch.core.statements import Statement, StatementKind
 
 
@@ -34,6 +34,23 @@ class NoCollector:
 
     def take(self) -> None:
         """Hand over nothing."""
+
+
+class FactCollector:
+    """Keeps which values of each fact came to packages and went from them."""
+
+    def __init__(self) -> None:
+        self._packages: list[tuple[str, Mapping[str, Delta]]] = []
+
+    def add(self, change: PackageChange) -> None:
+        """Take the facts of one package."""
+        if any(change.facts.values()):
+            self._packages.append((change.package, change.facts))
+
+    def take(self) -> list[tuple[str, Mapping[str, Delta]]]:
+        """Hand over the facts."""
+        taken, self._packages = self._packages, []
+        return taken
 
 
 class SeesAll(Protocol):

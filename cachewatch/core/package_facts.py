@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 
-from cachewatch.core.model import FACTS, Signature
+from cachewatch.core.model import FACTS, Kind, Signature
 
 # The values of a package under the names in model.FACTS.
 Facts = Mapping[str, frozenset[str]]
@@ -17,6 +17,17 @@ VALUES: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
     "platforms": lambda s: (s.platform,),
     "targets": lambda s: (s.target,),
     "variants": lambda s: s.variants,
+}
+
+# Of which kind a change of each fact is, gone and come.
+_KINDS_OF_FACTS = {
+    "versions": (Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
+    "stacks": (Kind.STACK_REMOVED, Kind.STACK_ADDED),
+    "compilers": (Kind.COMPILER, Kind.COMPILER),
+    "oses": (Kind.OS, Kind.OS),
+    "platforms": (Kind.OS, Kind.OS),
+    "targets": (Kind.TARGET, Kind.TARGET),
+    "variants": (Kind.VARIANT, Kind.VARIANT),
 }
 
 NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
@@ -34,6 +45,11 @@ def facts_of(signatures: Collection[Signature]) -> Facts:
         "targets": frozenset([s.target for s in signatures]),
         "variants": _all_of({s.variants for s in signatures}),
     }
+
+
+def kind_of_fact(name: str, *, is_added: bool) -> Kind:
+    """Return of which kind of change it is that a value of this fact came or went."""
+    return _KINDS_OF_FACTS[name][is_added]
 
 
 def _all_of(lists: Iterable[Iterable[str]]) -> frozenset[str]:

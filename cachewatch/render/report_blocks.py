@@ -4,20 +4,39 @@ Whatever a format shows, the counts of its blocks and of what is left out of the
 the total line.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
+from cachewatch.core.model import Delta
+from cachewatch.core.package_facts import kind_of_fact
+from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.statements import Severity, StatementKind
 from cachewatch.core.untrusted_text import safe_name
 from cachewatch.render import rebuild_reasons, statement_phrases
 from cachewatch.render.diff_totals import chosen_lines, nothing, signed, total
 from cachewatch.render.statement_phrases import number
-from cachewatch.render.tag_blocks import block_of
+from cachewatch.render.tag_blocks import block_of, name_of
 from cachewatch.render.text_blocks import ALL, FEW_NAMES, Block, BlockEntry, Chosen, Requested, Shown, sum_of
 from cachewatch.report.changes import Report
 
 _SEVERITIES = tuple(Severity)
 _PLAIN = StatementKind.REBUILT
 _WAVE = StatementKind.REBUILD_WAVE
+# These are about all values of their packages.
+_WHOLE_TAG = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
+# What one value of each fact is called, in the order in which they are named.
+_NOUNS = {
+    "versions": "version",
+    "compilers": "compiler",
+    "oses": "operating system",
+    "platforms": "platform",
+    "targets": "target",
+    "variants": "variant",
+    "stacks": "stack",
+}
+_ENDS = frozenset(" ,;()")
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
 
@@ -28,10 +47,14 @@ def tell(report: Report, asked: Requested) -> Shown:
         for one in report.statements
         if (lines := chosen_lines(one, asked.wants)) or asked.wants(one.kinds)
     ]
+    if asked.names_kinds:
+        wanted = frozenset(line.package for one in chosen for line in one.lines)
+        chosen = [replace(one, wanted=wanted) for one in chosen]
     blocks = [
         *(block_of(one, report, asked) for one in chosen if one.is_of_tag),
         *_sections(chosen, asked),
         *_rebuilt(report, chosen, asked),
+        *_other_values(report, chosen, asked),
     ]
     blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
     return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
@@ -124,3 +147,70 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
         more=listed.more if listed else "",
         packages=len(packages),
     )
+
+
+def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    """Yield all values that came to a package or went from it and that no line about it names."""
+    own = [one for one in chosen if one.statement.kind not in _WHOLE_TAG]
+    packages = {package for one in own for package in one.packages}
+    told = _told(own, asked)
+    entries = [
+        BlockEntry(name=safe_name(package), fact=fact)
+        for package, facts in report.facts.items()
+        if package in packages and (fact := "; ".join(_unnamed(facts, told[package], asked)))
+    ]
+    if entries:
+        yield Block(
+            kind=StatementKind.RECONFIGURED,
+            severity=Severity.ROUTINE,
+            title="Also added or removed",
+            total=number(len(entries), "package"),
+            entries=tuple(entries[: asked.most]),
+            more=_more(entries[asked.most :]),
+        )
+
+
+def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, str]:
+    """Return what is said of each package."""
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for one in chosen:
+        if one.is_of_tag:
+            said = [name_of(one.statement), *one.statement.before, *one.statement.after]
+            for package in one.packages:
+                told[package] += said
+        elif one.statement.kind is StatementKind.PLACE_LOST:
+            for entry in _entries(one, asked):
+                for package in one.packages:
+                    told[package] += (entry.name, entry.fact)
+        elif one.statement.kind is not _PLAIN:
+            for line, entry in zip(one.lines, _entries(one, asked), strict=True):
+                told[line.package] += (entry.fact, entry.where)
+    return defaultdict(str, {package: " ".join(said) for package, said in told.items()})
+
+
+def _unnamed(facts: Mapping[str, Delta], told: str, asked: Requested) -> Iterator[str]:
+    """Say which values came or went that `told` does not name: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
+    for name, noun in _NOUNS.items():
+        sides = ((facts[name].added, True, "added"), (facts[name].removed, False, "removed"))
+        said = [
+            f"{', '.join(values)} {word}"
+            for side, is_added, word in sides
+            if asked.wants({kind_of_fact(name, is_added=is_added)}) and (values := _not_in(told, side))
+        ]
+        if said:
+            yield f"{noun} {', '.join(said)}"
+
+
+def _not_in(told: str, values: Iterable[str]) -> list[str]:
+    return [safe_name(value) for value in values if value not in ("", NO_COMPILER) and not _names(told, value)]
+
+
+def _names(text: str, value: str) -> bool:
+    """Tell whether `value` stands in `text` as a word of its own."""
+    value, padded = safe_name(value), f" {text} "
+    place = padded.find(value)
+    while place >= 0:
+        if {padded[place - 1], padded[place + len(value)]} <= _ENDS:
+            return True
+        place = padded.find(value, place + 1)
+    return False

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.core.causes import Explanation
 from cachewatch.core.changesets import Changeset, Outcome
@@ -18,9 +19,8 @@ from cachewatch.report.changes import Report
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
     """Take all packages of `changeset` and return the report on them."""
-    for _ in changeset.collected():
-        pass
-    return report_of(changeset.outcome, asked.wants)
+    facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
+    return replace(report_of(changeset.outcome, asked.wants), facts=facts)
 
 
 def report_of(outcome: Outcome, wants: Wants) -> Report:

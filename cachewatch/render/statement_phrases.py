@@ -87,6 +87,7 @@ _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.
 _FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
     StatementKind.PACKAGE_REMOVED: lambda before, _: f"removed, had {before}" if before else "removed",
     StatementKind.PACKAGE_ADDED: lambda _, after: after or "without specs",
+    StatementKind.PRUNED: lambda before, _: f"{before} removed" if before else "",
     StatementKind.RETIRED: lambda before, after: f"{before} removed" + (f", {after} added" if after else ""),
     StatementKind.EXTENDED: lambda _, after: f"{after} added",
     StatementKind.NARROWED: lambda before, after: (
@@ -109,6 +110,10 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     story = line.story
     if story.kind in BY_VERSION:
         return " ".join(filter(None, (replacement(line, most), staying(line, most))))
+    if story.is_system:
+        return (
+            f"no longer for {' '.join(map(safe_name, story.before))}, now for {' '.join(map(safe_name, story.after))}"
+        )
     listed = _listed if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
     before, after = listed(story.before), listed(story.after)
     if story.kind is StatementKind.MOVED:

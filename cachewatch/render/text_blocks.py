@@ -87,6 +87,7 @@ class Chosen(Struct, frozen=True):
 
     statement: Statement
     lines: tuple[Line, ...]
+    wanted: frozenset[str] | None = None  # packages with changes of the kinds that were asked for, if any were
 
     @property
     def is_of_tag(self) -> bool:
@@ -102,7 +103,8 @@ class Chosen(Struct, frozen=True):
     def packages(self) -> Sequence[str]:
         """The packages that are named: those of the lines, most items first."""
         if len(self.lines) == len(self.statement.lines) and not self.is_of_tag:
-            return self.statement.packages
+            found = self.statement.packages
+            return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
         return tuple(dict.fromkeys(line.package for line in self.lines))
 
 

@@ -1,8 +1,10 @@
 """A report is what people read of a changeset: its statements, and totals that add up."""
 
-from msgspec import Struct
+from collections.abc import Mapping
 
-from cachewatch.core.model import Diagnostic, Event, PackageCounts, Side, SpecCounts
+from msgspec import Struct, field
+
+from cachewatch.core.model import Delta, Diagnostic, Event, PackageCounts, Side, SpecCounts
 from cachewatch.core.statements import Statement
 
 
@@ -18,6 +20,8 @@ class Report(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[Diagnostic, ...]
     statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
     is_part: bool = False  # not everything was selected
+    # Which values of each fact came and went, by package; of reports that name them all.
+    facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
 
     @property
     def losses(self) -> int:

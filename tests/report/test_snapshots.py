@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from helpers import Record, parsed, record, records
-from oracle import told
+from oracle import Specs, is_one_spec, specs_of, told
 from pairs import some_pair
 
 from cachewatch.core.compare import compare
@@ -42,8 +42,13 @@ def expected_of(before: list[Record], after: list[Record]) -> str:
             return word
     if verdicts:
         return "changed"
-    hashes = [{spec["hash"] for spec in side} for side in (before, after)]
-    return "rebuilt" if hashes[0] != hashes[1] else "same"
+    old, new = specs_of(before), specs_of(after)
+    return "same" if old.keys() == new.keys() == kept(old, new) else "rebuilt"
+
+
+def kept(old: Specs, new: Specs) -> set[str]:
+    """Return the hashes by which both sides name the same spec."""
+    return {one for one in old.keys() & new.keys() if is_one_spec(old[one], new[one])}
 
 
 @pytest.mark.parametrize("seed", range(20))

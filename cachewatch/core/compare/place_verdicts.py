@@ -1,7 +1,7 @@
 """What happened to a package in each place: one verdict, the first that holds.
 
 A place is one stack and one target. What a package has there are combinations of version,
-compiler, operating system and variants; where compilers cannot be told apart, without them.
+compiler, operating system, platform and variants; where compilers cannot be told apart, without them.
 """
 
 from collections import defaultdict
@@ -21,6 +21,7 @@ class Combination(NamedTuple):
     version: str  # empty where the spec names none
     compiler: str
     os: str
+    platform: str
     variants: tuple[str, ...]
 
 
@@ -37,7 +38,7 @@ _KINDS = {
     Verdict.WIDENED: Kind.WIDENED,
 }
 # What of a combination, beside the version, came or went, and the kind of change that this is.
-_ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "variants": Kind.VARIANT}
+_ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "variants": Kind.VARIANT}
 
 
 class PlaceJudgement(Struct, frozen=True):
@@ -66,7 +67,8 @@ class PlaceJudgement(Struct, frozen=True):
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
     """Return what a spec of `signature` is, once for each of its versions."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
-    return [Combination(version, compiler, signature.os, signature.variants) for version in signature.versions or ("",)]
+    rest = (compiler, signature.os, signature.platform, signature.variants)
+    return [Combination(version, *rest) for version in signature.versions or ("",)]
 
 
 def places_of(signature: Signature) -> frozenset[Place]:

@@ -29,7 +29,7 @@ from cachewatch.core.model import (
     place_in,
     places_in,
 )
-from cachewatch.core.package_facts import VALUES
+from cachewatch.core.package_facts import VALUES, kind_of_fact
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.statements.values import RANKS, Build, Counts, Items, Remains, Replacement, StatementKind, Story
 from cachewatch.core.versions import Prerelease, Segment, newest, sorted_versions, version_key
@@ -68,6 +68,8 @@ _KINDS_OF_MATCH = {
     MatchKind.RECONFIGURED: Kind.RECONFIGURED,
 }
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
+# Of these, another operating system or platform in the same places is told instead.
+_SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 _Age = tuple[bool, tuple[Segment, ...], Prerelease]
 _System = tuple[str, str, str]  # a version, platform and operating system
 _Regraded = tuple[StatementKind, tuple[str, ...], tuple[str, ...]]  # the newest versions before and after
@@ -113,6 +115,7 @@ class _Others(Struct, frozen=True):
 
     compilers: frozenset[str]
     oses: frozenset[str]
+    platforms: frozenset[str]
     variants: frozenset[str]
 
 
@@ -182,31 +185,43 @@ class _Reader:
     def _of_vanished(self, gone: SignatureCount) -> _Step:
         kind, signature = _OF_CLASS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
+        system = _system_change(signature, gone.counterpart) if gone.spec_class in _SYSTEM_CLASSES else None
         return _Step(
             before=signature,
             after=None,
             counts=Counts(vanished=gone.count),
-            otherwise=Story(kind=kind, before=signature.versions, after=named)
-            if signature.stacks
-            else Story(kind=kind),
+            otherwise=system
+            or Story(
+                kind=kind,
+                before=signature.versions if signature.stacks else self._lost_versions(signature),
+                after=named,
+            ),
             kinds=frozenset({Kind.SPEC_REMOVED}),
             counterpart=gone.counterpart,
-            is_prunable=gone.spec_class in _PRUNABLE,
+            is_prunable=gone.spec_class in _PRUNABLE and system is None,
         )
 
     def _of_new(self, new: SignatureCount) -> _Step:
         kind, signature = _OF_CLASS[new.spec_class], new.signature
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
+        if kind is StatementKind.UNREFERENCED:
+            named = signature.versions
+        system = _system_change(new.counterpart, signature) if new.spec_class in _SYSTEM_CLASSES else None
         is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
         return _Step(
             before=None,
             after=signature,
             counts=Counts(new=new.count),
-            otherwise=Story(kind=kind, before=named, after=() if is_copy else signature.versions),
+            otherwise=system or Story(kind=kind, before=named, after=() if is_copy else signature.versions),
             kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
             counterpart=new.counterpart,
-            is_again=kind is StatementKind.EXTRA_COPY and signature in self._change.specs_before.counts,
+            is_again=kind is StatementKind.EXTRA_COPY
+            and system is None
+            and signature in self._change.specs_before.counts,
         )
+
+    def _lost_versions(self, signature: Signature) -> tuple[str, ...]:
+        return tuple(version for version in signature.versions if version not in self._change.after["versions"])
 
     def _of_kept(self, kept: StackChange) -> _Step:
         is_unreferenced = not kept.after.stacks
@@ -459,6 +474,8 @@ class _Reader:
             named.append(signature.compiler)
         if signature.os not in others.oses:
             named.append(signature.os)
+        if signature.platform not in others.platforms:
+            named.append(signature.platform)
         named += [v for v in signature.variants if v not in others.variants]
         return tuple(named)
 
@@ -472,31 +489,20 @@ class _Reader:
             self._found_others[key] = _Others(
                 frozenset(s.compiler for s in found),
                 frozenset(s.os for s in found),
+                frozenset(s.platform for s in found),
                 frozenset(v for s in found for v in s.variants),
             )
         return self._found_others[key]
 
 
-# Of which kind a change of each fact is, gone and come.
-_KINDS_OF_FACTS = {
-    "versions": (Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
-    "stacks": (Kind.STACK_REMOVED, Kind.STACK_ADDED),
-    "compilers": (Kind.COMPILER, Kind.COMPILER),
-    "oses": (Kind.OS, Kind.OS),
-    "platforms": (Kind.OS, Kind.OS),
-    "targets": (Kind.TARGET, Kind.TARGET),
-    "variants": (Kind.VARIANT, Kind.VARIANT),
-}
-
-
 def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFact]:
     """Return the values of facts that came or went, each with its kind and how to find them in a signature."""
     found = []
-    for name, kinds in _KINDS_OF_FACTS.items():
+    for name in VALUES:
         delta = change.facts[name]
         values = delta.added if is_added else delta.removed
         if values:
-            found.append((kinds[is_added], frozenset(values), VALUES[name]))
+            found.append((kind_of_fact(name, is_added=is_added), frozenset(values), VALUES[name]))
     return found
 
 
@@ -531,6 +537,17 @@ def _replacement(
     if not any(a or b for a, b in pairs):
         return None
     return Replacement(Build(*(a for a, _ in pairs)), Build(*(b for _, b in pairs)))
+
+
+def _system_change(old: Signature | None, new: Signature | None) -> Story | None:
+    """Return that specs are for another platform or operating system than the ones they took the place of, if so."""
+    if old is None or new is None or old.target != new.target:
+        return None
+    pairs = [(a, b) for a, b in ((old.platform, new.platform), (old.os, new.os)) if a and b and a != b]
+    if not pairs:
+        return None
+    before, after = zip(*pairs, strict=True)
+    return Story(kind=StatementKind.RECONFIGURED, before=before, after=after, is_system=True)
 
 
 def _attributes(old: Signature, new: Signature) -> tuple[tuple[str, str], ...]:

@@ -138,6 +138,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True):
     behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
     of_stacks: int = 0  # stacks that have the package now
     remains: frozenset[tuple[Place, Remains]] = frozenset()  # of lost places, of each of their specs
+    is_system: bool = False  # `before` and `after` are platforms and operating systems
 
 
 class Counts(Struct, frozen=True):

@@ -1,0 +1,173 @@
+"""Whatever came to a package or went from it is named, by brute force over edits of the documents of the demo."""
+
+import copy
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import Record, document, record, records, spec_hash
+
+from cachewatch.core.model import FACTS
+from cachewatch.documents.parsing import parse
+from cachewatch.runtime import resources
+
+Documents = dict[str, list[Record]]
+
+VALUES: dict[str, list[Any]] = {
+    "versions": [["0.1"], ["1.2.1"], ["99.0"], ["1.2.1", "2.0rc1"], ["develop"], ["git.main=3.1"]],
+    "compiler": ["gcc@15.1.0", "gcc@11.4.0", "llvm@19.1.0"],
+    "os": ["rhel8", "ubuntu22.04", "ubuntu24.04"],
+    "platform": ["windows", "linux", "darwin"],
+    "target": ["zen5", "aarch64", "x86_64_v3"],
+    "variants": [["+new", "build_system=cmake"], ["languages=c,c++"], ["~virtualenv", "build_system=python_pip"]],
+    "stacks": [["root"], ["tutorial", "root"], ["e4s", "root"], ["ml-linux-x86_64-cpu", "e4s", "radiuss", "root"]],
+}
+
+
+def demo() -> Documents:
+    """Return the records of the five documents of the demo."""
+    found = {}
+    for package, data in resources.demo_documents().items():
+        (line,) = [line for line in data.decode().splitlines() if line.startswith("spec_details: ")]
+        found[package] = json.loads(line.removeprefix("spec_details: "))
+    return found
+
+
+def edited(documents: Documents, random: Random) -> Documents:
+    """Return the documents after a few edits of anything, with the same hashes and with others."""
+    documents = copy.deepcopy(documents)
+    for _ in range(random.randrange(1, 6)):
+        records = documents[random.choice(sorted(documents))]
+        some = random.sample(records, random.choice([1, min(4, len(records)), len(records)])) if records else []
+        edit = random.random()
+        if edit < 0.2:
+            records[:] = [one for one in records if one not in some]
+        elif edit < 0.35 and len(documents) > 1:
+            documents.pop(random.choice(sorted(documents)))
+        else:
+            if edit > 0.8:
+                some = copy.deepcopy(some)
+                records += some
+            if edit < 0.6 or edit > 0.8:
+                for one in some:
+                    one["hash"] = spec_hash(random.getrandbits(100))
+        for name in random.sample(sorted(VALUES), random.choice([1, 1, 2, 3])):
+            value = random.choice(VALUES[name])
+            for one in some:
+                if one[name] != "none":  # what is not given is not different
+                    one[name] = value
+    return documents
+
+
+def one_sided(before: Documents, after: Documents) -> Iterator[tuple[str, str, str]]:
+    """Yield each value that only one side of a package has."""
+    for package in sorted(before.keys() | after.keys()):
+        old, new = (
+            parse(document(side[package], package=package), package).facts
+            if package in side
+            else dict.fromkeys(FACTS, ())
+            for side in (before, after)
+        )
+        for name in FACTS:
+            yield from ((package, name, value) for value in {*old[name]} ^ {*new[name]} if value not in ("", "none"))
+
+
+def is_named(value: str, text: str) -> bool:
+    """Tell whether a value stands in a text, as a word, or as a migration names a compiler: `gcc 11.4.0 -> 13.3.0`."""
+    name, _, version = value.partition("@")
+    words = [
+        re.escape(value),
+        rf"{re.escape(name)} {re.escape(version)} ->",
+        rf"{re.escape(name)} \S+ -> {re.escape(version)}",
+    ]
+    return any(re.search(rf"(?<![^\s(]){word}(?![^\s,;)])", text) for word in words)
+
+
+def unnamed(run: Run, folder: Path, seed: int) -> list[tuple[str, str, str, str]]:
+    """Return what neither the text nor the page of a comparison names, after random edits of one, two and five documents."""
+    random = Random(seed)
+    every = demo()
+    before = {name: every[name] for name in random.sample(sorted(every), random.choice([1, 2, 5]))}
+    after = edited(before, random)
+    if random.random() < 0.5:
+        before, after = after, before
+    for name, side in (("before", before), ("after", after)):
+        (folder / name).mkdir()
+        for package, some in side.items():
+            (folder / name / f"{package}.md").write_bytes(document(some, package=package))
+    text = run("diff", folder / "before", folder / "after", "--all").output
+    page = run("diff", folder / "before", folder / "after", "--format", "html").output
+    page = html.unescape(re.sub(r"<[^>]*>", " ", page.partition("<main")[2])).replace("→", "->")
+    shown = {"text": " ".join(text.split()), "page": " ".join(page.split())}
+    return [
+        (form, *value)
+        for value in one_sided(before, after)
+        for form, said in shown.items()
+        if not is_named(value[2], said)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_value_of_one_side_is_named(run: Run, tmp_path: Path, seed: int) -> None:
+    """Each version, compiler, system, platform, target, variant and stack that only one side has stands in the report."""
+    assert unnamed(run, tmp_path, seed) == []
+
+
+def told(run: Run, folder: Path, before: list[Record], after: list[Record], *options: str) -> str:
+    """Return what a comparison of two documents says, without line breaks."""
+    for name, some in (("before.md", before), ("after.md", after)):
+        (folder / name).write_bytes(document(some))
+    return " ".join(run("diff", folder / "before.md", folder / "after.md", *options).output.split())
+
+
+def test_a_version_of_no_stack_is_named(run: Run, tmp_path: Path) -> None:
+    """It comes and goes without any place that has something to say of it."""
+    one, other = [record(1)], [record(1), record(2, versions=["7.0"], stacks=["root"])]
+
+    assert "zlib 7.0 goes at the next prune +1" in told(run, tmp_path, one, other)
+    assert "zlib 7.0 removed -1" in told(run, tmp_path, other, one)
+
+
+def test_the_older_version_that_replaced_one_is_named(run: Run, tmp_path: Path) -> None:
+    """A place had 1.2.1 and 1.2.2, and has 1.2.0 and 1.2.1."""
+    before = [record(1, versions=["1.2.1"]), record(2, versions=["1.2.2"])]
+    after = [record(1, versions=["1.2.1"]), record(3, versions=["1.2.0"])]
+
+    assert "zlib 1.2.2 -> 1.2.0, 1.2.1 (1.2.1 was there) +1 -1" in told(run, tmp_path, before, after)
+
+
+def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> None:
+    """By --all everything, by --kind what was asked for; in short, the upgrade is what happened."""
+    before = [record(1, variants=["~mpi"])]
+    after = [record(2, versions=["1.3.0"], compiler="gcc@15.1.0", variants=["+mpi"])]
+    compilers = "compiler gcc@15.1.0 added, gcc@11.4.0 removed"
+
+    assert "ALSO" not in told(run, tmp_path, before, after)
+    assert f"zlib {compilers}; variant +mpi added, ~mpi removed" in told(run, tmp_path, before, after, "--all")
+    assert f"package zlib {compilers} 1 of 1" in told(run, tmp_path, before, after, "--kind", "compiler")
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        ({"platform": "windows"}, "no longer for linux, now for windows"),
+        ({"os": "rhel8"}, "no longer for ubuntu22.04, now for rhel8"),
+        ({"platform": "windows", "os": "win11"}, "no longer for linux ubuntu22.04, now for windows win11"),
+    ],
+)
+@pytest.mark.parametrize("others", [[], [record(9)]], ids=["all", "some"])
+def test_another_system_is_no_copy(
+    run: Run, tmp_path: Path, after: dict[str, str], says: str, others: list[Record]
+) -> None:
+    """Specs for another platform or system in the same places are told together, under the same and other hashes."""
+    before = records(range(4))
+    for numbers in (range(4), range(10, 14)):
+        said = told(run, tmp_path, [*before, *others], [*records(numbers, **after), *others])
+        assert f"BUILT IN ANOTHER WAY 1 package, +4 -4 zlib {says} +4 -4 in e4s" in said
+        assert "COPIES" not in said
