@@ -161,7 +161,6 @@ def questions(path: Path) -> Mapping[str, Sequence[str]]:
         "churn": ["churn"],
         "churn of four weeks": ["churn", "--since", f"HEAD~{min(28, revisions - 1)}"],
         "churn --by stack": ["churn", "--by", "stack"],
-        "stacks --at": ["stacks", "--at", f"HEAD~{revisions // 2}"],
         "coverage --best (300 hashes)": ["coverage", str(lock), "--best"],
     }
 

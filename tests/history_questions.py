@@ -152,25 +152,6 @@ class Everything(Told):
                 found[name] = [a + b for a, b in zip(found[name], counts, strict=True)]
         return {name: (a, r, a - same, r - same) for name, (a, r, same) in found.items() if a or r}
 
-    def stacks_at(self, tag: str, number: int) -> dict[str, Row]:
-        """Return (specs, since, whether then or before) by stack."""
-        counts = [Counter(stack for _, _, s in self.specs(n, tag) for stack in s.stacks) for n in range(number + 1)]
-        found = {}
-        for stack, specs in counts[number].items():
-            since = number
-            while since and counts[since - 1][stack]:
-                since -= 1
-            is_baseline = any(
-                own == tag and baseline == since and stack in self._stacks_of((own, package), since)
-                for (own, package), baseline in self.baselines.items()
-            )
-            found[stack] = (specs, since, is_baseline)
-        return found
-
-    def _stacks_of(self, key: Key, number: int) -> set[str]:
-        document = self.timeline[number][key]
-        return set() if document is None else {stack for s in document.specs.counts for stack in s.stacks}
-
     def best(self, wanted: set[str]) -> dict[str, Row]:
         """Return (found, newest revision that had so many, since when it had, missing) by tag."""
         found = {}

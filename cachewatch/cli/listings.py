@@ -3,24 +3,20 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
-from msgspec.structs import replace
 
 from cachewatch.cli.completing import Complete, completing
 from cachewatch.cli.help_examples import examples
 from cachewatch.cli.open_catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
-from cachewatch.cli.open_history import DB_OPTION, open_history, write_answer
 from cachewatch.cli.output import OUTPUT_OPTION, palette, write
 from cachewatch.cli.progress import progress_line
 from cachewatch.core import tag_names
 from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Diagnostic, Document
 from cachewatch.core.similar_names import similar
-from cachewatch.core.untrusted_text import safe, safe_name
+from cachewatch.core.untrusted_text import safe
 from cachewatch.core.versions import sorted_versions
 from cachewatch.errors import UnknownRevision, UsageError
 from cachewatch.git.arranged_trees import nothing_found
@@ -28,8 +24,6 @@ from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.git.tag_contents import list_tag, read_documents
 from cachewatch.git.trees import folders
-from cachewatch.history_db.answer_tables import stacks_table
-from cachewatch.history_db.stacks_at import find_stacks_at
 from cachewatch.render.listings import Listed, ListedPackage, ListedStack, ListedTag, write_listing
 
 _REV = click.option(
@@ -81,34 +75,17 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
     epilog=examples(
         "cachewatch stacks",
         "cachewatch stacks 'ml-*' --tag develop-2025-06-01",
-        "cachewatch stacks --at 2025-06-01",
+        "cachewatch stacks --rev 2025-06-01",
     )
 )
 @_listing(completing("stacks"))
 @_TAG
-@click.option(
-    "--at",
-    metavar="REVISION",
-    shell_complete=completing("revisions"),
-    help="Ask the history index what was there in this revision or on this date: specs, and since when.",
-)
-@DB_OPTION
 @click.pass_context
-def stacks(
-    context: click.Context, /, *, patterns: tuple[str, ...], at: str | None, db: Path | None, **options: Any
-) -> None:
+def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
     """List the stacks of a tag, with their packages, specs and targets.
 
-    !GLOB excludes. --at reads no documents, so it is fast on a date long ago; `cachewatch history build` indexes the
-    history for it.
+    !GLOB excludes.
     """
-    if at is not None:
-        if context.get_parameter_source("rev") is ParameterSource.COMMANDLINE:
-            raise UsageError("--at and --rev cannot be combined; give one of them")
-        _stacks_at(at, patterns, db, **options)
-        return
-    if db is not None:
-        raise UsageError("--db names the index that --at asks; give --at REVISION too")
     counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
     diagnostics = []
     for document in _documents(Globs(), **options):
@@ -122,20 +99,6 @@ def stacks(
     counts = {name: [] for name in _declared(**options)} | counts
     _write([_stack(name, counts[name]) for name in _chosen("stack", sorted(counts), patterns)], **options)
     _end(context, diagnostics)
-
-
-def _stacks_at(
-    at: str, patterns: tuple[str, ...], db: Path | None, *, repo: str | None, tag: str, format_: str, **options: Any
-) -> None:
-    """Answer from the history index."""
-    with open_history(repo, db) as index:
-        answer = find_stacks_at(index, tag, index.number_of(at))
-    chosen = set(_chosen("stack", [one.stack for one in answer.stacks], patterns))
-    answer = replace(answer, stacks=tuple(one for one in answer.stacks if one.stack in chosen))
-    if format_ == "names":
-        write([f"{safe_name(one.stack)}\n".encode() for one in answer.stacks], options["output"], is_for_people=True)
-        return
-    write_answer(answer, answer.indexed, lambda: stacks_table(answer), format_=format_, output=options["output"])
 
 
 def _declared(*, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[str]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cachewatch.history_db.churn import CauseRow, Churn, ChurnRow
     from cachewatch.history_db.log import Log, LogRow
     from cachewatch.history_db.reading import Point
-    from cachewatch.history_db.stacks_at import StacksAt
     from cachewatch.history_db.when import When, WhenRow
 
 _NO_STACK = "(no stack)"
@@ -177,13 +176,6 @@ def _cause_notes(answer: Churn) -> tuple[str, ...]:
 
 def _churn_row(row: ChurnRow | CauseRow) -> Row:
     return astuple(row)
-
-
-def stacks_table(answer: StacksAt) -> Table:
-    """Return a row for each stack."""
-    rows = [(one.stack, one.specs, _at(one.since, is_baseline=one.baseline)) for one in answer.stacks]
-    title = f"{answer.tag} at {_named(answer.at)}"
-    return Table(("stack", "specs", "since"), rows, (title, ""), ("", indexed_up_to(answer.indexed)))
 
 
 def snapshots_table(answer: BestSnapshots) -> Table:

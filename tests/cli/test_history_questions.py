@@ -15,7 +15,7 @@ from indexes import build
 from sqlite_files import opened
 
 HASH = "22xqlomma3rncrgywukvxs53oiorwmgd"
-QUESTIONS = ["when py-ml-dtypes", "blame 22xqlom", "log", "churn", "churn --by stack", "stacks --at 2025-05-25"]
+QUESTIONS = ["when py-ml-dtypes", "blame 22xqlom", "log", "churn", "churn --by stack"]
 END = "indexed up to f9449d145a, 2025-06-01 04:00 UTC"
 
 
@@ -150,7 +150,7 @@ def test_ranges(run: Run) -> None:
         "cachewatch: '2020-01-01': there is no revision that old; the oldest is of 2025-05-25T04:00:00Z\n"
     )
     assert "is not in the history index; write a date, a commit, HEAD or HEAD~3" in run("log", "--since", "v1").error
-    assert "`cachewatch history update`" in run("stacks", "--at", "abcdef0").error
+    assert "`cachewatch history update`" in run("log", "--since", "abcdef0").error
 
 
 def test_causes(run: Run, asked: Path) -> None:
@@ -189,7 +189,7 @@ def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
     assert "belong to --best" in run("coverage", file, "--pin").error
     assert "give --pin too" in run("coverage", file, "--best", "--mirror", "https://example.org").error
     assert "leave out --format" in run("coverage", file, "--best", "--pin", "--format", "json").error
-    assert "'2025-02-30' is no date" in run("stacks", "--at", "2025-02-30").error
+    assert "'2025-02-30' is no date" in run("log", "--since", "2025-02-30").error
 
 
 @pytest.mark.usefixtures("asked")

@@ -43,7 +43,6 @@ def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
         ("log", "p1"),
         ("churn",),
         ("churn", "--by", "stack"),
-        ("stacks", "--at", "HEAD"),
         ("coverage", str(lockfile), "--best"),
         ("history", "status"),
         ("history", "update"),

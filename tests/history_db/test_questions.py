@@ -21,7 +21,6 @@ from cachewatch.history_db.blame import Blame, find_blame
 from cachewatch.history_db.churn import ChurnRow, find_churn
 from cachewatch.history_db.log import Range, find_log
 from cachewatch.history_db.reading import Index, Point, as_text
-from cachewatch.history_db.stacks_at import find_stacks_at
 from cachewatch.history_db.when import Wanted, find_when
 
 # The last few are asked while later revisions are being indexed.
@@ -185,15 +184,6 @@ def _ranges(case: Case) -> list[tuple[int, int]]:
     last = len(case.all.timeline) - 1
     pairs = [sorted(case.random.sample(range(last + 1), 2)) for _ in range(8)]
     return [(-1, last), (0, last), (last, last), *((since, until) for since, until in pairs)]
-
-
-def test_stacks_at(case: Case) -> None:
-    """The stacks of every tag in every revision."""
-    for tag in case.all.tags():
-        for number in range(len(case.all.timeline)):
-            answer = find_stacks_at(case.index, tag, number)
-            found = {one.stack: (one.specs, case.number(one.since), one.baseline) for one in answer.stacks}
-            assert found == case.all.stacks_at(tag, number), (tag, number)
 
 
 def test_best_snapshot(case: Case) -> None:
