@@ -36,8 +36,6 @@ NIGHTLY = (
     "model",
     "test_other_hosts",
     "test_scaling",
-    "test_shared_histories",
-    "test_shared_recording",
     "test_standby",
 )
 STATES = ("sqlite", "postgresql")

@@ -19,25 +19,8 @@ def of_channel(config: Config, channel: ChannelConfig) -> Iterator[str]:
 
 def of_source(config: Config, source: Source) -> Iterator[str]:
     """Yield a sentence about a source whose history is recorded, if hosts may share the state."""
-    is_shared = isinstance(config.state, PostgresAddress)
-    if source.push is not None:
-        yield _of_push(source.push.address, is_shared=is_shared)
-    elif source.type != "git" and is_shared and not shared_kind(config.folder):
-        yield (
-            "host-local: each host records its own history; the first digest after a takeover cannot tell what changed; "
-            "`push:` shares it"
-        )
-
-
-def _of_push(address: str, *, is_shared: bool) -> str:
-    kind = shared_kind(Path(address)) if address.startswith("/") else None
-    if not is_shared:
-        return f"its recorded history is pushed to {address}"
-    if not address.startswith("/") or kind:
-        return (
-            f"shared: hosts push its recorded history to {address}{f' ({kind})' if kind else ''}, and go on from there"
-        )
-    return f"host-local: its recorded history is pushed to {address}, which other hosts do not see"
+    if source.type != "git" and isinstance(config.state, PostgresAddress) and not shared_kind(config.folder):
+        yield "host-local: each host records its own history; the first digest after a takeover cannot tell what changed"
 
 
 def _target(channel: ChannelConfig) -> Path | None:

@@ -263,9 +263,6 @@ class Config(WithSecrets):
         own = {"state_password", "state_folder"} & self.model_fields_set
         if own and isinstance(self.state, Path):
             raise mistake(f"`{min(own)}:` is for a `state:` in a database, and this one is a folder; remove it")
-        pushed = [source.push.address for source in self.sources.values() if source.push]
-        if twice := [address for address in pushed if pushed.count(address) > 1]:
-            raise mistake(f"two sources push to {twice[0]}; give each a repository of its own")
         return self
 
     @property

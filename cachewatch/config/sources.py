@@ -32,7 +32,6 @@ _TYPES_OF = {
     "branch": ("git",),
     "documents": ("git",),
     "max_index": ("buildcache", "catalogue"),
-    "push": ("buildcache", "catalogue"),
 }
 _OF_CACHES = ("token_file", "login_file")
 _OF_GIT = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
@@ -119,16 +118,6 @@ def _given(credentials: Credentials, _: Context) -> dict[str, str]:
     return {name: str(value) for name, value in credentials if value is not None}
 
 
-class Push(Section):
-    """A bare repository in which hosts share what they record of a build cache."""
-
-    address: Annotated[str, FromTextInContext(_repository)] = key(
-        "URL or path of a bare repository; each source needs one of its own. A path that does not exist is created",
-        name="git",
-    )
-    credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in there", {})
-
-
 class Source(Section):
     """Where revisions come from."""
 
@@ -173,12 +162,6 @@ class Source(Section):
         if_left_out="`false`",
     )
     credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in", {})
-    push: Push | None = key(
-        "bare repository in which hosts share the recorded history: fetched before, pushed after"
-        " ([shared histories](service.md#shared-histories))",
-        None,
-        if_left_out="each host has its own, and the first digest after a takeover cannot say what changed",
-    )
     max_index: Size | None = key(
         "maximum unpacked size of an index of a build cache or catalogue; a larger index is not read,"
         " nor is one that unpacks to more than 200 times its size",
@@ -219,8 +202,6 @@ def _check_source(source: Source) -> None:
         Layout.parse(source.documents)
     if source.credentials:
         _check_credentials(source)
-    if source.push is not None and any(name in _OF_CACHES for name in source.push.credentials):
-        raise ConfigError(f"`push: credentials:` are {_OF_GIT}")
 
 
 def _check_credentials(source: Source) -> None:

@@ -1,10 +1,9 @@
-"""The remote of a clone: what it has, what is fetched from it or pushed to it, and why that failed."""
+"""The remote of a clone: what it has, what is fetched from it, and why that failed."""
 
 import re
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -16,7 +15,6 @@ from cachewatch.git.credentials import Access, redact
 from cachewatch.git.guarded_command import ENDED, GRACE_SECONDS, guarded
 from cachewatch.git.hardening import git_command
 from cachewatch.git.processes import GitResult, ask, explain
-from cachewatch.git.repository_checks import check_no_hooks, shared_git_dir
 
 # The name by which git's configuration knows the other side. Its address is never written down.
 NAME = "up"
@@ -57,13 +55,6 @@ _FOR_THE_ADMINISTRATOR = {
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.{0,100}' not allowed": "git may not use this transport",
 }
-# Where the other side refuses what is pushed, as `git push --porcelain` has it.
-_REFUSED = re.compile(r"^!\t\S{1,1000}\t\[([^\]\n]{1,100})\] \((.{1,1000})\)$", re.MULTILINE)
-# A git that receives on this machine runs neither hooks nor commands of the repository's configuration.
-_RECEIVE_PACK = (
-    "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=: -c receive.autogc=false"
-    " -c receive.denyCurrentBranch=refuse receive-pack"
-)
 # Faults of the way, which say nothing about what we have.
 _OF_THE_WAY = re.compile(
     r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
@@ -80,7 +71,7 @@ class Tip(Struct, frozen=True):
 
 
 class Remote:
-    """A repository to fetch from or to push to, by path or URL."""
+    """A repository to fetch from, by path or URL."""
 
     def __init__(
         self,
@@ -156,20 +147,6 @@ class Remote:
         options = ["--filter=blob:none", "--stdin", NAME]
         self._fetch(folder, options, most=most, lines=ids, config=[("fetch.negotiationAlgorithm", "noop")])
 
-    def push(self, folder: Path, commit: str, branch: str) -> None:
-        """Let `branch` be `commit` of the repository at `folder`, unless it has something that `commit` does not follow.
-
-        Raises NotFollowed in that case.
-        """
-        progress = "--quiet" if self._silence is None else "--progress"
-        options = ["--porcelain", progress, "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no"]
-        if self.is_path or self._address.startswith("file://"):
-            path = Path(self._address if self.is_path else unquote(urlsplit(self._address).path))
-            check_no_hooks(shared_git_dir(path) or path)
-            options.append(f"--receive-pack={_RECEIVE_PACK}")
-        command = [f"--git-dir={folder}", "push", *options, NAME, f"{commit}:{_BRANCHES}{branch}"]
-        self._ask(command, seconds=self.seconds, silence=self._silence)
-
     def _fetch(
         self,
         folder: Path,
@@ -225,9 +202,6 @@ class Remote:
         said = answer.error
         if answer.code in ENDED and "fatal:" not in said:
             return self._no_answer(seconds)
-        if refused := _REFUSED.search(answer.output.decode("utf-8", "replace")):
-            kind = SourceError if refused[1] == "remote rejected" else NotFollowed
-            return kind(f"{self.name}: refuses what is pushed: {redact(refused[2], self._address)}")
         reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
         for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
             if re.search(pattern, f"{said} code {answer.code}"):
@@ -248,10 +222,6 @@ class Remote:
             f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
             f"Nothing is reported until it is back or another branch is named"
         )
-
-
-class NotFollowed(SourceError):
-    """The other side has revisions that do not come before what was to be pushed."""
 
 
 class Unreachable(SourceError):

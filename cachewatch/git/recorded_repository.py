@@ -3,9 +3,6 @@
 Nothing is checked out. What a revision holds goes through one `git fast-import`, which moves
 the branch at its very end, so that a revision is there whole or not at all. One lock keeps
 two of us apart.
-
-Where hosts share what they record (shared_recording.py), a revision follows the newest one of the others. If two hosts
-recorded beside each other, it follows both, so that neither's revisions are lost.
 """
 
 import fcntl
@@ -21,22 +18,18 @@ from typing import IO, BinaryIO, cast
 
 from cachewatch.core.repository_layout import CATALOGUE, is_name
 from cachewatch.documents.limits import MAX_BYTES
-from cachewatch.errors import BrokenSource, SourceError, UsageError
-from cachewatch.git import clone_maintenance
+from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.clone_locks import RECORDING_LOCK
 from cachewatch.git.fast_import import AUTHOR, data_of, quoted
 from cachewatch.git.making_repository import import_stream, init_repository, pack
-from cachewatch.git.processes import handing_on
 from cachewatch.git.repository import Repository
 from cachewatch.git.repository_checks import check_no_hooks
 from cachewatch.runtime.atomic_files import open_lock
 
 BRANCH = "main"
-# The newest revision that the repository has which hosts share, as far as this host knows.
-_SHARED = "refs/cachewatch/shared"
 _BRANCHES = "refs/heads/"
 # What a git that was killed may leave; all that write here inherit our lock, so that who has it knows of no owner.
-_LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock", "refs/cachewatch/*.lock")
+_LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock")
 _PATIENCE_SECONDS = 5.0
 _MOST_PACKS = 30
 _MOST_LOOSE = 2000
@@ -81,54 +74,12 @@ class Recording:
         self._marks = 0
         self._changes: dict[str, int | None] = {}
         self._branch = self._read_branch()
-        self.head: str | None = None
-        self._time = 0
-        # What another host recorded beside our revisions, or ours beside those: the next revision follows both.
-        self._beside: str | None = None
-        self._join(self.shared)
+        self.head, self._time = self._commit_of(self._branch)
         if self.head is not None and not self._is_ours(self.head):
             self.close()
             raise UsageError(
                 f"{folder}: its newest revision was not recorded by cachewatch; name a repository of its own"
             )
-
-    @property
-    def branch(self) -> str:
-        """The name of the branch."""
-        return self._branch.removeprefix(_BRANCHES)
-
-    @property
-    def shared(self) -> str | None:
-        """The newest revision that the repository has which hosts share, as far as is known here."""
-        return self._commit_of(_SHARED)[0]
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether another host recorded beside our revisions, and the next revision has to follow both."""
-        return self._beside is not None
-
-    def forget_shared(self) -> None:
-        """Note that the shared repository has no revision."""
-        self._write_refs(f"delete {_SHARED}")
-
-    def note_shared(self, commit: str) -> None:
-        """Note what the shared repository has now, and go on from there if it follows our newest revision.
-
-        Raises BrokenSource if cachewatch did not record it.
-        """
-        self._repository.close()  # git does not look for new packs while it runs
-        if not self._is_ours(commit):
-            raise BrokenSource(
-                f"{commit[:10]} was not recorded by cachewatch; a history can only be shared in a repository of its own"
-            )
-        self._write_refs(f"update {_SHARED} {commit}")
-        self._join(commit)
-
-    @contextmanager
-    def handing_on(self) -> Iterator[None]:
-        """Let the git commands that run meanwhile hold our lock, too."""
-        with handing_on(self._lock):
-            yield
 
     def package_files(self, tag: str) -> Mapping[str, Mapping[str, str]]:
         """Return the ids of the packages' files, by the name of the file and the package."""
@@ -179,7 +130,7 @@ class Recording:
 
     def commit(self, message: str, now: datetime) -> str | None:
         """Make the revision, if anything is different, and return its id."""
-        if not self._changes and not self.is_apart:
+        if not self._changes:
             return None
         # Dates of revisions are looked up, so that they never go backwards.
         moment = max(int(now.timestamp()), self._time)
@@ -187,14 +138,12 @@ class Recording:
         self._stream.write(data_of(message.encode()))
         if self.head is not None:
             self._stream.write(f"from {self.head}\n".encode())
-        if self._beside is not None:
-            self._stream.write(f"merge {self._beside}\n".encode())
         for path, mark in sorted(self._changes.items()):
             change = f"D {quoted(path)}\n" if mark is None else f"M 100644 :{mark} {quoted(path)}\n"
             self._stream.write(change.encode())
         self._stream.write(b"\ndone\n")
         import_stream(self.folder, self._stream, locks=[self._lock])
-        self._changes, self._beside = {}, None
+        self._changes = {}
         self._repository.close()  # git does not look for new packs while it runs
         self.head, self._time = self._commit_of(self._branch)
         with suppress(SourceError):  # the revision is there; the next one tidies up
@@ -212,40 +161,10 @@ class Recording:
             raise UsageError(f"{self.folder}: its HEAD is no branch, to which a revision could be added")
         return said.removeprefix("ref: ")
 
-    def _join(self, shared: str | None) -> None:
-        """Follow what the shared repository has; of two histories beside each other, the next revision begins with the newer."""
-        self.head, self._time = self._commit_of(self._branch)
-        self._beside = None
-        if shared is None or self._is_before(shared, self.head):
-            return
-        if self.head is None or self._is_before(self.head, shared):
-            self._write_refs(f"update {self._branch} {shared} {self.head or '0' * len(shared)}")
-            self.head, self._time = self._commit_of(self._branch)
-            return
-        _, time = self._commit_of(shared)
-        self._beside = shared
-        if time >= self._time:
-            self.head, self._beside, self._time = shared, self.head, time
-
     def _is_ours(self, commit: str) -> bool:
         """Tell whether cachewatch made this commit."""
         found = self._repository.objects().get(commit)
         return found is not None and f"\ncommitter {AUTHOR} ".encode() in found.content.partition(b"\n\n")[0]
-
-    def _is_before(self, commit: str, later: str | None) -> bool:
-        """Tell whether `later` is `commit` or follows it."""
-        if None is later or commit == later:
-            return commit == later
-        return self._git(["merge-base", "--is-ancestor", commit, later]) == 0
-
-    def _write_refs(self, order: str) -> None:
-        """Let git change a ref, and wait until that is on the disk."""
-        if self._git(["-c", "core.fsync=committed,reference", "update-ref", "--stdin"], [order]):
-            raise SourceError(f"{self.folder}: git cannot {order}")
-
-    def _git(self, arguments: Sequence[str], lines: Sequence[str] = ()) -> int:
-        with self.handing_on():
-            return clone_maintenance.read(self.folder, arguments, lines).code
 
     def _commit_of(self, name: str) -> tuple[str | None, int]:
         """Return the commit that is called so, and when it was made; None if there is none."""

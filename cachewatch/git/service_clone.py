@@ -158,24 +158,6 @@ class Mirror:
             commit for commit in commits if commit not in known and _commit_of(self.folder, commit) is None
         )
 
-    def recall(self, commits: Collection[str]) -> frozenset[str]:
-        """Fetch by their hashes those of these commits that are not here, and return those that upstream has no more.
-
-        A branch that was rewritten does not have them, but most servers keep them for a while. Raises SourceError if
-        it cannot be asked.
-        """
-        lost = set()
-        for commit in sorted(self.lacking(commits)):
-            with self._updating():
-                options = ["--filter=blob:none"] if clone_maintenance.is_partial(self.folder) else []
-                try:
-                    self._remote.fetch_commit(self.folder, commit, most=self._room(), options=options)
-                except (Unreachable, BrokenSource):
-                    raise
-                except SourceError:
-                    lost.add(commit)
-        return frozenset(lost)
-
     def fetch_tag(self, name: str) -> bool:
         """Fetch a tag of git, which an update does not; return False if upstream has none of this name."""
         with self._updating():

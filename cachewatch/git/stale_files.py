@@ -24,13 +24,6 @@ def unlock(folder: Path) -> None:
         _remove(path)
 
 
-def unlock_refs(folder: Path) -> None:
-    """Remove locks of refs that lost their owner long ago, in a repository in which gits of other hosts may run."""
-    for path in (*folder.glob("refs/**/*.lock"), *folder.glob("packed-refs.lock")):
-        if _is_older(path, _STALE_REF_SECONDS):
-            _remove(path)
-
-
 def tidy(folder: Path, *, is_alone: bool) -> None:
     """Remove what was left in and beside the clone at `folder`; unless we are alone there, only what is old."""
     scraps = [path for pattern in _SCRAPS for path in folder.glob(pattern)]

@@ -81,8 +81,6 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
             | AlertKind.WORK_FAILED
         ):
             lasts = key.name in config.sources or key.name == DAEMON
-        case AlertKind.HISTORY_UNSHARED:
-            lasts = key.name in config.sources and config.sources[key.name].push is not None
         case AlertKind.DOCUMENTS_UNREADABLE:
             lasts = key.name in config.sources and not _streams(config).isdisjoint(
                 alerts.unread_by(connection, key.name, key.part)

@@ -50,8 +50,6 @@ class Context(Struct, kw_only=True):
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
     # When this process began, by its clock.
     started: datetime | None = None
-    # Sources with revisions that another host had, and that upstream has no more.
-    lost: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.started is None:

@@ -7,9 +7,8 @@ from cachewatch.errors import StateError
 from cachewatch.notify import alerts, notice_sentences, operator_notices, stale_sources
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
 from cachewatch.notify.operator_notices import Notice
-from cachewatch.notify.other_hosts import catch_up
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.watched_source import News, Sharing
+from cachewatch.notify.watched_source import News
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.store import health
 from cachewatch.store.database import Connection
@@ -23,7 +22,6 @@ def poll(context: Context, source: Source) -> bool:
     context.doing(f"polling {source.name}")
     try:
         news = context.watched(source).update()
-        catch_up(context, source)
         _succeeded(context, source, news)
     except StateError:
         raise  # the source is not to blame
@@ -88,8 +86,6 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
             operator_notices.notify_within(connection, context, notice)
         _report_problem(connection, context, source, news)
-        if news.sharing is not None:
-            _look_at_sharing(connection, context, source, news.sharing)
         stale_sources.review(connection, context, source, source_health)
     context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
 
@@ -116,24 +112,3 @@ def _report_problem(connection: Connection, context: Context, source: Source, ne
             continue
         context.log_within(connection).warning(f"source.{kind.removeprefix('source-')}", source=source.name, said=said)
         alerts.open_within(connection, context, Alert(key=key, title=title, lines=(said,)))
-
-
-def _look_at_sharing(connection: Connection, context: Context, source: Source, sharing: Sharing) -> None:
-    key, log = AlertKey(AlertKind.HISTORY_UNSHARED, source.name), context.log_within(connection)
-    if sharing.fetched:
-        log.info("source.fetched", source=source.name, revision=sharing.fetched[:12])
-    if sharing.pushed:
-        log.info("source.pushed", source=source.name, revision=sharing.pushed[:12])
-    if not sharing.problem:
-        alerts.resolve_within(connection, context, key, f"the history of the source {source.name} is shared again")
-        return
-    if context.is_ending.is_set():
-        return  # we ended git ourselves, and push when we are back
-    log.warning("source.unshared", source=source.name, error=sharing.problem)
-    lines = (
-        sharing.problem,
-        "It is recorded on this host, and pushed as soon as possible.",
-        "Until then, a host that takes over does not have what this one recorded.",
-    )
-    alert = Alert(key=key, title=f"the history of the source {source.name} is not shared with other hosts", lines=lines)
-    alerts.open_within(connection, context, alert)

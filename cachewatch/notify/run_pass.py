@@ -10,6 +10,8 @@ from itertools import chain
 
 from msgspec import Struct
 
+from cachewatch.config.model import Source
+from cachewatch.errors import StateError
 from cachewatch.notify.alert_review import review
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.crashing_documents import Suspects
@@ -17,7 +19,6 @@ from cachewatch.notify.creating_digests import create_digest
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.digest_streams import Stream, streams_of
 from cachewatch.notify.history_index import update_histories
-from cachewatch.notify.other_hosts import sources_behind
 from cachewatch.notify.pass_context import Context, EndingError
 from cachewatch.notify.poll_sources import Polls
 from cachewatch.notify.recovery import recover
@@ -26,7 +27,7 @@ from cachewatch.notify.sending_deliveries import deliver_all
 from cachewatch.notify.shared_comparisons import Comparisons, grouped, kept_comparisons
 from cachewatch.runtime.isolation import Budget, Isolated
 from cachewatch.runtime.limited_process import Worker
-from cachewatch.store import alerts, suppressions
+from cachewatch.store import alerts, health, suppressions
 from cachewatch.store.alerts import AlertKind
 
 
@@ -91,7 +92,7 @@ def _create_digests(
     recover(context)
     take_over_renamed(context)
     suspects = Suspects(context.folder)
-    behind = sources_behind(context)
+    behind = _sources_behind(context)
     ready = [stream for stream in streams if not stream.depends_on(behind)]
     groups = grouped(ready, context.config)
     budgets = defaultdict[str, Budget](Budget)
@@ -108,3 +109,21 @@ def _create_digests(
             create_digest(context, stream, comparisons)
             beat()
         review(context)
+
+
+def _sources_behind(context: Context) -> frozenset[str]:
+    """Name the sources whose newest revision another host fetched, and this one has yet to: they are polled first."""
+    if not context.database.is_shared:
+        return frozenset()
+    return frozenset(name for name, source in context.config.sources.items() if _is_behind(context, source))
+
+
+def _is_behind(context: Context, source: Source) -> bool:
+    with context.database.read() as connection:
+        newest = health.source(connection, source.name).revision
+    try:
+        return newest is not None and bool(context.watched(source).lacking({newest}))
+    except StateError:
+        raise
+    except Exception:  # noqa: BLE001  its poll says what is wrong, and the other sources go on
+        return True

@@ -75,13 +75,6 @@ class WatchedClone:
         """Return those of these revisions that are not here."""
         return self._mirror.lacking(revisions)
 
-    def recall(self, revisions: Collection[str]) -> frozenset[str]:
-        """Fetch those of these revisions that are lacking, and pin them; return those that upstream has no more."""
-        lacking = self.lacking(revisions)
-        lost = self._mirror.recall(lacking)
-        self.pin(lacking - lost)
-        return lost
-
     def tidy(self, used: Collection[str]) -> None:
         """Let go of the pins that are not in `used`."""
         for name, revision in self._mirror.pins().items():

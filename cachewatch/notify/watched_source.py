@@ -15,14 +15,6 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import is_there
 
 
-class Sharing(Struct, frozen=True, kw_only=True):
-    """What became of the history that hosts share."""
-
-    fetched: str | None = None  # the newest revision that another host had recorded, if it is new here
-    pushed: str | None = None
-    problem: str = ""  # what operators should hear of as long as it lasts
-
-
 class News(Struct, frozen=True, kw_only=True):
     """What a source has now."""
 
@@ -31,7 +23,6 @@ class News(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]  # what operators should hear once
     problem: str = ""  # what they should hear of as long as it lasts, though there may be news
     no_documents: str = ""  # what was looked for and found instead, if there are none
-    sharing: Sharing | None = None  # None where the source is not shared
 
 
 class Watched(Protocol):
@@ -48,12 +39,6 @@ class Watched(Protocol):
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
         """Return those of these revisions that are not in the copy."""
-
-    def recall(self, revisions: Collection[str]) -> frozenset[str]:
-        """Get those of these revisions that are lacking, and keep them; return those that cannot be had any more.
-
-        Raises SourceError if that cannot be known now.
-        """
 
     def tidy(self, used: Collection[str]) -> None:
         """Let go of pins but those in use, and keep the copy small."""
@@ -81,10 +66,6 @@ class RecordedSource:
             return frozenset(revisions)
         with closing(Repository(self._folder)) as repository:
             return frozenset(revision for revision in revisions if not is_there(repository, revision))
-
-    def recall(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those that are lacking: there is nowhere else to get them."""
-        return self.lacking(revisions)
 
     def tidy(self, used: Collection[str]) -> None:
         """Do nothing: it is packed as it is written."""

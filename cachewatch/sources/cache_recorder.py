@@ -178,9 +178,7 @@ class _Work:
     def commit(self, address: str, now: datetime) -> str | None:
         """Make the revision, if anything is different."""
         self._write_tags()
-        otherwise = (
-            "Join what two hosts recorded" if self._recording.is_apart else "Record stacks and dependency graphs"
-        )
+        otherwise = "Record stacks and dependency graphs"
         return self._recording.commit(_message(address, self.counts, otherwise), now)
 
     def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:

@@ -18,7 +18,6 @@ class AlertKind(StrEnum):
     SOURCE_FAILED = "source-failed"  # source
     SOURCE_INCOMPLETE = "source-incomplete"  # source
     SOURCE_EMPTY = "source-empty"  # source; it has no documents
-    HISTORY_UNSHARED = "history-unshared"  # source
     SOURCE_STALE = "source-stale"  # source
     SOURCE_LATE = "source-late"  # source; it is not polled
     DOCUMENTS_UNREADABLE = "documents-unreadable"  # source, tag

@@ -215,12 +215,6 @@ WRONG = {
     "sources: {a: {git: x, view: b}}": "sources.a: a source of the type git has no view; remove `view:`",
     "sources: {a: {git: x, credentials: {token_file: cachewatch.yaml}}}": "can be read by everybody; run chmod o-rwx",
     "sources: {a: {type: buildcache, url: x, credentials: {helper: h}}}": "of the type buildcache are token_file or login",
-    "sources: {a: {git: x, push: {git: y}}}": "a source of the type git has no push; remove `push:`",
-    "sources: {a: {type: buildcache, url: x, push: {}}}": "sources.a.push: lacks `git:` (URL or path of a bare repository",
-    "sources: {a: {type: buildcache, url: x, push: {git: 'https://u:geheim@h/x'}}}": "sources.a.push.git: contains a pass",
-    "sources: {a: {type: buildcache, url: x, push: {git: y}}, b: {type: buildcache, url: z, push: {git: ./y}}}": (
-        "two sources push to y; give each a repository of its own"
-    ),
     "sources: {a: {git: -x}}": "sources.a.git: '-x' is not an address",
     "sources: {a: {git: 'https://u:geheim@h/x'}}": "sources.a.git: contains a password",
     "sources: {a: {git: x, credentials: {token_file: nowhere}}}": "nowhere cannot be read (No such file or directory)",
@@ -310,14 +304,6 @@ AROUND = """
 sources: {public: {git: x}}
 channels: {m: {type: sendmail, from: a@b.org}, f: {type: file, path: "{subscription}/{key}"}}
 """
-
-
-def test_what_is_pushed_takes_credentials_of_git(mistakes: Read, tmp_path: Path) -> None:
-    """Those of the build cache are for its server alone."""
-    (tmp_path / "login").touch(mode=0o600)
-    pushed = "push: {git: y, credentials: {login_file: login}}"
-    text = MINIMAL.replace("{git: https://example.org/catalogue.git}", f"{{type: buildcache, url: x, {pushed}}}")
-    assert "sources.public: `push: credentials:` are ssh_key_file, known_hosts_file" in mistakes(text)
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=[text[:60] for text in WRONG])

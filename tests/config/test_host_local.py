@@ -47,8 +47,7 @@ def _said(run: Run, folder: Path, state: str, config: str = CONFIG) -> dict[str,
 
 def test_what_is_written_beside_the_state_is_on_one_host_or_shared(check: dict[str, str], tmp_path: Path) -> None:
     recorded = (
-        "host-local: each host records its own history; the first digest after a takeover cannot tell what changed; "
-        "`push:` shares it"
+        "host-local: each host records its own history; the first digest after a takeover cannot tell what changed"
     )
     assert check == {
         "source public": "",
@@ -58,28 +57,6 @@ def test_what_is_written_beside_the_state_is_on_one_host_or_shared(check: dict[s
         "channel files": f"host-local: other hosts do not see {tmp_path}/files",
         "channel feed": f"on shared storage: {tmp_path}/shared/feeds (nfs4)",
     }
-
-
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        (
-            "https://git.example.org/ours.git",
-            "shared: hosts push its recorded history to ADDRESS, and go on from there",
-        ),
-        ("FOLDER/shared/ours.git", "shared: hosts push its recorded history to ADDRESS (nfs4), and go on from there"),
-        ("FOLDER/ours.git", "host-local: its recorded history is pushed to ADDRESS, which other hosts do not see"),
-    ],
-)
-@pytest.mark.usefixtures("check")
-def test_a_history_that_is_pushed_is_shared_where_other_hosts_see_it(
-    run: Run, tmp_path: Path, address: str, said: str
-) -> None:
-    url = '"https://example.org/cache"'
-    config = CONFIG.replace(url, f"{url}, push: {{git: {address!r}}}")
-    address = address.replace("FOLDER", str(tmp_path))
-    assert _said(run, tmp_path, POSTGRESQL, config)["source ours"] == said.replace("ADDRESS", address)
-    assert _said(run, tmp_path, "FOLDER/state", config)["source ours"] == f"its recorded history is pushed to {address}"
 
 
 def test_a_state_of_one_host_needs_no_such_word(run: Run, tmp_path: Path) -> None:

@@ -354,7 +354,6 @@ def test_a_suppressed_address_that_is_configured_again_is_an_alert_again(tmp_pat
     [
         (AlertKey(AlertKind.SOURCE_FAILED, "public"), ("{public:", "{renamed:")),
         (AlertKey(AlertKind.SOURCE_INCOMPLETE, "public"), ("{public:", "{renamed:")),
-        (AlertKey(AlertKind.HISTORY_UNSHARED, "public"), ("", "")),
         (AlertKey(AlertKind.SOURCE_STALE, "public"), ("{public:", "{renamed:")),
         (AlertKey(AlertKind.DOCUMENTS_UNREADABLE, "public", "develop"), ("", "")),
         (AlertKey(AlertKind.SUSPICIOUS_LOSS, "public", "develop"), ("", "")),

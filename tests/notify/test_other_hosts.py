@@ -1,6 +1,5 @@
-"""A host that takes over has clones of its own: it gets what another one had, or says what nobody has any more."""
+"""A host that takes over has clones of its own: it says what only the other one had."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -17,7 +16,6 @@ from cachewatch.notify import creating_digests
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.poll_source import poll
 from cachewatch.notify.run_pass import create_digests, run_pass
-from cachewatch.notify.watched_source import News
 from cachewatch.store import alerts
 from cachewatch.store.alerts import AlertKind
 
@@ -57,15 +55,6 @@ def run(site: Site, name: str) -> None:
         run_pass(context)
 
 
-def push_by_force(site: Site, number: int) -> None:
-    """Let upstream's branch be one new revision, and keep what it had for whoever knows its name."""
-    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-    git = ["git", f"--git-dir={site.upstream}", *identity]
-    made = [*git, "commit-tree", "-m", "anew", f"{site.commits[number]}^{{tree}}"]
-    commit = subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip()
-    subprocess.run([*git, "update-ref", "refs/heads/main", commit], check=True)
-
-
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("has_clone", [True, False])
 def test_nothing_is_compared_before_this_host_has_what_the_other_one_fetched(site: Site, has_clone: bool) -> None:
@@ -84,21 +73,6 @@ def test_nothing_is_compared_before_this_host_has_what_the_other_one_fetched(sit
         create_digests(two)
     (text,) = site.told()
     assert CHANGES[0] in text
-
-
-@pytest.mark.slow
-def test_after_a_force_push_a_host_fetches_by_its_hash_what_only_the_other_one_had(site: Site) -> None:
-    run(site, "one")
-    run(site, "two")
-    site.publish(1)
-    run(site, "one")
-    push_by_force(site, 2)
-    run(site, "two")
-    second = site.told()[1]
-    assert [change in second for change in CHANGES] == [False, True, False], second
-    assert "cannot be" not in second
-    (found,) = [event for event in site.events() if event["event"] == "source.caught_up"]
-    assert (found["fetched"], found.get("lost")) == (1, None)
 
 
 def test_what_upstream_forgot_is_said_once(site: Site) -> None:
@@ -158,7 +132,6 @@ def opened(context: Context) -> list[AlertKind]:
 
 
 RECORDED = CONFIG.replace("git: {folder}/upstream.git", "type: buildcache, url: {folder}/cache")
-SHARED = RECORDED.replace("stale_after", 'push: {git: "{folder}/mounted/shared.git"}, stale_after')
 PACKAGES = ("zlib", "cmake", "hdf5", "mpich", "boost")
 UNKNOWN = "What changed cannot be known"
 
@@ -170,7 +143,6 @@ class Recorders:
         self.site, self.config = site, config
         self.found = ["zlib"]
         self.told = 0
-        (site.folder / "mounted").mkdir()
 
     def run(self, name: str, *more: str) -> set[str]:
         """Let a host do a pass an hour after more was published; return which packages the digest names, if there is one."""
@@ -185,18 +157,6 @@ class Recorders:
         self.told += len(texts)
         return {name for name in (*PACKAGES, UNKNOWN) if name in "".join(texts)}
 
-    @contextmanager
-    def unmounted(self) -> Iterator[None]:
-        """Let the shared repository be out of reach."""
-        (self.site.folder / "mounted").rename(self.site.folder / "away")
-        yield
-        (self.site.folder / "away").rename(self.site.folder / "mounted")
-
-    def said(self, event: str) -> list[str]:
-        """Return the source, and what else is said, of each such line in the log."""
-        lines = [each for each in self.site.events() if each["event"] == event]
-        return [str(line.get("error") or line.get("kind") or line["source"]) for line in lines]
-
 
 @pytest.mark.slow
 def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_tell(site: Site) -> None:
@@ -206,95 +166,3 @@ def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_t
     assert hosts.run("one", "cmake") == {"cmake"}
     assert UNKNOWN in hosts.run("two", "hdf5")
     assert hosts.run("two", "mpich") == {"mpich"}
-
-
-def test_hosts_that_share_what_they_record_go_on_from_each_other(site: Site) -> None:
-    """Whoever takes over says exactly what changed since the last digest, also after several turns."""
-    hosts = Recorders(site, SHARED)
-    hosts.run("one")
-    assert hosts.run("one", "cmake") == {"cmake"}
-    assert hosts.run("two", "hdf5") == {"hdf5"}
-    assert hosts.run("one", "mpich") == {"mpich"}
-    assert hosts.run("two") == set()
-    assert hosts.run("two", "boost") == {"boost"}
-    assert hosts.said("source.unshared") == []
-    assert len(hosts.said("source.pushed")) == 5
-    assert len(hosts.said("source.fetched")) == 3
-
-
-def test_a_shared_repository_that_is_away_holds_up_no_digest(site: Site) -> None:
-    """Operators hear once that the history is not shared, and once that it is again; nothing is lost."""
-    hosts = Recorders(site, SHARED)
-    hosts.run("one")
-    with hosts.unmounted():
-        assert hosts.run("one", "cmake") == {"cmake"}
-        assert hosts.run("one", "hdf5") == {"hdf5"}
-        (said, again) = hosts.said("source.unshared")
-        assert "shared.git: is gone, though revisions of this host were there" in said
-        assert said == again
-        assert hosts.said("alert.opened") == ["history-unshared"]
-    hosts.run("one")
-    assert hosts.said("alert.resolved") == ["history-unshared"]
-    assert hosts.run("two", "mpich") == {"mpich"}
-    with host(site, "two") as context:
-        assert opened(context) == []
-
-
-@pytest.mark.slow
-def test_a_push_that_is_refused_holds_up_no_digest(site: Site) -> None:
-    """Everything is pushed when the repository takes it."""
-    hosts = Recorders(site, SHARED)
-    hosts.run("one")
-    limit = ["git", "-C", str(site.folder / "mounted/shared.git"), "config"]
-    subprocess.run([*limit, "receive.maxInputSize", "1"], check=True)
-    assert hosts.run("one", "cmake") == {"cmake"}
-    (said,) = hosts.said("source.unshared")
-    assert "shared.git: refuses what is pushed: unpacker error" in said
-    subprocess.run([*limit, "--unset", "receive.maxInputSize"], check=True)
-    assert hosts.run("one") == set()
-    assert hosts.said("alert.resolved") == hosts.said("alert.opened") == ["history-unshared"]
-    assert hosts.run("two", "hdf5") == {"hdf5"}
-
-
-def test_a_service_that_is_told_to_end_does_not_complain(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ended its own git."""
-    hosts = Recorders(site, SHARED)
-    hosts.run("one")
-    with hosts.unmounted(), host(site, "one", SHARED) as context:
-        watched = context.watched(context.config.sources["public"])
-        update = watched.update
-
-        def end() -> News:
-            context.is_ending.set()
-            return update()
-
-        monkeypatch.setattr(watched, "update", end)
-        monkeypatch.setattr(Context, "watched", lambda *_: watched)
-        assert poll(context, context.config.sources["public"])
-        assert opened(context) == []
-    assert hosts.said("source.unshared") == []
-
-
-@pytest.mark.slow
-def test_a_host_that_takes_over_while_it_is_away_waits_with_the_digest(site: Site) -> None:
-    """It records meanwhile; when the shared repository is back, the digest says what changed since the last one."""
-    hosts = Recorders(site, SHARED)
-    hosts.run("one")
-    hosts.run("one", "cmake")
-    with hosts.unmounted():
-        assert hosts.run("two", "hdf5") == set()
-        (said,) = hosts.said("source.failed")
-        assert "mounted: there is no such folder" in said
-    assert hosts.run("two", "mpich") == {"hdf5", "mpich"}
-    assert hosts.run("one", "boost") == {"boost"}
-
-
-@pytest.mark.slow
-def test_what_a_host_could_not_push_before_it_died_is_said_to_be_unknown(site: Site) -> None:
-    hosts = Recorders(site, SHARED)
-    hosts.run("one")
-    with hosts.unmounted():
-        assert hosts.run("one", "cmake") == {"cmake"}
-    assert UNKNOWN in hosts.run("two", "hdf5")
-    assert hosts.run("one", "mpich") == {"mpich"}, "the first host's revision is joined"
-    assert hosts.run("two") == set()

@@ -23,7 +23,6 @@ from servers import Answers, Asked, Says, files, serving
 from cachewatch.config import model as config
 from cachewatch.errors import HttpError, SourceError, UsageError
 from cachewatch.git.repository import Repository
-from cachewatch.git.shared_recording import SharedRecording
 from cachewatch.http import Limits
 from cachewatch.notify.watched_cache import RecordedHistory
 from cachewatch.sources.buildcache.opening import Cache
@@ -634,20 +633,6 @@ def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
     write_v3(mirror, database(many(0)))
     again = RecordedHistory(source, into).update()
     assert (again.revision, again.problem) == (news.revision, "nightly is held back: the index is empty.")
-
-
-def test_histories_that_are_joined_without_a_change_say_so(mirror: Path, into: Path, tmp_path: Path) -> None:
-    """Two hosts recorded the same state, and nobody changed it since."""
-    cache, other, shared = Cache(address=str(mirror)), tmp_path / "other.git", str(tmp_path / "shared.git")
-    for folder, hour in ((other, 1), (into, 2)):
-        assert record(cache, folder, now=datetime(2026, 5, 1, hour, tzinfo=UTC)).commit
-    theirs = SharedRecording(other, shared, seconds=60)
-    theirs.fetch()
-    assert theirs.push() == SharedRecording(into, shared, seconds=60).fetch()
-    joined = record(cache, into, now=datetime(2026, 5, 1, 3, tzinfo=UTC))
-    assert joined.commit is not None
-    assert not any(count.is_different for count in joined.tags)
-    assert git(into, "log", "-1", "--format=%s") == "Join what two hosts recorded"
 
 
 def test_a_repository_that_is_being_made_has_no_revision_yet(mirror: Path, into: Path) -> None:
