@@ -1,8 +1,6 @@
 """The help: commands by purpose, without loading them; defaults, and examples that are true."""
 
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,19 +45,6 @@ def test_the_line_is_what_the_command_says(name: str) -> None:
     assert command is not None
     own, listed = (text.partition(" ")[0] for text in (command.help or "", COMMANDS[name].summary))
     assert own == listed
-
-
-def test_help_loads_no_command() -> None:
-    """The list of commands comes as soon as `--version`."""
-    code = (
-        "import sys\nfrom cachewatch.cli import cli\ncli.main(['--help'], standalone_mode=False)\n"
-        "print(sorted(name for name in sys.modules if name.startswith('cachewatch.')))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    loaded = done.stdout.splitlines()[-1]
-
-    assert not any(f"'cachewatch.cli.{entry.module}'" in loaded for entry in COMMANDS.values())
-    assert "'cachewatch.config" not in loaded
 
 
 @pytest.mark.parametrize("words", LEAVES)

@@ -193,27 +193,6 @@ def test_an_option_without_a_package_is_refused(run: Run, tmp_path: Path) -> Non
     assert "'docs/{tag}.md' lacks {package}" in result.error
 
 
-def test_each_content_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a file says of itself is remembered by its id, whatever revision and path it is found at."""
-    states = [
-        _state("{package}.md", TWO_STATES[0]),
-        _state("docs/{package}.md", TWO_STATES[0]),
-        _state("{package}.md", TWO_STATES[1]),
-    ]
-    asked: list[str] = []
-    read = ObjectPipe.beginnings
-
-    def counted(self: ObjectPipe, ids: Any, *, most: int) -> Any:
-        asked.extend(ids)
-        return read(self, ids, most=most)
-
-    monkeypatch.setattr(ObjectPipe, "beginnings", counted)
-    with closing(Repository(history(tmp_path / "r.git", *states))) as repository:
-        for name in ("HEAD~2", "HEAD~1", "HEAD", "HEAD~1"):
-            catalogue_of(repository, resolve(repository, name).commit)
-    assert len(asked) == len(set(asked)) == 6  # five documents and the README
-
-
 def test_trees_that_were_dropped_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """Memory for them is bounded, and the answers are the same."""
     states = [_state("{package}.md", {f"p{n}": records([n + shift]) for n in range(3)}) for shift in range(6)]

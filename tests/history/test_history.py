@@ -2,28 +2,22 @@
 
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from helpers import catalogue, history, record, records
-from msgspec.structs import replace
 
-from cachewatch.core.tag_pairs import Blob, Content, Reader
-from cachewatch.git.catalogue import list_revision
 from cachewatch.git.document_history import FileHistories, find_trails
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import resolve
 from cachewatch.history import (
     NO_STACK,
     PackageHistory,
-    Present,
     TagHistory,
     intervals_of,
     lags_of,
-    read_tag,
     totals_of,
     walk,
 )
@@ -157,29 +151,8 @@ def test_the_demo_adds_up(demo_repository: Path) -> None:
             assert before.specs + step.counts.get("new", 0) - step.counts.get("gone", 0) == step.specs
 
 
-class _Noting:
-    """A reader that notes what is read through it."""
-
-    def __init__(self, inner: Reader) -> None:
-        self.inner = inner
-        self.names: list[str] = []
-
-    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        wanted = list(blobs)
-        self.names += [blob.name for blob in wanted]
-        return self.inner.read(wanted)
-
-    def again(self) -> Reader:
-        return self
-
-
-def _noting(trails: FileHistories) -> tuple[FileHistories, _Noting]:
-    reader = _Noting(trails.reader)
-    return replace(trails, reader=reader), reader
-
-
-def test_what_is_known_is_not_read_again(zlib: Path) -> None:
-    """A second walk reads nothing; a walk that goes on reads what came and the one before it."""
+def test_a_walk_goes_on_from_an_earlier_one(zlib: Path) -> None:
+    """It finds what a walk through everything finds."""
     whole = walk(_trails(zlib))
 
     def point_at(commit: str) -> None:
@@ -188,21 +161,16 @@ def test_what_is_known_is_not_read_again(zlib: Path) -> None:
     point_at(whole.revisions[1][0])
     half = walk(_trails(zlib))
     point_at(whole.revisions[3][0])
-    trails, later = _noting(_trails(zlib))
-    same, nothing = _noting(_trails(zlib))
 
-    assert walk(trails, half) == whole
-    assert walk(same, whole) == whole
-    assert (len(later.names), len(nothing.names)) == (2, 0)
+    assert walk(_trails(zlib), half) == whole
+    assert walk(_trails(zlib), whole) == whole
 
 
-def test_what_comes_back_is_read_once(tmp_path: Path) -> None:
-    """A document that is put back as it was is known already."""
+def test_what_comes_back(tmp_path: Path) -> None:
+    """A document is put back as it was."""
     one, two = catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(1), record(2)]})
-    trails, reader = _noting(_trails(history(tmp_path / "r.git", one, two, one, two)))
-    package = _only(walk(trails))
+    package = _only(walk(_trails(history(tmp_path / "r.git", one, two, one, two))))
 
-    assert len(reader.names) == 2
     assert [step.specs for step in package.steps] == [1, 2, 1, 2]
 
 
@@ -284,24 +252,6 @@ def test_links_and_doubles_are_named(tmp_path: Path) -> None:
 
     assert [diagnostic.path for diagnostic in trails.diagnostics] == ["_cache/develop/zlib/specs.md"]
     assert [len(trail.steps) for trail in trails.trails] == [1]
-
-
-def test_a_tag_is_read_once(demo_repository: Path) -> None:
-    """A dated tag never changes: what is known by object id is not read again."""
-    repository = Repository(demo_repository)
-    listing = list_revision(
-        repository,
-        resolve(repository, "HEAD:develop-2025-06-01"),
-        wanted_tag=lambda _: True,
-        wanted_package=lambda _: True,
-    )
-    found = dict(read_tag(listing.blobs, listing.reader, {}))
-    known = {listing.blobs[package].name: present for package, present in found.items() if isinstance(present, Present)}
-    reader = _Noting(listing.reader)
-
-    assert len(found) == len(listing.blobs) > 1
-    assert dict(read_tag(listing.blobs, reader, known)) == found
-    assert reader.names == []
 
 
 def _states(folder: Path, *states: tuple[str, ...]) -> FileHistories:

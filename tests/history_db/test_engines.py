@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from indexes import Catalogue, build, dump, write
 
-from cachewatch.documents import records as document_records
 from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed
 from cachewatch.git.repository import Repository
@@ -111,24 +110,3 @@ def test_how_much_is_committed_at_once_changes_nothing(
     assert len(each) > 3
     assert together == [sum(each)]
     assert dump(tmp_path / "1.db") == dump(tmp_path / f"{10**9}.db")
-
-
-@pytest.mark.usefixtures("small_units")
-def test_a_process_that_forgets_what_records_mean_finds_the_same(
-    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remembering = build(catalogue, tmp_path / "remembering.db")
-    known: list[int] = []
-    follow = engines._follow_all
-
-    def counting(repository: Repository, unit: Sequence[Task], each: Known) -> list[IndexedDocument]:
-        known.append(len(each.by_text))
-        return follow(repository, unit, each)
-
-    monkeypatch.setattr(engines, "_follow_all", counting)
-    build(catalogue, tmp_path / "counting.db")
-    assert any(known)
-    known.clear()
-    monkeypatch.setattr(document_records, "_MANY", 0)
-    assert build(catalogue, tmp_path / "forgetting.db") == remembering
-    assert not any(known)
