@@ -256,8 +256,11 @@ def _changing(repository: Repository) -> Iterator[str]:
             "--",
             f":(literal){repository.layout.catalogue}",
         ]
-        yield from repository.run(asked).decode().split()
-        return
+        found = repository.run(asked).decode().split()
+        if len(found) > 1:
+            yield from found
+            return
+        # Before the one revision that made this folder, documents may have been elsewhere.
     asked = ["rev-list", "--first-parent", "HEAD", "--", *repository.layout.pathspecs]
     for commit in repository.run(asked).decode().split():
         parent = repository.objects().get(f"{commit}^")

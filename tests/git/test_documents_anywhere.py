@@ -107,6 +107,16 @@ def test_a_move_into_the_usual_place_changes_nothing(run: Run, tmp_path: Path) -
     assert first[:10] in run("show", "zlib", "--repo", repository).output, shown
 
 
+def test_the_newest_two_may_be_before_a_move(run: Run, tmp_path: Path) -> None:
+    """`diff` alone passes over a revision that only moved documents into the usual place."""
+    elsewhere = [_state("{package}.md", state) for state in TWO_STATES]
+    moved = _state("_cache/{tag}/{package}/specs.md", TWO_STATES[1])
+    repository = history(tmp_path / "r.git", *elsewhere, moved)
+
+    found = _diff(run, "--repo", repository)
+    assert [package["name"] for package in found["packages"]] == ["hdf5", "py-a", "zlib"]
+
+
 def test_a_catalogue_that_was_deleted_is_removed(run: Run, tmp_path: Path) -> None:
     """The revision before had it, so everything is gone, and nothing else is looked for."""
     repository = history(tmp_path / "r.git", _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0]), README)
