@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, resolve, resolve_upstream
 from cachewatch.git.trees import folders
 from cachewatch.notify.pass_context import Context
+from cachewatch.sources.folders import is_plain, list_path
 
 # What the keys of `match:` are called for `diff`.
 _FILTERS = {
@@ -83,9 +85,27 @@ def _asked(match: Match) -> Iterator[tuple[str, str]]:
 
 
 def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
-    if not context.clone_folder(source.name).exists():
-        return "nothing has been fetched yet; run `cachewatch once` first"
-    return str(error)
+    if context.clone_folder(source.name).exists():
+        return str(error)
+    return f"{_why_empty(source)}nothing has been fetched yet; run `cachewatch once` first"
+
+
+def _why_empty(source: Source) -> str:
+    """Begin a sentence with what a source on this machine has in place of documents; "" if it has some, or is elsewhere."""
+    path = Path(source.address)
+    if source.type != "git" or not path.exists():
+        return ""
+    try:
+        if is_plain(path):
+            list_path(source.address, source.layout)
+            return ""
+        with closing(Repository(path, source.layout)) as repository:
+            newest = resolve(repository, source.branch or "HEAD")
+            if tags_of(repository, newest).ids:
+                return ""
+            return f"{nothing_found(repository, newest.commit, newest.name)}; "
+    except CachewatchError as error:
+        return f"{error}; "
 
 
 def _with_all_tags(looked: _Looked, source: Source) -> Sequence[_Looked]:
