@@ -26,6 +26,8 @@ def resume(context: Context) -> None:
     recover(context)
     bury_unknown(context)
     set_aside_damaged(context)
+    if context.database.mended:
+        _tell_of_damage(context)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
     if kind:
@@ -60,6 +62,23 @@ def _requeue_expired(context: Context) -> None:
         expired = outbox.requeue_expired(connection, context.clock())
     for each in expired:
         context.log_of(each).warning("lease.expired", owner=each.lease_owner)
+
+
+def _tell_of_damage(context: Context) -> None:
+    """Values that a flipped bit gave another type are whole again; other bits may have flipped unseen."""
+    place, values = context.database.place, ", ".join(context.database.mended)
+    context.log.error("state.mended", database=place, values=values)
+    notice = Notice(
+        topic="state",
+        title="the state was damaged, and mended",
+        lines=(
+            f"{place}: {values} had another type, and has its own again.",
+            "A disk that changes bits may have changed others: look at the disk, and restore a backup.",
+        ),
+        commands=("cachewatch state check",),
+    )
+    with context.database.write() as connection:
+        operator_notices.notify_within(connection, context, notice)
 
 
 def _tell_of_loss(context: Context) -> None:

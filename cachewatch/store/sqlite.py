@@ -8,10 +8,11 @@ import os
 import pwd
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 
@@ -20,6 +21,7 @@ from cachewatch.runtime.filesystems import journal_mode
 from cachewatch.store.database import Database
 from cachewatch.store.migrations import bring_up, check_form, form_of
 from cachewatch.store.private_folder import make_private
+from cachewatch.store.schema import metadata
 from cachewatch.store.sqlite_backup import copy_whole
 from cachewatch.store.timestamps import Clock, utc_now
 
@@ -62,6 +64,8 @@ class SqliteDatabase(Database):
                 if is_checked:
                     _check(self._engine, self.path, "quick_check")
                 self.is_new = bring_up(self._engine, self.place)
+                if is_checked:
+                    self.mended = _mend_types(self._engine)
         except BaseException:
             self.close()
             raise
@@ -81,6 +85,13 @@ class SqliteDatabase(Database):
         """Raise StateError if the file is damaged, by a look at all of it."""
         with self._explained():
             _check(self._engine, self.path, "integrity_check")
+            with self._engine.connect() as connection:
+                found = ", ".join(f"{value}" for value in _of_wrong_type(connection))
+            if found:
+                raise StateError(
+                    f"{self.path}: damaged ({found}); `cachewatch once` or a restart of the daemon mends it, but a disk "
+                    "that changes bits may have changed others: restore a backup"
+                )
 
     def back_up(self, target: Path) -> None:
         """Copy the whole database to `target`, which must not exist."""
@@ -227,6 +238,46 @@ def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("isolation_level") != "AUTOCOMMIT":
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
+
+class _Value(Struct, frozen=True):
+    """A value in the database."""
+
+    table: str
+    row: int
+    column: str
+    type: str  # that it should have
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column} of row {self.row}"
+
+
+def _of_wrong_type(connection: Connection) -> Iterator[_Value]:
+    """Yield the values whose type is another than that of their column, since a bit flipped."""
+    for table in metadata.sorted_tables:
+        for column in table.c:
+            right = column.type.compile(connection.dialect)
+            right = "INTEGER" if right == "BOOLEAN" else "REAL" if right == "FLOAT" else right
+            types = ("real", "integer") if right == "REAL" else (right.lower(),)
+            # An index still has the value as it was.
+            where = f"NOT INDEXED WHERE typeof({column.name}) NOT IN ({', '.join(map(repr, (*types, 'null')))})"
+            query = f"SELECT rowid FROM {table.name} {where}"  # noqa: S608  our own names
+            for (row,) in connection.exec_driver_sql(query).all():
+                yield _Value(table.name, row, column.name, right)
+
+
+def _mend_types(engine: Engine) -> tuple[str, ...]:
+    """Give every value the type of its column, and name those that had another; checksums tell if they are whole."""
+    with engine.connect() as connection:
+        found = list(_of_wrong_type(connection))
+    if found:
+        with engine.execution_options(writes=True).begin() as connection:
+            connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+            for each in found:
+                connection.exec_driver_sql(f"REINDEX {each.table}")
+                change = f"{each.column} = CAST({each.column} AS {each.type})"
+                connection.exec_driver_sql(f"UPDATE {each.table} SET {change} WHERE rowid = {each.row}")  # noqa: S608
+    return tuple(map(str, found))
 
 
 def _check(engine: Engine, path: Path, how: str) -> None:

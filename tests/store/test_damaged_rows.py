@@ -11,10 +11,12 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import Post, free_port, post
+from sqlite_files import flip_type
 from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.notify import operator_actions
+from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
 from cachewatch.notify.cleanup import clean_up
 from cachewatch.notify.recovery import resume
 from cachewatch.notify.sending_deliveries import deliver
@@ -308,3 +310,35 @@ def test_a_resend_of_what_is_damaged_is_refused_in_a_sentence(site: Site, server
     flip(site, "digests", "rendered", "subscription = 'ml'")
     with pytest.raises((DamagedRow, UsageError), match="damaged"):
         operator_actions.resend(site.open(), mails(site)["kim"].id)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("deliveries", "channel"),
+        ("deliveries", "checksum"),
+        ("digests", "key"),
+        ("alerts", "kind"),
+        ("cursors", "moved_at"),
+    ],
+)
+def test_a_bit_that_makes_bytes_of_text_is_turned_back_and_named(
+    site: Site, server: Post, run: Run, table: str, column: str
+) -> None:
+    """Everybody gets everything; operators hear of it, since other bits may have flipped unseen."""
+    context = site.open()
+    open_now(context, Alert(key=AlertKey(AlertKind.SOURCE_STALE, "public"), title="an alert"))
+    for database in Site.opened:
+        database.close()
+    database, config = site.folder / "state" / "cachewatch.db", ("--config", site.folder / "cachewatch.yaml")
+    flip_type(database, table, column)
+    checked = run("state", "check", *config)
+    assert (checked.exit_code, "Traceback" in checked.error, "restore a backup" in checked.error) == (5, False, True)
+    site.publish(2)
+    done = run("once", *config)
+    assert (done.exit_code, f"{table}.{column} of row " in done.error) == (0, True), done.error
+    assert {each.state for each in site.deliveries()} == {State.SENT}
+    assert [received.recipient for received in server.received].count("kim@example.org") == 2
+    assert "the state was damaged, and mended" in site.notices()
+    assert run("state", "check", *config).exit_code == 0
