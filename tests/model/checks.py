@@ -19,6 +19,7 @@ def problems(world: World) -> Iterator[str]:
     for stream in world.streams:
         for problem in (*_sum_problems(world, stream), *_target_problems(world, stream)):
             yield f"{stream.subscription}/{stream.name}: {problem}"
+    yield from world.silenced
     yield from _mail_problems(world)
     yield from _held(world)
 

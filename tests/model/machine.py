@@ -24,6 +24,8 @@ _STEP = st.builds(
 _STEPS = st.lists(_STEP, min_size=1, max_size=3)
 _LATER = st.sampled_from((timedelta(0), 5 * MINUTE, HOUR, 7 * HOUR, DAY, 4 * DAY, 30 * DAY))
 _SKEW = st.sampled_from([sign * size for size in (HOUR, DAY, 30 * DAY, 365 * DAY) for sign in (1, -1)])
+# The first and the last that git and a calendar know, and some beyond.
+_SECONDS = st.sampled_from((0, 1, 2**31, 253402300799, 253402300800, 2**40, 2**62))
 # A pass with much to tell makes so many calls that can be its last.
 _CALL = st.integers(1, 6400)
 
@@ -47,6 +49,23 @@ class Model(RuleBasedStateMachine):
         """Let upstream change, and the service see it."""
         self._do("change", steps=steps)
         self._do("run", later=later)
+
+    @rule(steps=_STEPS, later=_LATER, seconds=_SECONDS)
+    def publish_with_an_odd_date(self, steps: list[Step], later: timedelta, seconds: int) -> None:
+        """Let upstream change with a date that no calendar holds, or one far from now, and the service see it."""
+        self._do("change", steps=steps, seconds=seconds)
+        self._do("run", later=later)
+
+    @rule(
+        steps=st.lists(_STEPS, min_size=1, max_size=4), later=_LATER, mood=st.sampled_from((Mood.REFUSES, Mood.DEFERS))
+    )
+    def refuse_everybody_for_a_while(self, steps: list[list[Step]], later: timedelta, mood: Mood) -> None:
+        """Let the mail server refuse everybody while there is news, then work again."""
+        self._do("set_mood", mood=mood)
+        for some in steps:
+            self._do("change", steps=some)
+            self._do("run", later=later)
+        self._do("set_mood", mood=Mood.ACCEPTS)
 
     @rule(steps=_STEPS)
     def publish(self, steps: list[Step]) -> None:

@@ -11,12 +11,15 @@ from typing import Any
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP
 
+RELAYING_DENIED = "Relaying denied"
+
 
 class Mood(StrEnum):
     """What the server does with everybody."""
 
     ACCEPTS = "accepts"
-    DEFERS = "defers"
+    DEFERS = "defers"  # everybody, with 451
+    REFUSES = "refuses"  # everybody, with 550
     SWALLOWS = "swallows"  # takes each message, and dies before it says so
     CUTS = "cuts"  # takes no message, and dies instead of saying so
     AWAY = "away"
@@ -29,6 +32,7 @@ class MailServer:
     def __init__(self) -> None:
         self.mood = Mood.ACCEPTS
         self.refused: set[str] = set()
+        self.turned_away: set[str] = set()  # by the mood alone, since somebody looked
         self.taken: defaultdict[str, list[bytes]] = defaultdict(list)
         # The controller asks itself whether it is there, so it has to know its port.
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -61,6 +65,9 @@ class MailServer:
             return "550 5.1.1 no such user"
         if self.mood is Mood.DEFERS:
             return "451 4.7.1 greylisted"
+        if self.mood is Mood.REFUSES:
+            self.turned_away.add(address)
+            return f"550 5.7.1 {RELAYING_DENIED}"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 

@@ -22,6 +22,20 @@ def run(later: timedelta = HOUR, **options: Any) -> Move:
 
 UPGRADE = change(Step("upgrade"))
 FOUND = {
+    "the mail server refuses everybody for a while": [
+        Move("set_mood", {"mood": Mood.REFUSES}),
+        *(move for _ in range(3) for move in (UPGRADE, run(2 * DAY))),
+        Move("set_mood", {"mood": Mood.ACCEPTS}),
+        run(2 * HOUR),
+    ],
+    "upstream commits dates that no calendar holds": [
+        change(Step("upgrade"), seconds=253402300800),
+        run(),
+        change(Step("upgrade"), seconds=2**62),
+        run(),
+        UPGRADE,
+        run(),
+    ],
     "a document is broken, then repaired with something new": [
         change(Step("break")),
         run(),

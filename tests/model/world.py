@@ -15,7 +15,7 @@ from cachewatch.core.filter_patterns import Globs
 from cachewatch.store import digests
 from cachewatch.store.opening import open_database
 from model.catalogue import Editor, Step, Tags, files_of, last_readable
-from model.mail import MailServer, Mood
+from model.mail import RELAYING_DENIED, MailServer, Mood
 from model.process import Zygote
 
 NO_TIME = timedelta(0)
@@ -125,6 +125,7 @@ class World:
     published: dict[str, Tags] = field(default_factory=dict)  # by commit
     last_read: dict[str, Tags] = field(default_factory=dict)  # the same, with what broken documents had before
     line: list[str] = field(default_factory=list)  # the commits of the branch
+    silenced: list[str] = field(default_factory=list)  # what the refusal of everybody cost
 
     def __post_init__(self) -> None:
         self.now = self.earliest = START + timedelta(hours=1)
@@ -177,18 +178,23 @@ class World:
             Stream("tags", "regular", (("feed", f"{out}/tags.atom"),), tags=("develop-*", "v*")),
         )  # fmt: skip
 
-    def change(self, steps: Iterable[Step], back: int = 0, is_forgotten: bool = False) -> None:
-        """Let upstream commit a catalogue that is so many steps further; `back` commits before it are rewritten."""
+    def change(
+        self, steps: Iterable[Step], back: int = 0, is_forgotten: bool = False, seconds: int | None = None
+    ) -> None:
+        """Let upstream commit a catalogue that is so many steps further; `back` commits before it are rewritten.
+
+        The commit may have a date of its own, in seconds since 1970.
+        """
         for step in steps:
             self.editor.apply(step)
-        self.publish(back=back)
+        self.publish(back=back, seconds=seconds)
         if is_forgotten:
             self.upstream.forget()
 
-    def publish(self, *, back: int = 0) -> None:
-        """Commit the catalogue as it is."""
+    def publish(self, *, back: int = 0, seconds: int | None = None) -> None:
+        """Commit the catalogue as it is, perhaps with a date of its own."""
         line = self.line[: max(1, len(self.line) - back)]
-        date = f"{int(self.now.timestamp())} +0000"
+        date = f"{int(self.now.timestamp()) if seconds is None else seconds} +0000"
         commit = self.upstream.commit(files_of(self.editor.tags), *line[-1:], date=date)
         self.published[commit] = {tag: dict(packages) for tag, packages in self.editor.tags.items()}
         before = self.last_read[line[-1]] if line else {}
@@ -215,14 +221,28 @@ class World:
         if moment > self.earliest + _FORGOTTEN:
             self.collect()
         request = {**self._request(skew), "kill": kill, "locked": locked}
-        is_daemon = self.is_daemon
+        is_daemon, dead = self.is_daemon, self._refused()
+        self.mail.turned_away.clear()
         status = (self.zygote.go_on if self.is_running else self.zygote.start if is_daemon else self.zygote.run)(
             request
         )
         self.is_running = is_daemon and status is None
         self.figures.passes += 1
         self.figures.killed += status == signal.SIGKILL
+        if len(self.mail.turned_away) > 1 and (lost := self._refused() - dead):
+            self.silenced.append(
+                f"{lost} deliveries are dead, though the server refused {sorted(self.mail.turned_away)}"
+            )
         return status
+
+    def _refused(self) -> int:
+        """Count the deliveries that are dead because the server refused everybody, where it does."""
+        if self.mail.mood is not Mood.REFUSES:
+            return 0
+        ((count,),) = self._rows(
+            f"SELECT count(*) FROM deliveries WHERE state = 'dead' AND said LIKE '%{RELAYING_DENIED}%'"
+        )
+        return int(count)
 
     def _request(self, skew: timedelta = NO_TIME) -> dict[str, Any]:
         self.seed += 1
