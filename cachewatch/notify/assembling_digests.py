@@ -85,7 +85,11 @@ def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasi
         pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
         why=notice_sentences.why(stream),
-        commands=tuple(filter(None, (notice_sentences.command(stream, span) for part in parts for span in part.spans))),
+        commands=tuple(
+            filter(
+                None, (line for part in parts for line in notice_sentences.commands(stream, part.spans, part.resolved))
+            )
+        ),
         zone=context.config.timezone,
         operator=", ".join(context.config.operators.to),
         links=context.config.links,

@@ -48,7 +48,7 @@ from cachewatch.report import digest
 from cachewatch.report.digest import Pinned, Return, Span, Table, TagDigest
 from cachewatch.runtime.isolation import Isolation
 from cachewatch.store import cursors, health
-from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position
+from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position, Unread
 from cachewatch.store.health import SourceHealth
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
@@ -64,6 +64,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()
     news: tuple[TagNews, ...] = ()
     returns: tuple[Return, ...] = ()  # of what the stream was told is gone
+    resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that can be read again, by tag
     advance: Advance | None = None  # None where nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
@@ -103,6 +104,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             spans=tuple(self._spans(unread)),
             news=tuple(news),
             returns=returns,
+            resolved=unread.resolved,
             advance=self._advance(unread, news, returns),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)

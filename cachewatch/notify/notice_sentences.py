@@ -2,7 +2,7 @@
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from cachewatch.config.model import Match
@@ -107,18 +107,36 @@ def why(stream: Stream) -> tuple[str, ...]:
     return (*lines, f"changes {', '.join(_kinds(stream.changes))}")
 
 
-def command(stream: Stream, span: Span) -> str:
-    """Return the command that shows the same changes; empty where readers have no access to the repository."""
+def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Yield the commands that show the same changes, also of documents that can be read again."""
+    for span in spans:
+        yield command(stream, span)
+    if stream.subscription.match.environment is not None:
+        return
+    by_base = defaultdict[tuple[str, str], list[str]](list)
+    for tag, entries in sorted(resolved.items()):
+        for entry in entries:
+            if entry.base_tag == tag:
+                by_base[tag, entry.base].append(entry.package)
+    for (tag, base), packages in by_base.items():
+        yield command(stream, spans[0], base, {"tags": (tag,), "packages": tuple(sorted(packages))})
+
+
+def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
+    """Return the command that shows the same changes, perhaps from another revision, and `only` of some packages.
+
+    It is empty where readers have no access to the repository.
+    """
     if not span.address:
         return ""
-    before, after = (side.revision or side.name for side in (span.before, span.after))
+    before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name
     match = stream.subscription.match
     if match.environment is not None:
         # The changes are those of its packages, of which there may be hundreds.
         words = ["cachewatch", "coverage", match.environment.name, "--repo", span.address, "--rev", after[:12]]
         return shlex.join([*words, *(["--tag", *match.tags] if _is_one_tag(match) else [])])
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
-    for key, patterns in _patterns(match):
+    for key, patterns in {**dict(_patterns(match)), **(only or {})}.items():
         words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
     words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(stream.changes)]
     return shlex.join(words)

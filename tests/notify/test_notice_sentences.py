@@ -8,7 +8,7 @@ import pytest
 from cachewatch.config.reading import read_config
 from cachewatch.core.model import Side
 from cachewatch.notify.digest_streams import streams_of
-from cachewatch.notify.notice_sentences import command, returned, unread, why
+from cachewatch.notify.notice_sentences import command, commands, returned, unread, why
 from cachewatch.report.digest import Span
 from cachewatch.store.cursors import Unread
 
@@ -59,3 +59,20 @@ def test_readers_see_no_path_of_the_server(tmp_path: Path, address: str, public:
 
     assert (f" --repo {public} " in shown) if public else (shown == "")
     assert str(tmp_path) not in shown + " ".join(why(stream))
+
+
+def test_a_command_shows_a_repaired_document_as_it_is_compared(tmp_path: Path) -> None:
+    """From its last readable version: between the revisions of the digest, nothing of it can be compared."""
+    address = "https://git.example.org/catalogue.git"
+    (tmp_path / "cachewatch.yaml").write_text(CONFIG.format(address=address, match="packages: p*"))
+    (stream,) = streams_of(read_config(tmp_path / "cachewatch.yaml"))
+    before, after = (Side(name=name, revision=name * 40) for name in "ab")
+    repaired = Unread(package="pa", base="c" * 40, base_tag="develop", since="a" * 40, reason="damaged")
+    whole, single = commands(
+        stream, [Span(source="s", address=address, before=before, after=after)], {"develop": (repaired,)}
+    )
+
+    assert whole.startswith(f"cachewatch diff {'a' * 12} {'b' * 12} --repo {address} '--package=p*'")
+    assert single.startswith(f"cachewatch diff {'c' * 12} {'b' * 12} --repo {address} ")
+    assert " --package=pa " in single
+    assert " --tag=develop " in single
