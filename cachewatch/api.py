@@ -4,7 +4,7 @@ Everything runs in the calling process and thread, except git, which is a proces
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -19,6 +19,7 @@ from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, Pac
 from cachewatch.core.repository_layout import ANYWHERE, Layout
 from cachewatch.core.selection import Selection, select
 from cachewatch.core.statements import Statement
+from cachewatch.core.statements.filtered_statements import of_kinds
 from cachewatch.core.tag_pairs import Comparison, Listing
 from cachewatch.diff import changesets
 from cachewatch.documents.parsing import parse
@@ -77,7 +78,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     packages: PackageCounts
     specs: SpecCounts
     kinds: frozenset[Kind]
-    statements: tuple[Statement, ...]  # every change once, with its cause
+    statements: tuple[Statement, ...]  # every change of the kinds asked for once, with its cause
     diagnostics: tuple[Diagnostic, ...]
 
     @property
@@ -102,11 +103,18 @@ class CoverageReport(Struct, frozen=True, kw_only=True):
 class TagChangeset:
     """What changed between two states of one tag: iterate over its packages once, then read `summary()`."""
 
-    def __init__(self, found: streams.Changeset, revisions_between: int | None, check_open: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        found: streams.Changeset,
+        revisions_between: int | None,
+        check_open: Callable[[], None],
+        wants: Callable[[Set[Kind]], bool],
+    ) -> None:
         self.before = found.before
         self.after = found.after
         self._found = found
         self._revisions_between = revisions_between
+        self._wants = wants
         self._packages = _guarded(_packages_of(found, check_open))
         self._is_begun = False
 
@@ -131,7 +139,7 @@ class TagChangeset:
             packages=outcome.packages,
             specs=outcome.tally.specs,
             kinds=outcome.kinds,
-            statements=outcome.statements,
+            statements=of_kinds(outcome.statements, self._wants),
             diagnostics=outcome.diagnostics,
         )
 
@@ -209,7 +217,9 @@ class OpenCatalogue:
             )
             comparison = self._compare(os.fspath(before), self._latest(after), selection)
             found = changesets(comparison, selection, _Kept)
-            return _guarded(TagChangeset(each, comparison.revisions_between, self._check_open) for each in found)
+            return _guarded(
+                TagChangeset(each, comparison.revisions_between, self._check_open, selection.wants) for each in found
+            )
 
     def _check_open(self) -> None:
         if not self._is_open:

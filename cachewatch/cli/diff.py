@@ -329,7 +329,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
     """Choose how packages are kept and written."""
     if name in ("json", "jsonl"):
-        return JsonCollector, write_json if name == "json" else write_jsonl
+        return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
         return CsvCollector, write_csv
     if name == "stat":

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange
+from cachewatch.core.statements.filtered_statements import WantsKinds, of_kinds
 from cachewatch.render.ascii_json import encode
 from cachewatch.render.causes import attributed, attributed_json
 from cachewatch.render.json_packages import (
@@ -33,8 +34,8 @@ class JsonCollector:
         return taken
 
 
-def write_json(changesets: Iterable[Changeset]) -> Iterator[bytes]:
-    """Yield one JSON object with all changesets."""
+def write_json(changesets: Iterable[Changeset], *, wants: WantsKinds) -> Iterator[bytes]:
+    """Yield one JSON object with all changesets, and of their statements and events those of the kinds that are wanted."""
     yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
     for number, changeset in enumerate(changesets):
         yield b",\n" if number else b"\n"
@@ -47,11 +48,11 @@ def write_json(changesets: Iterable[Changeset]) -> Iterator[bytes]:
                 yield separator
                 yield part
                 separator = b",\n"
-        yield b"]" + _rest(changeset.outcome) + _causes(changeset) + b"}"
+        yield b"]" + _rest(changeset.outcome, wants) + _causes(changeset) + b"}"
     yield b"]}\n"
 
 
-def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
+def write_jsonl(changesets: Iterable[Changeset], *, wants: WantsKinds) -> Iterator[bytes]:
     """Yield one JSON object a line, told apart by `type`: changeset, package, statement, cause, event, warning, summary."""
     for changeset in changesets:
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
@@ -59,11 +60,11 @@ def write_jsonl(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         for parts in changeset.collected():
             yield b"".join(b'{"type":"package",' + part[1:] + b"\n" for part in parts)
         outcome = changeset.outcome
-        for statement in outcome.statements:
+        for statement in of_kinds(outcome.statements, wants):
             yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
         for cause in attributed_json(attributed(changeset.explain())) if changeset.explain else ():
             yield encode({"type": "cause", **cause}) + b"\n"
-        for event in outcome.events:
+        for event in filter(lambda event: wants({event.kind}), outcome.events):
             yield encode({"type": "event", **event_values(event)}) + b"\n"
         for diagnostic in outcome.diagnostics:
             yield encode({"type": "warning", **fault_values(diagnostic)}) + b"\n"
@@ -76,11 +77,11 @@ def _causes(changeset: Changeset) -> bytes:
     return b',\n"causes":' + encode(attributed_json(attributed(changeset.explain())))
 
 
-def _rest(outcome: Outcome) -> bytes:
-    events = encode([event_values(event) for event in outcome.events])
+def _rest(outcome: Outcome, wants: WantsKinds) -> bytes:
+    events = encode([event_values(event) for event in outcome.events if wants({event.kind})])
     summary = encode(summary_values(outcome.packages, outcome.tally.specs))
     warnings = encode([fault_values(diagnostic) for diagnostic in outcome.diagnostics])
-    statements = encode([statement_values(statement) for statement in outcome.statements])
+    statements = encode([statement_values(statement) for statement in of_kinds(outcome.statements, wants)])
     return (
         b',\n"statements":'
         + statements

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import catalogue, record, signature
+from helpers import catalogue, history, record, signature
 
+import cachewatch
 from cachewatch.config.model import Match
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
@@ -137,6 +138,28 @@ def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
         assert total in output
         assert " rebuilt" not in output.partition("<footer>")[0]
     assert json.loads(run("diff", *sides, "--kind", "os", "--format", "json").output)["changesets"][0]["packages"] == []
+
+
+def test_kinds_as_data(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
+    """Statements and events of other kinds are left out of JSON and of the API, too."""
+    for kind in ("upgraded", "rebuilt"):
+        as_json = run("diff", *sides, "--kind", kind, "--format", "json").output
+        lines = map(json.loads, run("diff", *sides, "--kind", kind, "--format", "jsonl").output.splitlines())
+        with cachewatch.open(sides[1]) as opened:
+            (changeset,) = opened.diff(sides[0], sides[1], kinds=kind)
+            told = [one.kind.value for one in changeset.summary().statements]
+        found = [one["kind"] for one in json.loads(as_json)["changesets"][0]["statements"]]
+        assert found == [one["kind"] for one in lines if one["type"] == "statement"] == told == [kind]
+    states = [
+        catalogue({"zlib": [record(1)]}),
+        catalogue({"zlib": [record(2)]}),
+        catalogue({"zlib": [record(2)]}, "v1"),
+    ]
+    repository = history(tmp_path / "r.git", states[0], states[1] | states[2])
+    for kind, events in (("rebuilt", []), ("tag-added", ["tag-added"])):
+        output = run("diff", "HEAD~1", "--repo", repository, "--kind", kind, "--format", "json").output
+        found = [one["kind"] for each in json.loads(output)["changesets"] for one in each["events"]]
+        assert found == events
 
 
 @pytest.mark.parametrize("pattern", [r"/^(\w+\.?)*$/", "/(a*)*b/", "/(a|aa)+$/", "/(.*){20}!/", "/^(a+)+$/"])

@@ -22,6 +22,11 @@ class Selected(Struct, frozen=True):
     rest: tuple[Statement, ...] = ()
 
 
+def of_kinds(statements: Iterable[Statement], wants: WantsKinds) -> tuple[Statement, ...]:
+    """Return the statements of the kinds that somebody asked for, without lines of other kinds."""
+    return select_statements(statements, lambda line: wants(line.kinds), wants).statements
+
+
 def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKinds) -> Selected:
     """Part what is select_statements from the rest: whole tags by their own kinds, all else line by line."""
     shown: list[Statement] = []
