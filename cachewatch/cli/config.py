@@ -43,7 +43,7 @@ def config() -> None:
     "--source",
     "is_source_asked",
     is_flag=True,
-    help="Also warn about filters that match nothing in the fetched data, and a `since:` that is no revision.",
+    help="Also warn about filters that match nothing in the sources, as fetched or on this machine, and a `since:` that is no revision.",
 )
 @click.option("--strict", is_flag=True, help="With --source, exit with 2 if there are warnings.")
 @click.pass_context

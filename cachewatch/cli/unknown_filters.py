@@ -63,7 +63,7 @@ def _unknown_since(context: Context, source: Source) -> Iterator[str]:
     """Yield a sentence if `since:` is no revision of the source."""
     if source.since is not None:
         try:
-            with closing(context.open_repository(source)) as repository:
+            with closing(_open(context, source)) as repository:
                 resolve_upstream(repository, source.since)
         except CachewatchError as error:
             yield f"sources.{source.name}.since: {error}"
@@ -85,27 +85,33 @@ def _asked(match: Match) -> Iterator[tuple[str, str]]:
 
 
 def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
-    if context.clone_folder(source.name).exists():
+    if context.clone_folder(source.name).exists() or _is_here(context, source):
         return str(error)
     return f"{_why_empty(source)}nothing has been fetched yet; run `cachewatch once` first"
 
 
 def _why_empty(source: Source) -> str:
-    """Begin a sentence with what a source on this machine has in place of documents; "" if it has some, or is elsewhere."""
-    path = Path(source.address)
-    if source.type != "git" or not path.exists():
-        return ""
-    try:
-        if is_plain(path):
+    """Begin a sentence with what a folder on this machine has in place of documents; "" if it has some, or is elsewhere."""
+    if source.type == "git" and is_plain(Path(source.address)):
+        try:
             list_path(source.address, source.layout)
-            return ""
-        with closing(Repository(path, source.layout)) as repository:
-            newest = resolve(repository, source.branch or "HEAD")
-            if tags_of(repository, newest).ids:
-                return ""
-            return f"{nothing_found(repository, newest.commit, newest.name)}; "
-    except CachewatchError as error:
-        return f"{error}; "
+        except CachewatchError as error:
+            return f"{error}; "
+    return ""
+
+
+def _open(context: Context, source: Source) -> Repository:
+    """Open our copy of a source; before the first pass, the repository itself if it is on this machine."""
+    if _is_here(context, source):
+        return Repository(Path(source.address), source.layout)
+    return context.open_repository(source)
+
+
+def _is_here(context: Context, source: Source) -> bool:
+    """Tell whether a source is a repository on this machine that was not fetched yet."""
+    path = Path(source.address)
+    is_repository = source.type == "git" and path.exists() and not is_plain(path)
+    return is_repository and not context.clone_folder(source.name).exists()
 
 
 def _with_all_tags(looked: _Looked, source: Source) -> Sequence[_Looked]:
@@ -126,8 +132,9 @@ def _unknown(where: str, name: str, patterns: Sequence[str], looked: Sequence[_L
 
 def _look(context: Context, source: Source, asked: Asked) -> _Looked:
     """Read the newest revision of a source until all filters match something, the cheapest first."""
-    with closing(context.open_repository(source)) as repository:
-        revision = resolve(repository, "HEAD")
+    with closing(_open(context, source)) as repository:
+        newest = source.branch if source.branch and _is_here(context, source) else "HEAD"
+        revision = resolve(repository, newest)
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))

@@ -68,6 +68,23 @@ def test_a_source_that_begins_nowhere(site: Site, run: Run) -> None:
     assert "what `since:` and filters name was not checked" in run("config", "check", "--config", config).error
 
 
+def test_a_repository_on_this_machine_is_looked_into_before_the_first_pass(tmp_path: Path, run: Run) -> None:
+    """Its branch, too; nothing is fetched for that."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1])})])
+    git(tmp_path / "upstream.git", "branch", "next")
+    match = "match: {packages: [zlib, zlip]}"
+    for branch, said in (("next", "sources.public.since: "), ("none", "sources.public: ")):
+        source = f"stale_after: 400d, since: v1, branch: {branch}"
+        site.configure(CONFIG.replace("stale_after: 400d", source).replace("match: {}", match))
+        result = run("config", "check", "--config", site.folder / "cachewatch.yaml", "--source", "--strict")
+
+        assert result.exit_code == 2
+        assert f"warning: {said}" in result.error
+        assert "fetched" not in result.error
+        assert ("zlip: no package matches" in result.error) == (branch == "next")
+    assert not (tmp_path / "state").exists()
+
+
 def check(site: Site, run: Run, match: str, *options: str) -> Result:
     """Check a configuration whose subscription asks for `match`."""
     site.configure(CONFIG.replace("match: {}", f"match: {match}"))
@@ -175,9 +192,9 @@ def test_a_name_that_one_of_two_sources_has(site: Site, run: Run) -> None:
 
 
 def test_before_the_first_pass(tmp_path: Path, run: Run) -> None:
-    """Nothing is made where the state will be."""
+    """Nothing is made where the state will be, and nothing is fetched."""
     site = Site(tmp_path, [NEWEST])
-    site.configure(CONFIG)
+    site.configure(CONFIG.replace("git: {folder}", "git: file://{folder}"))
     result = run("config", "check", "--config", tmp_path / "cachewatch.yaml", "--source")
 
     assert result.exit_code == 0
