@@ -58,8 +58,8 @@ def spelled(record: Spec) -> Spec:
 
 def form(records: Iterable[Spec]) -> str:
     """Tell how compilers are written: as before Spack 1.0, as since, or not at all."""
-    written = [record.get("compiler", "missing") or "" for record in records]
-    if written and set(written) == {"missing"}:
+    written = [record.get("compiler") or "" for record in records]
+    if written and not any(written):
         return "missing"
     return "old" if any("@=" in one for one in written) else "new"
 

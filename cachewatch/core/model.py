@@ -130,7 +130,7 @@ class CompilerForm(IntEnum):
 
     NEW = 0  # gcc@11.4.0, or none
     OLD = 1  # as before Spack 1.0: gcc@=11.4.0
-    MISSING = 2  # no record names one, not even none
+    MISSING = 2  # no record has one: it is left out, or empty
 
 
 class Signature(Struct, frozen=True, order=True, cache_hash=True):

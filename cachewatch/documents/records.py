@@ -78,14 +78,17 @@ class Known:
     def __init__(self) -> None:
         self.by_text: dict[str, Signature] = {}  # by the text of a record with an empty hash
         self.old: set[str] = set()  # texts that name a compiler as before Spack 1.0
+        self.unnamed: set[str] = set()  # texts in which the compiler is empty
         self._signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
         """Return the one object that stands for `signature`."""
         return self._signatures.setdefault(signature, signature)
 
-    def form_of(self, texts: Iterable[str]) -> CompilerForm:
-        """Return how records with these texts, each of which names a compiler, write it."""
+    def form_of(self, texts: Collection[str]) -> CompilerForm:
+        """Return how records with these texts write the compiler."""
+        if self.unnamed and texts and self.unnamed.issuperset(texts):
+            return CompilerForm.MISSING
         return CompilerForm.NEW if self.old.isdisjoint(texts) else CompilerForm.OLD
 
     def forget_many(self) -> None:
@@ -93,6 +96,7 @@ class Known:
         if len(self.by_text) > _MANY:
             self.by_text.clear()
             self.old.clear()
+            self.unnamed.clear()
             self._signatures.clear()
 
 
@@ -161,6 +165,8 @@ def _learn(text: str, known: Known) -> Signature | None:
         return None
     if spack_spellings.is_old_compiler(record.compiler):
         known.old.add(text)
+    if not record.compiler:
+        known.unnamed.add(text)
     variants, stacks = _variants(record.variants), _stacks(record.stacks)
     signature = known.by_text[text] = known.one(_signature(record, variants, stacks))
     return signature
@@ -213,9 +219,10 @@ def records_of(details: Any, known: Known) -> Records:
 
 
 def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:
-    if compilers and all(compiler is UNSET for compiler in compilers):
+    names = [_named(compiler) for compiler in compilers]
+    if names and not any(names):
         return CompilerForm.MISSING
-    is_old = any(spack_spellings.is_old_compiler(_named(compiler)) for compiler in compilers)
+    is_old = any(map(spack_spellings.is_old_compiler, names))
     return CompilerForm.OLD if is_old else CompilerForm.NEW
 
 

@@ -80,6 +80,9 @@ def match_kinds(change: PackageChange) -> dict[str, int]:
         ),
         pytest.param({}, {"compiler": ...}, {"rebuilt": 1}, id="a document without compilers: rebuilt"),
         pytest.param({"compiler": ...}, {}, {"rebuilt": 1}, id="compilers in documents that had none: rebuilt"),
+        pytest.param({}, {"compiler": ""}, {"rebuilt": 1}, id="a document with empty compilers: rebuilt"),
+        pytest.param({"compiler": None}, {}, {"rebuilt": 1}, id="compilers in documents that had null: rebuilt"),
+        pytest.param({}, {"compiler": "none"}, {"recompiled": 1}, id="none is a value"),
         pytest.param({"compiler": ...}, {"versions": ["2.0"]}, {"upgraded": 1}, id="with another version: upgraded"),
     ],
 )
