@@ -18,7 +18,9 @@ from cachewatch.errors import UnreadableDocument
 
 _MAX_DEPTH = 64
 _MANY_KEYS = 1_000  # documents have ten, and each costs as much as a small document
-_KEY = re.compile(r"[\w.-]+:(?= |$)")  # what begins a value; all other lines continue one
+# What begins a value; all other lines continue one. In quotes, only our keys do: members of broken JSON look like others.
+_KEY = re.compile(r"""(?:([\w.-]+)|(["'])(title|layout|categories|meta|spec_details)\2) *:(?= |$)""")
+_COMMENT = re.compile("^#.*", re.MULTILINE)
 _TOO_MUCH = f"is not written as the generator writes documents; of such the limit is {MAX_PATIENT_BYTES // 2**20} MiB"
 _NOT_NUMBERS = {"nan", ".nan", "infinity", "-infinity", "inf", ".inf", "-.inf", "+.inf"}
 
@@ -70,14 +72,14 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
             texts.append([line])
         elif texts:
             texts[-1].append(line)
-        elif line and not line.isspace():
+        elif line and not line.isspace() and not line.startswith("#"):
             return None
     if len(texts) > _MANY_KEYS:
         return None
     values: dict[str, Any] = {}
     for text in map("\n".join, texts):
-        name, _, value = text.partition(":")
-        found = _value(name, value.strip(" "), text)
+        key = _KEY.match(text)
+        found = _value(key[1] or key[3], text[key.end() :].strip(" "), text) if key else None
         if found is None:
             return None
         for name in values.keys() & found.keys():
@@ -88,6 +90,8 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
 
 def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
     """Return a key with its value; None if `text`, the lines of the key, is no mapping in YAML."""
+    if value.startswith(("{", "[")):
+        value = _COMMENT.sub("", value)
     if name == "meta" and value.startswith("{"):
         return {name: value}  # what is wrong with it is said, not refused: meta_checks.py reads it
     try:

@@ -146,6 +146,12 @@ def _indented(indent: int | str) -> object:
         pytest.param(_rewritten(categories=lambda t: t.replace(", ", ",\n  ")), id="categories over two lines"),
         pytest.param(_rewritten(categories=lambda _: "\n- package\n- develop"), id="categories as a list"),
         pytest.param(_rewritten(title=lambda _: "\n  zlib"), id="a title on its own line"),
+        pytest.param(_rewritten().replace(b"spec_details:", b'"spec_details":'), id="a key in quotes"),
+        pytest.param(_rewritten().replace(b"meta:", b"'meta' :"), id="a blank before the colon"),
+        pytest.param(_rewritten().replace(b"title:", b"# All\n# of zlib\ntitle:"), id="comments at the beginning"),
+        pytest.param(_rewritten().replace(b"spec_details:", b"# All specs\nspec_details:"), id="a comment behind meta"),
+        pytest.param(_rewritten(spec_details=lambda t: t + "\n#\n# End"), id="comments at the end"),
+        pytest.param(_rewritten(spec_details=_indented(0)), id="JSON whose lines begin with members"),
     ],
 )
 def test_a_value_may_take_several_lines(data: bytes) -> None:
