@@ -71,12 +71,13 @@ def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasi
     hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
+    key = _key(context, stream, parts, occasion)
     digest = Digest(
-        key=_key(context, stream, parts, occasion),
+        key=key,
         subscription=stream.subscription.name,
         description=stream.subscription.description,
         created=now,
-        period=_period(parts, now, is_urgent=stream.is_urgent),
+        period=_period(context, stream, parts, key, now),
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
@@ -123,14 +124,17 @@ def _key(context: Context, stream: Stream, parts: list[SourceDiff], occasion: st
     return key
 
 
-def _period(parts: list[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
-    """Name the span so that it can be a file's name: one day with its hour, or two days."""
+def _period(context: Context, stream: Stream, parts: list[SourceDiff], key: str, now: datetime) -> str:
+    """Name the span so that it can be a file's name: one day with its time, or two days; no other digest has it."""
     sides = [span for part in parts for span in part.spans]
     end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     begin = min((span.before.time for span in sides if span.before.time), default=end)
     same_day = begin[:10] == end[:10]
     period = end.replace(":", "") if same_day else f"{begin[:10]}..{end[:10]}"
-    return f"{period}-urgent" if is_urgent else period
+    period = f"{period}-urgent" if stream.is_urgent else period
+    with context.database.read() as connection:
+        is_taken = digests.has_period(connection, stream.subscription.name, period)
+    return f"{period}-{key[:8]}" if is_taken else period
 
 
 def split(

@@ -176,6 +176,17 @@ def last_created(connection: Connection, subscription: str, stream: str) -> date
     return connection.execute(query).scalar()
 
 
+def has_period(connection: Connection, subscription: str, period: str) -> bool:
+    """Tell whether a digest of the subscription that went out is of this period."""
+    return connection.execute(_of_period(), {"subscription": subscription, "period": period}).first() is not None
+
+
+@cache
+def _of_period() -> Select[Any]:
+    went_out = digests.c.state.in_((DigestState.READY, DigestState.RELEASED))
+    return select(digests.c.key).where(*same(digests, "subscription", "period"), went_out).limit(1)
+
+
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors move to if a held digest is released."""
     found: set[str] = set()

@@ -1,5 +1,6 @@
 """Digests are rendered with the site's own templates, and with ours where those fail."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -43,6 +44,24 @@ def site(tmp_path: Path) -> Site:
     made.run()
     made.publish(1)
     return made
+
+
+def test_links_tell_digests_of_one_period_apart(site: Site) -> None:
+    """Each leads to the page of its own digest: here upstream takes the same step twice."""
+    archive = 'formats: [html, txt], archive: "https://example.org/{subscription}/{period}.html"}'
+    site.configure(
+        CONFIG.replace("template: site.html.j2", "when: each revision").replace("formats: [txt]}", archive, 1)
+    )
+    for number in (1, 0, 1):
+        site.publish(number)
+        site.run(later=timedelta(hours=1))
+
+    linked = {}
+    for path in (site.folder / "out/ml").glob("*.txt"):
+        (link,) = re.findall(r"https://example\.org/ml/(\S+)", path.read_text())
+        linked[path.stem] = link
+    assert linked == {name: f"{name}.html" for name in linked}
+    assert len(linked) == 3
 
 
 @pytest.mark.slow
