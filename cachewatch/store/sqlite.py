@@ -292,6 +292,8 @@ def _advise(error: DatabaseError, folder: Path) -> str:
     code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
     if code == sqlite3.SQLITE_IOERR and _is_full(folder):
         code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
+    if code == sqlite3.SQLITE_CANTOPEN and _has_no_inode(folder):
+        return f"{said}; the disk has no inode left: delete files on it; nothing was lost"
     advice = {
         sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
         sqlite3.SQLITE_IOERR: "the disk is failing; no confirmed data is lost",
@@ -302,6 +304,14 @@ def _advise(error: DatabaseError, folder: Path) -> str:
         sqlite3.SQLITE_BUSY: "another process is using it; try again",
     }.get(code)
     return f"{said}; {advice}" if advice else said
+
+
+def _has_no_inode(folder: Path) -> bool:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return found.f_files > 0 and found.f_favail == 0  # where they are not counted, both are 0
 
 
 def _is_full(folder: Path) -> bool:
