@@ -165,7 +165,8 @@ class Case:
         (self.folder / "upstream.git" / "refs" / "heads" / "main").write_text(self.commits[number] + "\n", "ascii")
 
     def begin(self) -> None:
-        """Write the configuration."""
+        """Write the configuration, and make the folder that a Maildir needs."""
+        (self.folder / "out").mkdir(exist_ok=True)
         own = f"{self.folder}/state"
         state = own if self.address is None else f"{self.address}\nstate_folder: {own}"
         readers = ", ".join(self.readers)
