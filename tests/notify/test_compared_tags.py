@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from helpers import catalogue, history, record
 from msgspec.structs import replace
-from selected import PACKAGES, alone, collector, compared, digest_of, states
+from selected import alone, collector, compared, digest_of, states
 
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.selection import Selection, select
-from cachewatch.core.tag_pairs import Blob, Content
 from cachewatch.diff import changesets
 from cachewatch.errors import WorkFailed
-from cachewatch.git import catalogue as git_catalogue
 from cachewatch.notify import kept_packages
 from cachewatch.notify.compared_tags import ComparedTags
 from cachewatch.notify.crashing_documents import Suspects
@@ -83,27 +81,6 @@ def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
         again = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
 
     assert found == again == [alone(folder, selection) for selection in SELECTIONS]
-
-
-def test_documents_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = history(
-        tmp_path / "r.git",
-        *(catalogue({name: [record(number + 10 * step)] for number, name in enumerate(PACKAGES)}) for step in (0, 1)),
-    )
-    reads: list[str] = []
-    read = git_catalogue.GitReader.read
-
-    def noted(self: git_catalogue.GitReader, blobs: Iterable[Blob]) -> Iterator[Content]:
-        asked = list(blobs)
-        reads.extend(blob.path for blob in asked)
-        return read(self, asked)
-
-    monkeypatch.setattr(git_catalogue.GitReader, "read", noted)
-    tags = ComparedTags(tmp_path / "kept", INLINE)
-    for selection in SELECTIONS:
-        digest_of(shared(folder, tags, selection))
-
-    assert len(reads) == 2 * len(PACKAGES)
 
 
 def test_what_does_not_fit_in_memory_is_read_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

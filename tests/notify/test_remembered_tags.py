@@ -1,22 +1,17 @@
 """Who chooses the same of what changed is told the same, whatever their patterns are, and it is found once."""
 
-from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
-from digests import read
 from helpers import catalogue, history, records
-from msgspec.structs import replace
 from selected import alone, compared, states
 from station import Site
 
 from cachewatch.core.selection import select
-from cachewatch.notify import net_differences
 from cachewatch.notify.comparison_notes import TagNotes
-from cachewatch.notify.remembered_tags import RememberedTags, TagNews, what_is_asked
-from cachewatch.render.digest_collector import read_tag_digest
-from cachewatch.report.digest import TagDigest, VersionsChange
+from cachewatch.notify.remembered_tags import what_is_asked
+from cachewatch.report.digest import TagDigest
 
 # Most of them choose the same of what changed.
 SELECTIONS = (
@@ -68,41 +63,13 @@ def site(tmp_path: Path) -> Site:
 
 
 @pytest.mark.slow
-def test_readers_with_other_patterns_share_what_was_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_with_other_patterns_are_told_the_same(site: Site) -> None:
     """Also how many packages a silence hid."""
-    found: list[str] = []
-
-    def noted(*arguments: object, **options: object) -> TagDigest:
-        digest = read_tag_digest(*arguments, **options)  # type: ignore[arg-type]
-        found.append(digest.report.after.tag or "")
-        return digest
-
-    monkeypatch.setattr(net_differences, "read_tag_digest", noted)
     site.run()
 
-    assert Counter(found) == {"develop": 2, "v2": 2}  # for ann and kim, and for lou
     told = {stored.subscription: stored.rendered for stored in site.digests()}
     assert told["ann"].title == told["kim"].title
     assert told["ann"].bullets == told["kim"].bullets
     assert "hdf5" in told["ann"].text
     assert "lou" not in told
     assert "it moves" in told["kim"].text
-
-
-def test_no_more_is_remembered_than_memory_is_to_take(demo_repository: Path) -> None:
-    """What was asked for last stays, and a long one is found each time."""
-    tag = replace(read(demo_repository), statements=(), rest=(), versions=())
-    tag = replace(tag, report=replace(tag.report, statements=()))
-    found: Counter[str] = Counter()
-
-    def news(name: str, size: int) -> TagNews:
-        found[name] += 1
-        versions = tuple(VersionsChange(f"p{number}", ("1",), ()) for number in range(size))
-        return TagNews(replace(tag, versions=versions), NOTES, Counter())
-
-    remembered = RememberedTags(most=20, largest=10)
-    sizes = {"a": 10, "b": 10, "long": 11, "c": 1}
-    for name in ("a", "b", "a", "long", "long", "c", "a", "b", "c"):
-        assert len(remembered.get(name, lambda name=name: news(name, sizes[name])).tag.versions) == sizes[name]  # type: ignore[misc]
-
-    assert found == {"a": 1, "b": 2, "long": 2, "c": 2}

@@ -10,12 +10,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers import catalogue, records
@@ -27,7 +26,6 @@ from tools import program
 from cachewatch.notify import wrong_clocks
 from cachewatch.notify.backoff import LONGEST_PAUSE
 from cachewatch.notify.outages import longest
-from cachewatch.notify.pass_context import Context
 from cachewatch.notify.recovery import recover
 from cachewatch.store import outbox
 from cachewatch.store.opening import open_database
@@ -273,42 +271,6 @@ def test_a_shorter_time_to_try_is_no_clock_that_was_wrong(site: Site) -> None:
     site.now = datetime.now(UTC)
     recover(site.open())
     assert "clock.corrected" not in site.said.getvalue()
-
-
-@pytest.mark.only_sqlite
-def test_looking_for_it_costs_as_much_after_many_digests_as_after_few(site: Site) -> None:
-    """Counted are the instructions of SQLite's machine."""
-    context, found = site.open(), []
-    site.now = datetime.now(UTC)
-    recover(context)
-    for more in (10, 5000):
-        with context.database.write() as connection:
-            connection.exec_driver_sql(
-                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT :more) "
-                "INSERT INTO deliveries (digest, channel, target, copy, state, created, due, give_up, settled_at, "
-                "content_type, payload) SELECT digest, channel, target, :more + i, 'sent', created, due, give_up, "
-                "created, content_type, '' FROM deliveries, n WHERE deliveries.id = 1",
-                {"more": more},
-            )
-        found.append(_steps(context, lambda: recover(context)))
-    assert found[0] == found[1]
-
-
-def _steps(context: Context, act: Callable[[], object]) -> int:
-    count = 0
-
-    def step() -> int:
-        nonlocal count
-        count += 1
-        return 0
-
-    with context.database.read() as connection:
-        driver: Any = connection.connection.dbapi_connection
-        driver.set_progress_handler(step, 1)
-    act()  # through the same connection, which is given back and taken again
-    driver.set_progress_handler(None, 0)
-    assert count
-    return count
 
 
 @contextmanager
