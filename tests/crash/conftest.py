@@ -2,27 +2,26 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from model.mail import MailServer
 from postgres import Server
 from tools import program
 
-from crash.world import Post, World, Zygote
+from crash.world import World, Zygote
 
 
 @contextmanager
 def _built(folder: Path, server: Server | None) -> Iterator[World]:
     """Build a world with a process for each core, and one more, because they also wait for the disk."""
     program("strace")
-    with Post() as post:
-        zygotes = [Zygote() for _ in range((os.cpu_count() or 1) + 1)]
+    with MailServer() as post, ExitStack() as stack:
+        zygotes = [stack.enter_context(Zygote()) for _ in range((os.cpu_count() or 1) + 1)]
         built = World(folder, zygotes, post, server)
         built.build()
         yield built
-        for zygote in zygotes:
-            zygote.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,10 @@
 
 import email
 import email.policy
-import json
 import os
 import re
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,11 +16,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, LiteralString
+from typing import Any, LiteralString
 
 import psycopg
-from aiosmtpd.controller import Controller
 from helpers import catalogue, history, records
+from model.mail import MailServer
+from model.process import ForkingProcess
 from postgres import Server
 
 from cachewatch.config.state_address import PostgresAddress
@@ -55,48 +54,11 @@ subscriptions:
 """
 
 
-class Post:
-    """An SMTP server that remembers what it took."""
-
-    def __init__(self) -> None:
-        self.taken: defaultdict[str, list[bytes]] = defaultdict(list)
-        # The controller asks itself whether it is there, so it has to know its port.
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
-        self._controller = Controller(self, hostname="127.0.0.1", port=self.port, ready_timeout=30)
-
-    def __enter__(self) -> "Post":
-        self._controller.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._controller.stop()
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802  aiosmtpd's name
-        """Take a message."""
-        for recipient in envelope.rcpt_tos:
-            self.taken[recipient].append(envelope.content)
-        return "250 taken"
-
-
-class Zygote:
+class Zygote(ForkingProcess):
     """A process that has loaded everything, and becomes one run after the other."""
 
     def __init__(self) -> None:
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join((str(HERE.parent), str(HERE.parents[1]))))
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "zygote.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-            start_new_session=True,
-        )
-
-    def warm_up(self, case: "Case") -> None:
-        """Let it do a pass of its own, before any other, and load what that takes."""
-        self._write({"config": str(case.config)})
-        assert self._read() == {"status": 0}
+        super().__init__("crash.zygote")
 
     def run(self, case: "Case", *, hours: int = 0, inject: Sequence[str] = (), **request: Any) -> int:
         """Run one pass, with strace's hand on it where there is something to inject; return its wait status."""
@@ -120,24 +82,6 @@ class Zygote:
         _end_group(pid)
         self._read()
 
-    def close(self) -> None:
-        """End it."""
-        self._process.communicate(timeout=30)
-
-    def _write(self, request: dict[str, Any]) -> None:
-        stdin: IO[str] | None = self._process.stdin
-        assert stdin is not None
-        stdin.write(json.dumps(request) + "\n")
-        stdin.flush()
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the zygote ended"
-        answer = json.loads(line)
-        assert isinstance(answer, dict)
-        return answer
-
 
 @dataclass
 class Case:
@@ -146,7 +90,7 @@ class Case:
     number: int
     folder: Path
     commits: list[str]
-    post: Post
+    post: MailServer
     server: Server | None = None  # which has the state, if it is not in the folder
     address: PostgresAddress | None = None
 
@@ -232,7 +176,7 @@ class World:
 
     folder: Path
     zygotes: list[Zygote]
-    post: Post
+    post: MailServer
     server: Server | None = None  # which has the states
     commits: list[str] = field(default_factory=list)
     # Shared by threads: no two cases may have one number, and so the same readers.
@@ -254,7 +198,7 @@ class World:
         first.publish(0)
         subprocess.run([*_ONCE, "--config", str(first.config)], check=True, capture_output=True)
         for zygote in self.zygotes:
-            zygote.warm_up(self.case())
+            zygote.warm_up({"config": str(self.case().config)})
 
     def case(self) -> Case:
         """Return a copy of the world in which upstream has its second revision."""

@@ -1,4 +1,4 @@
-"""The process that becomes one run of cachewatch after the other; see zygote.py."""
+"""The process that becomes one run of cachewatch after the other; see zygote.py here and in tests/crash."""
 
 import json
 import os
@@ -6,26 +6,25 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from tools import finding_tests
 
 
-class Zygote:
-    """A process that has loaded everything."""
+class ForkingProcess:
+    """A process that has loaded everything, and forks runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "model.zygote"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env=finding_tests(),
             start_new_session=True,
         )
-        self._pid = 0
 
-    def __enter__(self) -> "Zygote":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -35,6 +34,28 @@ class Zygote:
         """Let it do a pass of its own, before any other."""
         self._write(request)
         assert self._read() == {"status": 0}
+
+    def _write(self, request: dict[str, Any]) -> None:
+        stdin: IO[str] | None = self._process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the zygote ended"
+        answer = json.loads(line)
+        assert isinstance(answer, dict)
+        return answer
+
+
+class Zygote(ForkingProcess):
+    """The process of the model."""
+
+    def __init__(self) -> None:
+        super().__init__("model.zygote")
+        self._pid = 0
 
     def run(self, request: dict[str, Any]) -> int:
         """Let a new process do a pass, and return its wait status; nothing that it started is left."""
@@ -66,17 +87,3 @@ class Zygote:
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         return status
-
-    def _write(self, request: dict[str, Any]) -> None:
-        stdin: IO[str] | None = self._process.stdin
-        assert stdin is not None
-        stdin.write(json.dumps(request) + "\n")
-        stdin.flush()
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the zygote ended"
-        answer = json.loads(line)
-        assert isinstance(answer, dict)
-        return answer
