@@ -207,19 +207,25 @@ def diff(
             pieces = iter(list(pieces))
             line.close()  # before a pager has the screen
         write(pieces, output, is_for_people=stat or format_ == "text")
-        if opened and opened[0].path == Path() and (named is None or named[1] == NEWEST):
-            _note_uncommitted(opened[0], named)
+        _note_not_compared(opened, named, after)
     _warn(done, is_all=is_all)
     _say_what_failed(done, fail_on, failures)
     context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
 
 
-def _note_uncommitted(repository: "Repository", named: tuple[str, str] | None) -> None:
-    """Say that edits of documents in the work tree here were not compared, and how they are."""
-    folder = uncommitted(repository)
-    if folder is not None:
+def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | None, after: str | None) -> None:
+    """Say what somebody may have meant where AFTER is HEAD, and how to compare that."""
+    if not opened or (named is not None and named[1] != NEWEST):
+        return
+    if named is not None and after is None and is_documents(named[0]):
+        command = shlex.join(["cachewatch", "diff", NEWEST, named[0]])
+        said = f"{named[0]} is BEFORE, {NEWEST} is AFTER; the other way round"
+    elif opened[0].path == Path() and (folder := uncommitted(opened[0])) is not None:
         command = shlex.join(["cachewatch", "diff", named[0] if named else NEWEST, str(folder)])
-        click.echo(f"cachewatch: uncommitted changes are not compared: `{safe(command)}`", err=True)
+        said = "uncommitted changes are not compared"
+    else:
+        return
+    click.echo(f"cachewatch: {safe(said)}: `{safe(command)}`", err=True)
 
 
 def _log_everything() -> None:
@@ -249,7 +255,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
     if before.startswith((f"{NEWEST}:", ":")) and not before.startswith(":/") and not os.path.exists(before):  # noqa: PTH110
         raise UsageError(
             f"{before}: alone, this tag would be compared with itself; name the other one: "
-            f"`cachewatch diff {before} {NEWEST}:develop`"
+            f"`cachewatch diff {NEWEST}~1{before.removeprefix(NEWEST)} {before}`"
         )
     return before, NEWEST
 

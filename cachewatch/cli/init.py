@@ -73,6 +73,8 @@ def init(*, file: Path, **options: Any) -> None:
         raise UsageError(f"these options do not produce a valid configuration:\n{error}") from error
     click.echo(f"{file}: written; state will be stored in {config.state}. Edit the file, then run", err=True)
     click.echo(f"  cachewatch config check --config {file}", err=True)
+    if options["source"] == PUBLIC_REPOSITORY:
+        click.echo(f"`cachewatch once` will fetch {PUBLIC_REPOSITORY}; --source names another catalogue.", err=True)
 
 
 def _values(options: dict[str, Any]) -> dict[str, Any]:

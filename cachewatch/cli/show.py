@@ -104,6 +104,7 @@ def show(
 def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
     if folders.is_documents(name):
         return [_read_file(name)]
+    folders.check_path(name)
     pattern, at, versions = name.partition("@")
     asked = _Asked(pattern, Versions([f"@{versions}"] if at else []))
     if is_plain(pattern):
@@ -207,7 +208,9 @@ def _read_file(name: str) -> ShownPackage:
     listings = folders.list_path(name)
     blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
     if len(blobs) != 1:
-        raise UnreadableDocument(f"{name}: `show` takes one document, but there are {len(blobs)} here")
+        raise UsageError(
+            f"{name}: has {len(blobs)} documents, and `show` takes one; `cachewatch show PACKAGE --repo {name}` shows one of them"
+        )
     listing, blob = blobs[0]
     content = next(listing.reader.read([blob]))
     return ShownPackage(_parse(content, name), listing.side)

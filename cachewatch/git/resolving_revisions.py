@@ -239,6 +239,7 @@ def newest_two(repository: Repository) -> tuple[str, str]:
         raise UnknownRevision(
             f"{repository.path}: has only one revision of the catalogue, so there is nothing to compare it with; "
             "fetch or record more, or name what to compare: `cachewatch diff BEFORE AFTER`"
+            f"{' (`cachewatch diff HEAD .` with what is not committed)' if repository.path == Path() else ''}"
         )
     newest, before = commits
     return before, "HEAD" if head is not None and head.id == newest else newest

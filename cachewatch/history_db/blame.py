@@ -121,7 +121,10 @@ def _rows(index: Index, beginning: str) -> dict[str, list[_Row]]:
 def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]], tags: Sequence[str]) -> str:
     if not found:
         where = " or ".join(tags) or "the history index"
-        return f"/{beginning}: no hash of {where} begins with it, up to {index.indexed.revision[:10]}"
+        up_to = f"up to {index.indexed.revision[:10]}"
+        return (
+            f"/{beginning}: no hash of {where} begins with it, {up_to}; `cachewatch log {beginning}` tells of a package"
+        )
     lines = [f"  /{spec_hash}  {_described(index, found[spec_hash][-1])}" for spec_hash in sorted(found)[:_MOST_NAMED]]
     more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
     return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"

@@ -326,6 +326,12 @@ def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytes
     note = "cachewatch: uncommitted changes are not compared: `cachewatch diff HEAD .`\n"
     assert (result.exit_code, result.error) == (0, note)
     assert "1.0 -> 1.1" in run("diff", "HEAD", ".").output
+    assert "`cachewatch diff HEAD .` with what is not committed" in run("diff").error
+    alone = run("diff", place.format("zlib"))
+    assert "1.1 -> 1.0" in alone.output
+    said = f"{place.format('zlib')} is BEFORE, HEAD is AFTER; the other way round: `cachewatch diff HEAD {place.format('zlib')}`"
+    assert said in alone.error
+    assert "uncommitted" not in alone.error
     assert run("diff", "HEAD", ".").error.count("uncommitted") == 0
     assert run("diff", "HEAD", "--repo", nowhere / "public.git").error == ""
 
@@ -412,3 +418,11 @@ def test_documents_in_the_folder_here_are_named(run: Run) -> None:
     assert result.exit_code == 2
     assert "`--repo .` reads the documents in this folder. Name one" in result.error
     assert run("packages", "--repo", ".", "--format", "names").output == "zlib\n"
+
+
+def test_init_says_what_will_be_fetched(nowhere: Path, run: Run) -> None:
+    """Who names no source is told which one `once` asks; nothing is fetched to write the file."""
+    said = "`cachewatch once` will fetch https://github.com/spack/cache.spack.io.git; --source names another"
+
+    assert said in run("init", "a.yaml").error
+    assert said not in run("init", "b.yaml", "--source", nowhere / "public.git").error

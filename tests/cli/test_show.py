@@ -64,3 +64,10 @@ def test_json(run: Run) -> None:
     assert [(spec["hash"], spec["versions"]) for spec in package["specs"]] == [(spec_hash(2), ["1.3"])]
     (spec,) = json.loads(run("show", spec_hash(65), "--format", "json").output)["specs"]
     assert (spec["package"], spec["stacks"], spec["tag"]) == ("py-b", ["e4s"], "develop")
+
+
+def test_a_document_that_is_not_there(run: Run) -> None:
+    """Nothing is looked for in its place."""
+    result = run("show", "nowhere.md")
+
+    assert (result.exit_code, result.error) == (2, "cachewatch: nowhere.md: there is no such file or folder\n")
