@@ -113,7 +113,7 @@ def test_what_was_sent_before_is_read_with_its_body(database: Database) -> None:
     with database.write() as connection:
         store(connection, mails)
         connection.execute(update(deliveries).values(state=State.SENT))
-        found = outbox.sent_history(connection, "mail", READERS[1], 5, lambda _: None)
+        found = outbox.sent_history(connection, "mail", READERS[1], 5)
 
     assert found == [mails[1]]
 
