@@ -95,7 +95,8 @@ def _facts(digest: Digest) -> list[Fact]:
     if digest.environment is not None:
         # Binaries are installed from whatever stack built them: what is lost, the environment says.
         statements = [one for one in statements if one.kind is not StatementKind.PLACE_LOST]
-    if facts := [*_own_facts(digest), *facts_of(statements, back), *map(_back, digest.returns)]:
+    facts = [*_own_facts(digest), *facts_of(statements, back), *map(_back, digest.returns), *_new_snapshots(digest)]
+    if facts:
         return facts
     if digest.environment is not None and any(tag.statements for tag in digest.tags):
         return [Fact((unchanged(digest.environment),))]
@@ -121,6 +122,14 @@ def _own_facts(digest: Digest) -> Iterator[Fact]:
         return
     if forms := headlines_of(change):
         yield Fact(forms)
+
+
+def _new_snapshots(digest: Digest) -> Iterator[Fact]:
+    """Name the snapshots of which nothing else is told: each is new, even if it is equal to the one before."""
+    reports = [tag.report for tag in digest.tags if not tag.statements]
+    names = [safe(each.after.tag)[:_LONGEST_NAME] for each in reports if each.before.tag != each.after.tag]
+    if names:
+        yield _listed([f"new snapshot {name}" for name in names], "", number(len(names), "new snapshot"))
 
 
 def _back(one: Return) -> Fact:

@@ -178,3 +178,19 @@ def test_the_name_of_a_subscription_that_is_there_is_no_old_name(tmp_path: Path,
     assert done.exit_code == 2
     assert "renamed_from" in done.error
     assert "is configured" in done.error
+
+
+def test_a_new_snapshot_is_named_though_it_is_equal_to_the_one_before(tmp_path: Path) -> None:
+    """Alone, and beside another new tag."""
+    names = ("develop-2025-06-01", "develop-2025-06-08", "develop-2025-06-15", "v1.0")
+    tags = [catalogue({"zlib": records([1])}, tag=name) for name in names]
+    states = (tags[0], tags[0] | tags[1], tags[0] | tags[1] | tags[2] | tags[3])
+    made = site(tmp_path, *states, config=CONFIG.replace("[all]", "[tag-added]"))
+    for number in (1, 2):
+        made.publish(number)
+        made.run(later=DAY)
+    titles = {stored.title for stored in made.digests() if stored.subscription == "ml"}
+    assert titles == {
+        "develop-2025-06-08: new snapshot develop-2025-06-08",
+        "2 tags: new tag v1.0; new snapshot develop-2025-06-15",
+    }
